@@ -210,9 +210,7 @@ def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans:
     routes = [route for router in _ROUTERS for route in router.routes]
     app.add_middleware(ApiRouting, routes=routes, limits=services.limits)
     app.add_middleware(FairStart)
-    app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log)
-    if spans is not None:
-        app.add_middleware(spans.around)
+    app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log, spans=spans)
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     if origins := [origin for origin in settings.cors_origins.split(",") if origin]:

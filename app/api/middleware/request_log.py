@@ -1,4 +1,4 @@
-"""An id, one count and one log line for each request; the last handler of unexpected exceptions."""
+"""An id, one count, one log line and one span for each request; the last handler of unexpected exceptions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import logging
 import random
 import re
 import time
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.key_file import ANONYMOUS
 from app.api.errors import error_response, internal_error
 from app.engine.metrics.collector import Metrics
+from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
+
+if TYPE_CHECKING:
+    from app.api.middleware.telemetry import RequestSpans  # needs the extra `otel`
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 REQUEST_ID_HEADER = "X-Request-Id"
@@ -24,21 +29,24 @@ _LINE = "%(method)s %(route)s %(status)d %(ms).1f ms %(bytes)d bytes, %(caller)s
 
 class RequestLog:
     """Pure ASGI. Echoes a usable X-Request-Id, or else makes one. Logs and counts the route's template, never
-    a path, query, text, key or address: clients make those up, and they may be private."""
+    a path, query, text, key or address: clients make those up, and they may be private. spans: None without traces."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, enabled: bool) -> None:
-        self.app, self.metrics, self.enabled = app, metrics, enabled
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, enabled: bool, spans: RequestSpans | None = None) -> None:
+        self.app, self.metrics, self.enabled, self.spans = app, metrics, enabled, spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, method = time.perf_counter(), scope["method"]
+        began, began_ns = time.perf_counter(), time.time_ns()
+        method = scope["method"] if scope["method"] in METHODS else "other"
         given = next((value.decode("latin-1") for name, value in scope["headers"] if name == _NAME), "")
         request_id = given if _ACCEPTED.fullmatch(given) else f"{random.getrandbits(128):032x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         status, size_bytes = 0, 0  # status 0: the client left before there was one
+        work = RequestWork()
+        token = None if self.spans is None else CURRENT_WORK.set(work)
 
         async def log_and_send(message: Message) -> None:
             nonlocal status, size_bytes
@@ -62,9 +70,12 @@ class RequestLog:
                 raise
             await error_response(scope, 500, internal_error(scope))(scope, receive, log_and_send)
         finally:
+            if self.spans is not None and token is not None:
+                CURRENT_WORK.reset(token)
+                self.spans.add(scope, method, began_ns, status, work)
             if self.enabled and logger.isEnabledFor(logging.INFO):
                 fields = {
-                    "method": method if method in METHODS else "other",
+                    "method": method,
                     "route": getattr(scope.get("route"), "path", "other"),
                     "status": status,
                     "ms": round(1000 * (time.perf_counter() - began), 1),

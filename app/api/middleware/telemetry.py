@@ -20,11 +20,10 @@ from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from app.access.key_file import ANONYMOUS
-from app.api.middleware.request_log import METHODS
-from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
+from app.engine.metrics.request_work import RequestWork
 
 EXPORT_LIMIT_S = 2  # an unreachable collector must not delay the end of the server
 _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
@@ -43,13 +42,11 @@ def request_spans(endpoint: str, version: str) -> RequestSpans | None:
 
 
 class RequestSpans:
-    """Pure ASGI, around an app: FastAPI's own instrumentation misses the routes that `ApiRouting` answers.
+    """Makes and exports the spans of `RequestLog`: FastAPI's own instrumentation misses the routes of `ApiRouting`.
 
     Each span is complete when it is made, so that it needs no lock, no copies and no end: the library's own way, made
     for spans that grow, costs three times as much. Sampler, ids, resource, encoding and sending are the library's, with
     its OTEL_ variables, except for its limits of attributes."""
-
-    app: ASGIApp
 
     def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str) -> None:
         self._sampler, self._ids, self._resource = provider.sampler, provider.id_generator, provider.resource
@@ -57,33 +54,9 @@ class RequestSpans:
         self._processor, self.close = processor, processor.shutdown
         self._propagator = TraceContextTextMapPropagator()
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        self.app = app
-        return self
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        began_ns, method, status = time.time_ns(), scope["method"], 0
-
-        async def note_status_and_send(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        work = RequestWork()
-        token = CURRENT_WORK.set(work)
-        try:
-            await self.app(scope, receive, note_status_and_send)
-        finally:
-            CURRENT_WORK.reset(token)
-            self._add_span(scope, method, began_ns, status, work)
-
-    def _add_span(self, scope: Scope, method: str, began_ns: int, status: int, work: RequestWork) -> None:
+    def add(self, scope: Scope, method: str, began_ns: int, status: int, work: RequestWork) -> None:
         """The span of a finished request. status 0: the client left before there was one."""
-        method = method if method in METHODS else "_OTHER"
+        method = "_OTHER" if method == "other" else method
         state, route = scope.get("state", {}), getattr(scope.get("route"), "path", None)
         name = method if route is None else f"{method} {route}"
         attributes: dict[str, str | int | float] = {
