@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from urllib.parse import parse_qsl
 
 from fastapi import Request
 
 from app.access.authorization import AccessControl, KeyMissing, KeyWrong
 from app.access.key_file import ANONYMOUS, Caller
 from app.access.rate_limits import Rate, Window
-from app.api.request_body import MAX_FIELDS
 
-OPEN_PATHS = frozenset(
-    {
-        "/health",
-        "/health/live",
-        "/health/ready",
-        "/metrics",
-        "/languages",
-        "/frontend/settings",
-        "/download_file/{name}",  # the name is secret, and LibreTranslate's clients send no key here
-    }
-)
+_MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
+# LibreTranslate's clients send no key to these; the name of a download is secret.
+OPEN_PATHS = _MONITORED_PATHS | {"/languages", "/frontend/settings", "/download_file/{name}"}
 RATE_LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy")
 _NAMES = tuple(name.lower().encode() for name in RATE_LIMIT_HEADERS)
 _SCHEMES = (b"bearer", b"deepl-auth-key")
@@ -83,7 +73,7 @@ def given_keys(request: Request, fields: Mapping[str, object], key_fields: Seque
             scheme, _, rest = value.strip().partition(b" ")
             if scheme.lower() in _SCHEMES and (key := rest.strip()):
                 yield key.decode("latin-1")
-    query = _query(request) if key_fields and request.scope["query_string"] else {}
+    query = request.query_params if key_fields and request.scope["query_string"] else {}
     for source in (fields, query):
         for field in key_fields:
             if isinstance(sent := source.get(field), str) and sent:
@@ -101,13 +91,6 @@ def rate_limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:
 @lru_cache(maxsize=1024)
 def _policy(rates: tuple[Rate, ...]) -> str:
     return ", ".join(f'"{rate.unit}";q={rate.requests};w={rate.window_s}' for rate in rates)
-
-
-def _query(request: Request) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(request.url.query, errors="replace", max_num_fields=MAX_FIELDS))
-    except ValueError:
-        return {}
 
 
 @lru_cache(maxsize=64)

@@ -113,9 +113,6 @@ class Search(RequestFields):
     max_new_tokens: int | None = doc("Tokens at most; null: twice the source and 20.", 100, default=None, ge=1)
 
 
-MOST_MASKED, MOST_SOURCE_IDS = 16, 4096
-
-
 class AttentionRequest(InspectionFields):
     """Which attention of which sentence."""
 
@@ -125,7 +122,7 @@ class AttentionRequest(InspectionFields):
         [17, 9],
         default=None,
         min_length=1,
-        max_length=MOST_SOURCE_IDS,
+        max_length=4096,
     )
     target: GivenTarget | None = doc(
         "The sentence that the decoder is made to write; null lets it write its own translation.",
@@ -161,7 +158,7 @@ class AttentionRequest(InspectionFields):
         " The maps are those of the whole model.",
         [{"kind": "cross", "layer": -1, "head": 0}],
         default=[],
-        max_length=MOST_MASKED,
+        max_length=16,
     )
     qk: RowChoice | None = doc(
         "One row of weights worked out: scores, mask, softmax.",

@@ -73,12 +73,6 @@ def _round_up(error: float) -> float:
     return float(f"{math.ceil(error / last) * last:.3g}")
 
 
-ENCODING: Any = doc(
-    "How arrays are written: json, or base64 of little-endian f32 (exact), u16 or u8.", "json", default="json"
-)
-DECIMALS: Any = doc("Decimals of numbers written as JSON.", 4, default=4, ge=3, le=6)
-
-
 class EncodedArray(BaseModel):
     """Numbers in C order: `values` for json, or else `data`, where value = offset + scale * number."""
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty
 from app.api.inspection.attention_request import GivenTarget, Index, Indices, InspectionFields, is_all, list_of
-from app.api.inspection.encoded_arrays import DECIMALS, ENCODING, EncodedArray, Encoding, encode_array
+from app.api.inspection.encoded_arrays import EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import Likely, Step, Token, round_nats
 from app.engine.interface import GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
 from app.errors import InvalidRequest
@@ -20,7 +20,6 @@ from models.inspection.results import GateSummary, WalkthroughStep
 from models.inspection.selection import GateSelection
 from models.networks.cells import CellKind
 
-WALKTHROUGH_SCHEMA = "walkthrough/1"
 MAX_EXPONENT = 700.0  # e to that power is still a float
 
 GateAxis = Literal["layer", "step", "unit"]
@@ -60,8 +59,10 @@ class GatesRequest(InspectionFields):
         default=16,
     )
     top_k: int = doc("Likeliest next tokens of each step.", 3, default=0, ge=0, le=10)
-    encoding: Encoding = ENCODING
-    decimals: int = DECIMALS
+    encoding: Encoding = doc(
+        "How arrays are written: json, or base64 of little-endian f32 (exact), u16 or u8.", "json", default="json"
+    )
+    decimals: int = doc("Decimals of numbers written as JSON.", 4, default=4, ge=3, le=6)
     model: ModelName | None = doc(
         "Name of the lyricist (GET /models); null takes the only one.", "lyrics-zh", default=None
     )
@@ -271,9 +272,6 @@ class ScoreAnswer(BaseModel):
         }
 
 
-MOST_VALUES, MOST_KEYS = 64, 256
-
-
 class WalkthroughRequest(InspectionFields):
     """Which place of which forward pass."""
 
@@ -285,10 +283,8 @@ class WalkthroughRequest(InspectionFields):
     layer: Index = doc("Which layer, from 0; -1 is the last.", -1, default=-1)
     head: Index = doc("Which head, from 0.", 0, default=0)
     position: Index = doc("Which token of the side's input, from 0; -1 is the last.", 1, default=-1)
-    values: int = doc(
-        "So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=MOST_VALUES
-    )
-    places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=MOST_KEYS)
+    values: int = doc("So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=64)
+    places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=256)
     model: ModelName | None = doc(
         "Name of the translator (GET /models); null takes the only one.", "tiny-de-en", default=None
     )
@@ -369,7 +365,7 @@ class WalkthroughAnswer(BaseModel):
     def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:
         names, shown = ("source_text", "target_text", "forced", "source_tokens", "input_tokens"), result.walkthrough
         return {
-            "schema": WALKTHROUGH_SCHEMA,
+            "schema": "walkthrough/1",
             "model": result.model,
             "side": side,
             "layer": shown.layer,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -35,52 +34,43 @@ _PAGE_HEADERS = {
 _INDEX = "index.html"
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """One file, ready to be sent."""
-
-    body: bytes
-    media_type: str
-    etag: str
-
-
 def add_page(app: FastAPI) -> None:
     """Serve the page and what it loads."""
     by_path = assets()
     index = by_path.pop(_INDEX)
 
     async def start(request: Request) -> Response:
-        return _asset_response(request, index)
+        return _unless_known(request, index)
 
     async def asset(request: Request, path: str) -> Response:
         """Names are looked up and never opened, so that no path leads out of the folder."""
         if path not in by_path:
             raise HTTPException(404)
-        return _asset_response(request, by_path[path])
+        return _unless_known(request, by_path[path])
 
     app.add_api_route("/", start, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/assets/{path:path}", asset, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def assets() -> dict[str, Asset]:
-    """Every file of the page by its path below `app/web`, with "/" between folders."""
+def assets() -> dict[str, Response]:
+    """Every file of the page, ready to be sent, by its path below `app/web`, with "/" between folders."""
     folder = Path(__file__).parents[2] / "web"
     by_path = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix in _TYPES:
             body = path.read_bytes()
-            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            by_path[path.relative_to(folder).as_posix()] = Asset(body, _TYPES[path.suffix], etag)
+            headers = {**_PAGE_HEADERS, "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
+            by_path[path.relative_to(folder).as_posix()] = Response(body, 200, headers, _TYPES[path.suffix])
     return by_path
 
 
-def _asset_response(request: Request, asset: Asset) -> Response:
+def _unless_known(request: Request, asset: Response) -> Response:
     """304 where the client has it: If-None-Match compares weakly, as a proxy that compresses may have added W/."""
-    headers = {**_PAGE_HEADERS, "ETag": asset.etag}
+    etag = asset.headers["etag"]
     known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-    if asset.etag in known or known == ["*"]:
-        return Response(status_code=304, headers=headers)
-    return Response(asset.body, headers=headers, media_type=asset.media_type)
+    if etag in known or known == ["*"]:
+        return Response(status_code=304, headers={**_PAGE_HEADERS, "ETag": etag})
+    return asset
 
 
 _ASSETS = "/docs-assets"
