@@ -167,11 +167,7 @@ def http_error(scope: Scope, error: EngineError) -> HttpError:
         headers["WWW-Authenticate"] = 'Bearer realm="parlance"'
     body = error_body(scope, error.code, error.message, error.field)
     if isinstance(error, AnswerTooLarge):
-        body.values, body.limit, body.suggest = (
-            error.values,
-            error.limit,
-            None if error.suggest is None else dict(error.suggest),
-        )
+        body.values, body.limit, body.suggest = error.values, error.limit, error.suggest
     return HttpError(status, body, headers)
 
 

@@ -150,27 +150,21 @@ class ApiRouting:
         if scope["method"] == "HEAD":  # wherever there is a GET (RFC 9110, 9.1): monitors and load balancers send it
             scope["method"], send = "GET", _without_body(send)
         route = self.routes.get((scope["method"], scope["path"]))
-        request = Request(scope, receive, send)
-        limits = self.limits
+        request, limits = Request(scope, receive, send), self.limits
         max_bytes = limits.max_file_bytes if route and route.body_model.takes_files else limits.max_body_bytes
         try:
             scope["state"]["body"] = await read_body(request, max_bytes, limits.request_timeout_s)
-        except HTTPException as error:
-            if found := next((each for each in self.all_routes if each.matches(scope)[0] is Match.FULL), None):
-                scope["route"] = found  # its family's clients expect an error in their own form
-            response: Response = await handle_error(request, error)
-            await response(scope, receive, send)
-            return
-        if route is None or scope.get("fastapi.telemetry") is not None:
-            await self.app(scope, receive, send)
-            return
-        scope["route"] = route
-        try:
+            if route is None or scope.get("fastapi.telemetry") is not None:
+                await self.app(scope, receive, send)
+                return
+            scope["route"] = route
             if route.body_model.starts_work:
                 request.app.state.services.engine.check_room()  # before parsing: a refusal has to be cheap
             response = await route.answer(request)
             await response(scope, receive, send)
         except Exception as error:
+            if "route" not in scope:  # of a body that could not be read: its family's clients expect their own form
+                scope["route"] = next((each for each in self.all_routes if each.matches(scope)[0] is Match.FULL), None)
             response = await handle_error(request, error)
             await response(scope, receive, send)
 
