@@ -10,12 +10,11 @@ from torch import nn
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
-from training.config.run_config import LyricsConfig, recorded
-from training.data.tokenizer_training import character_tokenizer, tokenizer_digest
+from training.config.run_config import LyricsConfig
+from training.data.tokenizer_training import character_tokenizer
 from training.errors import TrainingError, pluralize
 from training.evaluation.memorisation import measure_memorisation
 from training.evaluation.scores import Scores, score_lyricist, validation_sample
-from training.loop import snapshot
 from training.loop.progress import Quality
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
@@ -49,8 +48,8 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
             LyricsTask(network, train_ids, valid_ids, config),
             config,
             title=f"lyrics ({network.config.cell})",
-            fingerprint=snapshot.fingerprint(recorded(config), [[train, valid]]),
-            vocabulary=tokenizer_digest(checkpoint.tokenizers),
+            texts=[[train, valid]],
+            tokenizers=checkpoint.tokenizers,
             validator=validator,
         )
         if not run.workers.writes:

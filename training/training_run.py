@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from models.tokenizer import Tokenizer
 from training import output_folder
 from training.config import run_file
-from training.config.run_config import LyricsConfig, TranslatorConfig
+from training.config.run_config import LyricsConfig, TranslatorConfig, recorded
+from training.data.tokenizer_training import tokenizer_digest
 from training.distributed.process_group import Workers, check_same_run, seed_rank
 from training.distributed.sharded_task import ShardedTask
+from training.loop import snapshot
 from training.loop.progress import Outcome, Validator
 from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
@@ -46,12 +49,14 @@ class TrainingRun:
         config: TranslatorConfig | LyricsConfig,
         *,
         title: str,
-        fingerprint: str,
-        vocabulary: str,
+        texts: Iterable[Iterable[str]],
+        tokenizers: Mapping[str, Tokenizer],
         validator: Validator | None = None,
     ) -> Outcome:
         """Run the trainer; the task's network then holds the weights to keep, in evaluation mode. title: of the
-        progress bar. fingerprint, vocabulary, validator: as in `Trainer`."""
+        progress bar. texts, tokenizers: which a resumed run must have in common with its snapshot. validator: as in
+        `Trainer`."""
+        fingerprint = snapshot.fingerprint(recorded(config), texts)
         if self.workers.count > 1:
             check_same_run(self.workers, f"{fingerprint} {config.loop}")  # no fingerprint covers the limits
             task = ShardedTask(task, self.workers, self.device)
@@ -78,7 +83,7 @@ class TrainingRun:
                 report=report,
                 device=self.device,
                 fingerprint=fingerprint,
-                vocabulary=vocabulary,
+                vocabulary=tokenizer_digest(tokenizers),
                 validator=validator,
                 workers=self.workers,
             )

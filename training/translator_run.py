@@ -17,15 +17,14 @@ from models.checkpoint import Checkpoint, CheckpointConfig
 from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
-from training.config.run_config import TranslatorConfig, recorded
+from training.config.run_config import TranslatorConfig
 from training.data.segmentation import Segmentation, pair_ids
 from training.data.sentence_pairs import Pairs
-from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, fit_translator_tokenizers, tokenizer_digest
+from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, fit_translator_tokenizers
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, subsample
 from training.evaluation.scores import Scores, score_translator
-from training.loop import snapshot
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
 from training.report.card_writer import translator_card
@@ -72,8 +71,8 @@ def train_translator(
             TranslationTask(network, segmentation.epoch, pair_ids(checkpoint, held_out) if held_out else None, config),
             config,
             title=f"{config.source_language}→{config.target_language}",
-            fingerprint=snapshot.fingerprint(recorded(config), texts),
-            vocabulary=tokenizer_digest(tokenizers),
+            texts=texts,
+            tokenizers=tokenizers,
             validator=validator,
         )
         if not run.workers.writes:

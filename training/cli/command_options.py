@@ -15,7 +15,7 @@ import torch
 from training import output_folder
 from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
-from training.config.run_config import NO_CLEANING, CleaningConfig, Config, raise_all
+from training.config.run_config import NO_CLEANING, CleaningConfig, Config, TranslatorConfig, raise_all
 from training.config.run_file import CorpusArgument, RunFile, Table, read_run_file
 from training.distributed.process_group import Workers
 from training.errors import CannotStart, TrainingError
@@ -208,10 +208,7 @@ def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
 
 def cleaning_of(settings: Sequence[str]) -> CleaningConfig:
     """The rules that the options `--clean` come to. CannotStart lists every problem."""
-    overrides, problems = cleaning_overrides(settings)
-    raise_all(problems)
-    values: dict[str, Any] = {override.key.partition(".")[2]: override.value for override in overrides}
-    return replace(CleaningConfig(), **values)
+    return assemble(TranslatorConfig(recipe=""), *cleaning_overrides(settings)).cleaning
 
 
 def cleaning_overrides(settings: Sequence[str]) -> tuple[list[Override], list[str]]:

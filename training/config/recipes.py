@@ -30,15 +30,8 @@ def pre_norm_network(
 ) -> NetworkOptions:
     """layers: of the encoder and of the decoder."""
     shape = {"d_model": d_model, "encoder_layers": layers[0], "decoder_layers": layers[1]}
-    attention = {"heads": heads, "head_width": d_model // heads, "d_ff": d_ff}
-    return {
-        **shape,
-        **attention,
-        "norm": "pre",
-        "tied": tied,
-        "embedding_dropout": dropout,
-        "residual_dropout": dropout,
-    }
+    attention = {"heads": heads, "head_width": d_model // heads, "d_ff": d_ff, "norm": "pre", "tied": tied}
+    return {**shape, **attention, "embedding_dropout": dropout, "residual_dropout": dropout}
 
 
 TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {

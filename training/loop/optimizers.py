@@ -30,28 +30,21 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 class Muon(torch.optim.Optimizer):
     """Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): momentum of matrices is made orthogonal,
-    so that no direction of a layer is starved; AdamW for the rest. matrices: the group of hidden matrices; rest: groups
-    for AdamW. All share the learning rate.
+    so that no direction of a layer is starved; AdamW for the rest. All share the learning rate.
 
     The steps are those of `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"` (Liu et al. 2025, arXiv 2502.16982),
     so that one learning rate suits both kinds. PyTorch's makes matrices orthogonal in bfloat16, one by one; a CPU
     without bfloat16 takes three times as long for that as in float32, and matrices of one shape are quicker together.
     """
 
-    def __init__(
-        self,
-        matrices: ParameterGroup,
-        rest: list[ParameterGroup],
-        *,
-        lr: float,
-        momentum: float,
-        betas: tuple[float, float],
-        eps: float,
-    ) -> None:
+    def __init__(self, matrices: list[nn.Parameter], rest: list[nn.Parameter], config: OptimizerConfig) -> None:
         # fused: tells load_state_dict that the step counts lie on the weights' device
-        groups = [{**matrices, "muon": True}, *({**group, "muon": False, "fused": True} for group in rest)]
-        groups = [group for group in groups if group["params"]]
-        super().__init__(groups, {"lr": lr, "momentum": momentum, "betas": betas, "eps": eps})
+        adamw = _weight_decay_groups(rest, config.weight_decay)
+        groups = [{**group, "muon": False, "fused": True} for group in adamw]
+        if matrices:
+            groups.insert(0, {"params": matrices, "weight_decay": config.weight_decay, "muon": True})
+        defaults = {"lr": config.learning_rate, "momentum": config.momentum}
+        super().__init__(groups, {**defaults, "betas": config.betas, "eps": config.epsilon})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -112,14 +105,8 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.
         return torch.optim.SGD(parameters, lr=config.learning_rate)
     if config.name == "muon":
         hidden = {id(p) for p in hidden_matrices(network)}
-        return Muon(
-            {"params": [p for p in parameters if id(p) in hidden], "weight_decay": config.weight_decay},
-            _weight_decay_groups([p for p in parameters if id(p) not in hidden], config.weight_decay),
-            lr=config.learning_rate,
-            momentum=config.momentum,
-            betas=config.betas,
-            eps=config.epsilon,
-        )
+        rest = [p for p in parameters if id(p) not in hidden]
+        return Muon([p for p in parameters if id(p) in hidden], rest, config)
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     # fused: one pass over memory for all of an update; 4.6 ms where the default took 17.8 (1.8 million weights)
     return kind(

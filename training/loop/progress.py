@@ -28,6 +28,7 @@ class Validation(NamedTuple):
 
     loss: float
     bleu: float | None = None
+    samples: tuple[Sample, ...] = ()
 
     def cost(self, choose_by: str) -> float:
         """Lowest for the best weights; nan where there is nothing to choose by."""

@@ -177,7 +177,8 @@ class Trainer:
             self.precision.scaler.scale(loss * count).backward()  # type: ignore[no-untyped-call]
             total, tokens = total + loss.detach() * count, tokens + count
         self.precision.scaler.unscale_(self.optimizer)
-        total, tokens = self.workers.sum(total), int(self.workers.sum(torch.tensor(tokens)))
+        if self.workers.count > 1:
+            total, tokens = self.workers.sum(total), int(self.workers.sum(torch.tensor(tokens)))
         # DDP has divided the summed gradients by the number of processes already
         norm = clip_gradients(self.network.parameters(), self.optimizer_config.clip_norm, tokens / self.workers.count)
         return total, norm, tokens
@@ -228,12 +229,12 @@ class Trainer:
         self._read_updates()
         progress.validated = progress.update
         with self.average.applied():
-            validation, quality = self.workers.on_rank_0(self._measure)
+            validation = self.workers.on_rank_0(self._measure)
         if validation is None:
             return
         if self.best.offer(validation.cost(self.config.choose_by), progress.update, self._averaged_weights):
-            progress.best_loss, progress.best_bleu, progress.best_update = *validation, progress.update
-            progress.without_gain = 0
+            progress.best_loss, progress.best_bleu = validation.loss, validation.bleu
+            progress.best_update, progress.without_gain = progress.update, 0
         else:
             progress.without_gain += 1
             # what came after the best weights was no gain, and the cool-down must not start from that
@@ -241,18 +242,17 @@ class Trainer:
                 self.network.load_state_dict(best)
                 self.average.restart()
         self.report.validation(progress.update, validation.loss, progress.seconds, validation.bleu)
-        self.report.samples(progress.update, quality.samples)
+        self.report.samples(progress.update, validation.samples)
 
-    def _measure(self) -> tuple[Validation | None, Quality]:
+    def _measure(self) -> Validation | None:
         """Of the weights as they are; None where nothing is held out."""
         self.network.eval()
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices), torch.inference_mode():  # training's random numbers stay as they are
             loss = self.task.validate()
             if loss is None:
-                return None, Quality()
-            quality = self.validator() if self.validator else Quality()
-        return Validation(loss, quality.bleu), quality
+                return None
+            return Validation(loss, *(self.validator() if self.validator else Quality()))
 
     def _averaged_weights(self) -> Weights:
         """A copy of the averaged weights."""
@@ -271,7 +271,7 @@ class Trainer:
         if len(self.best.kept) > 1:
             mean, last = self.best.mean(), {name: t.clone() for name, t in self.network.state_dict().items()}
             self.network.load_state_dict(mean)
-            validation, _ = self._measure()
+            validation = self._measure()
             self.network.load_state_dict(last)
             if validation and validation.cost(self.config.choose_by) < self.best.kept[0][0]:
                 outcome.weights, outcome.validation = mean, validation
