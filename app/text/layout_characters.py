@@ -50,11 +50,7 @@ def is_unspaced_script(character: str) -> bool:
 
 def is_spelling_joiner(text: str, at: int) -> bool:
     """Whether the joiner at `at` is part of a word, as in Persian or in Indic scripts."""
-    if not 0 < at < len(text) - 1:
-        return False
-    before, after = text[at - 1], text[at + 1]
-    return _is_joined_letter(before) and _is_joined_letter(after)
-
-
-def _is_joined_letter(character: str) -> bool:
-    return ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" and character not in "\ufe0f\ufe0e"
+    return 0 < at < len(text) - 1 and all(
+        ord(character) >= 0x0590 and unicodedata.category(character)[0] in "LM" and character not in "\ufe0f\ufe0e"
+        for character in (text[at - 1], text[at + 1])
+    )

@@ -57,11 +57,8 @@ def may_hold_protected(text: str) -> bool:
 
 def without_protected(text: str) -> str:
     """What is left of a text to translate."""
-    parts, start = [], 0
-    for span in protected_spans(text):
-        parts.append(text[start : span.start])
-        start = span.end
-    return " ".join((*parts, text[start:]))
+    borders = [0, *(border for span in protected_spans(text) for border in (span.start, span.end)), len(text)]
+    return " ".join(text[start:end] for start, end in zip(borders[::2], borders[1::2], strict=True))
 
 
 def _without_trailing_punctuation(link: str) -> str:
@@ -81,13 +78,9 @@ def _without_trailing_punctuation(link: str) -> str:
 def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
     """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is not one number as a whole, such as
     the date 3.10.2026, counts as several. besides: spans whose numbers are left out."""
-    if not _GROUP_OF_DIGITS.search(text):
-        return []
     taken = {at for span in besides for at in range(span.start, span.end)}
-    spans: list[ProtectedSpan] = []
-    for match in _DIGITS.finditer(text):
-        spans += _number_parts(text, match.start(), match.end())
-    return [span for span in spans if span.start not in taken]
+    parts = (part for match in _DIGITS.finditer(text) for part in _number_parts(text, *match.span()))
+    return [part for part in parts if part.start not in taken]
 
 
 def _number_parts(text: str, start: int, end: int) -> Iterator[ProtectedSpan]:

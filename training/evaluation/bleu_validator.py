@@ -30,17 +30,18 @@ class BleuValidator:
     def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
         self.checkpoint, self.network = checkpoint, network
         self.scores_bleu = config.choose_by == "bleu"
-        self.pairs = pairs if self.scores_bleu else subsample(pairs, config.sample_translations)
-        self.samples = evenly_spaced_indices(len(self.pairs), config.sample_translations)
+        self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
 
     def examples(self) -> tuple[Sample, ...]:
         """The samples alone, as the network now translates them."""
-        sources = [self.pairs.sources[i] for i in self.samples]
-        outputs = translate(self.checkpoint, self.network, sources)
-        return tuple((s, self.pairs.targets[i], out) for i, s, out in zip(self.samples, sources, outputs, strict=True))
+        some = self.pairs.only(self.samples, self.pairs.origin)
+        outputs = translate(self.checkpoint, self.network, some.sources)
+        return tuple(zip(some.sources, some.targets, outputs, strict=True))
 
     def __call__(self) -> Quality:
+        if not self.scores_bleu:
+            return Quality(None, self.examples())
         sources, references = self.pairs.sources, self.pairs.targets
         outputs = translate(self.checkpoint, self.network, sources)
-        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score if self.scores_bleu else None
+        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score
         return Quality(bleu, tuple((sources[i], references[i], outputs[i]) for i in self.samples))
