@@ -80,11 +80,8 @@ def _extra_tokens(options: JsonObject) -> Iterator[str]:
     for name, token in options.items():
         if name.endswith("_token") and name not in SPECIAL_TOKEN_NAMES and isinstance(token, str):
             yield token
-    for name in EXTRA_TOKEN_FIELDS:
-        tokens = options.get(name) or ()
-        if tokens:
-            yield from (piece_of(token) for token in (tokens.values() if isinstance(tokens, Mapping) else tokens))
-            return
+    tokens = next(filter(None, map(options.get, EXTRA_TOKEN_FIELDS)), ())
+    yield from map(piece_of, tokens.values() if isinstance(tokens, Mapping) else tokens)
 
 
 def piece_of(token: object) -> str:
@@ -112,9 +109,8 @@ def pieces_by_id(ids: Mapping[str, int], path: Path, rows: int) -> list[str]:
     """The pieces by their ids, which are 0..rows-1, each of them once."""
     pieces: dict[int, str] = {}
     for piece, token in ids.items():
-        if token in pieces:
-            raise TrainingError(f"{path} gives the id {token} to two tokens, {pieces[token]!r} and {piece!r}.")
-        pieces[token] = piece
+        if (other := pieces.setdefault(token, piece)) != piece:
+            raise TrainingError(f"{path} gives the id {token} to two tokens, {other!r} and {piece!r}.")
     if len(pieces) != rows:
         raise TrainingError(f"{path} names {len(pieces):,} tokens, and the embedding has {rows:,} rows.")
     for token in range(rows):

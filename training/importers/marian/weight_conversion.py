@@ -29,10 +29,12 @@ CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu
 
 def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
     """tied: as the weights turn out to be."""
+    shared = config.get("share_encoder_decoder_embeddings", True)
+    target_vocabulary = None if shared else config.get("decoder_vocab_size")
     try:
         return TransformerConfig(
             source_vocabulary=config["vocab_size"],
-            target_vocabulary=target_vocabulary(config),
+            target_vocabulary=int(target_vocabulary or config["vocab_size"]),
             pad=config["pad_token_id"],
             d_model=config["d_model"],
             encoder_layers=config["encoder_layers"],
@@ -52,12 +54,6 @@ def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
         )
     except (TypeError, ValueError) as error:
         raise TrainingError(f"config.json describes no network that can be built: {error}") from error
-
-
-def target_vocabulary(config: JsonObject) -> int:
-    if config.get("share_encoder_decoder_embeddings", True):
-        return int(config["vocab_size"])
-    return int(config.get("decoder_vocab_size") or config["vocab_size"])
 
 
 def complete_config(config: JsonObject) -> JsonObject:
