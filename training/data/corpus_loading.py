@@ -27,7 +27,7 @@ from training.config.run_config import CleaningConfig
 from training.data.cleaning import clean, hold_out
 from training.data.sentence_pairs import Pairs, Row, collect_pairs, join_corpora, shortened
 from training.data.tmx import translation_units
-from training.errors import TrainingError, pluralize
+from training.errors import TrainingError, os_error_reason, pluralize
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -146,10 +146,8 @@ def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
                 yield cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=file)))
             else:
                 yield file
-    except FileNotFoundError:
-        raise TrainingError(f"{path} does not exist.") from None
-    except IsADirectoryError:
-        raise TrainingError(f"{path} is a folder, and a file is needed.") from None
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise TrainingError(f"{os_error_reason(error)}.") from None
     except gzip.BadGzipFile:
         raise TrainingError(f"{path} cannot be read (no gzip file, or a damaged one): get it once more.") from None
     except (OSError, EOFError, zlib.error) as error:
