@@ -92,6 +92,12 @@ class TwoPasses:
     def part(self, batch: Tensor, rank: int, count: int) -> Tensor | None:
         return batch[rank::count] if len(batch[rank::count]) else None
 
+    def batches(self, epoch: int) -> list[Tensor]:
+        return []
+
+    def validate(self) -> float | None:
+        return None
+
     def loss(self, batch: Tensor) -> tuple[Tensor, int]:
         """Of rows [B, 3]; 0 counts for nothing."""
         table, real = self.network["table"], batch > 0

@@ -8,7 +8,6 @@ processes finish their rows at about the same time, and none of them runs out of
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Generic
 
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from training.distributed.process_group import Workers, random_state, restore_random_state
-from training.kernels.training_backend import TrainingBackend, backend_of
+from training.kernels.training_backend import backend_of
 from training.loop.tasks import Batch, Task
 
 
@@ -26,15 +25,9 @@ class ShardedTask(Generic[Batch]):
 
     def __init__(self, task: Task[Batch], workers: Workers, device: torch.device) -> None:
         self.task, self.workers, self.device = task, workers, device
-        self.network = task.network
+        self.network, self.backend = task.network, backend_of(task)
+        self.batches, self.validate, self.part = task.batches, task.validate, task.part
         self._parallel_loss: DistributedDataParallel | None = None
-
-    @property
-    def backend(self) -> TrainingBackend | None:
-        return backend_of(self.task)
-
-    def batches(self, epoch: int) -> Sequence[Batch]:
-        return self.task.batches(epoch)
 
     def loss(self, batch: Batch) -> tuple[Tensor, int]:
         """Of this process's rows. A backward pass leaves the mean of all processes' gradients on each of them, or
@@ -70,12 +63,6 @@ class ShardedTask(Generic[Batch]):
                 gradient_as_bucket_view=True,
                 find_unused_parameters=any(gradient is None for gradient in gradients),
             )
-
-    def part(self, batch: Batch, rank: int, count: int) -> Batch | None:
-        return self.task.part(batch, rank, count)
-
-    def validate(self) -> float | None:
-        return self.task.validate()
 
     def carried(self) -> dict[str, Tensor]:
         """Of all rows, in the order of the whole batch: a run can go on with any number of processes."""
