@@ -16,7 +16,7 @@ from pathlib import Path
 import sacrebleu
 import torch
 
-from models.backends.select import Network, decodable
+from models.backends.select import decodable
 from models.interface import Decodable, Precision
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
@@ -25,17 +25,6 @@ from training.evaluation.scores import hypotheses, load_model
 CHUNK_PAIRS = 500  # translated between two updates of the progress bar
 NumberedPair = tuple[int, str, str]  # index, source, reference
 ChosenTranslation = tuple[int, str, str]  # index, the beam's first hypothesis, and the one nearest to the reference
-
-
-class PreparedNetwork:
-    """A network whose weights are converted to `precision` once and not for each chunk. ValueError where it has no such
-    precision."""
-
-    def __init__(self, network: Network, precision: Precision) -> None:
-        self._decodable = decodable(network, precision)
-
-    def decodable(self, precision: Precision = "fp32") -> Decodable:
-        return self._decodable
 
 
 class Teacher:
@@ -48,11 +37,15 @@ class Teacher:
         if self.checkpoint.config.kind != "translator":
             raise TrainingError(f"{folder} is a lyricist, and only a translator can teach one.")
         try:
-            self.network = PreparedNetwork(network, precision)
+            self._decodable = decodable(network, precision)
         except ValueError as error:
             raise TrainingError(str(error)) from error
         # effective order: a sentence of three words has no 4-grams, and would score 0
         self.metric = sacrebleu.BLEU(effective_order=True)
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        """The network, whose weights are converted once and not for each chunk."""
+        return self._decodable
 
     def fits(self, source: str) -> bool:
         """Whether the model is served with sources of that length; it has learnt little from longer ones."""
@@ -60,7 +53,7 @@ class Teacher:
 
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
         """As `scores.hypotheses`, of the whole beam."""
-        return hypotheses(self.checkpoint, self.network, sources, beam=self.beam, n_best=self.beam)
+        return hypotheses(self.checkpoint, self, sources, beam=self.beam, n_best=self.beam)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
         """By sentence BLEU; of equals the one of the highest probability."""
