@@ -80,9 +80,6 @@ class CachedEngine:
     ) -> list[TranslationResult]:
         """In the order of the requests."""
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
-        if len(requests) == 1 and not self._cache.max_bytes:
-            (result,) = await retried_while_overloaded(partial(self._engine.translate, requests), deadline)
-            return [without_invented_layout(result, requests[0].options.prefix)]
         results: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(requests), _LOOKUPS_PER_TURN):
             results.update((request, self.cached(request)) for request in requests[start : start + _LOOKUPS_PER_TURN])
@@ -98,7 +95,7 @@ class CachedEngine:
                 # A result of a model that was loaded again meanwhile may be of either version, and is not kept.
                 if model is not None and self._model(request) == model and result.model == model.name:
                     self._cache.put((model.name, model.version, request), replace(result, usage=Usage()))
-        return [found for request in requests if (found := results[request]) is not None]
+        return [translated for request in requests if (translated := results[request]) is not None]
 
     def cached(self, request: TranslationRequest) -> TranslationResult | None:
         model = self._model(request)

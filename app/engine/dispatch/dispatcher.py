@@ -96,9 +96,8 @@ class Dispatcher:
                     try:
                         answer = await self._exchange(message, work, output, metrics)
                     except WorkerLost:
-                        if self._supervisor.least_busy(message.model) is None:
-                            raise
-                        if output is not None and not output.restart():
+                        elsewhere = self._supervisor.least_busy(message.model)
+                        if elsewhere is None or (output is not None and not output.restart()):
                             raise
                         log.info("a request for %s goes to another device", m.plain_name(message.model))
                         answer = await self._exchange(message, work, output, metrics)

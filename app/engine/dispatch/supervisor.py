@@ -210,11 +210,8 @@ class Supervisor:
 
     def least_busy(self, model: str) -> Device | None:
         """The device with that model and the least outstanding tokens; None if none can take work now."""
-        least: Device | None = None
-        for device in self.devices.values():
-            if model in device.loaded and (least is None or device.outstanding_tokens < least.outstanding_tokens):
-                least = device
-        return least
+        holders = (device for device in self.devices.values() if model in device.loaded)
+        return min(holders, key=lambda device: device.outstanding_tokens, default=None)
 
     def problems(self) -> list[str]:
         """One sentence for each device that is down and each model that one of several could not load."""

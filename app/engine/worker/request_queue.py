@@ -308,14 +308,7 @@ class ModelQueue:
     def statistics(self, name: str) -> m.ModelStatistics:
         """Since the last call."""
         done, self.tally = self.tally, m.Tally()
-        return m.ModelStatistics(
-            model=name,
-            slots=self.model.slots,
-            rows=self.rows,
-            active=len(self.active),
-            waiting=len(self.waiting),
-            done=done,
-        )
+        return m.ModelStatistics(name, self.model.slots, self.rows, len(self.active), len(self.waiting), done)
 
 
 def padded_tokens(group: Sequence[Ticket]) -> int:

@@ -55,9 +55,12 @@ class Scheduler:
     # Messages -----------------------------------------------------------------------------------------------
 
     def handle(self, message: m.ToDevice | LoadResult) -> list[m.FromDevice]:
+        if isinstance(message, m.Request) and message.model not in self.queues:
+            reason = f"There is no model {m.plain_name(message.model)} on this device."
+            return [m.Failed(message.id, "unknown_model", reason)]
         match message:
             case m.Decode():
-                return self._enqueue(message)
+                return self._enqueue(self.queues[message.model], message)
             case m.Cancel():
                 self._cancel(message.id)
             case m.Load():
@@ -70,15 +73,10 @@ class Scheduler:
             case m.Unload():
                 return self._unload(message.name)
             case m.Inspection():
-                if message.model not in self.queues:
-                    return [self._unknown_model(message)]
                 self._inspections[message.id] = message
         return []
 
-    def _enqueue(self, message: m.Decode) -> list[m.FromDevice]:
-        queue = self.queues.get(message.model)
-        if queue is None:
-            return [self._unknown_model(message)]
+    def _enqueue(self, queue: ModelQueue, message: m.Decode) -> list[m.FromDevice]:
         beam = message.options.beam
         if beam > queue.model.slots:
             reason = f"A beam of {beam} does not fit {queue.model.slots} slots; ask for a narrower one."
@@ -87,10 +85,6 @@ class Scheduler:
         if message.at_once:
             self._sender.send_immediately(message.id)
         return []
-
-    def _unknown_model(self, message: m.Request[object]) -> m.Failed:
-        reason = f"There is no model {m.plain_name(message.model)} on this device."
-        return m.Failed(message.id, "unknown_model", reason)
 
     def _cancel(self, request: int) -> None:
         if not self._end_inspection(request):
