@@ -15,7 +15,7 @@ _FROM_BEST_TO_WORST: tuple[FinishReason, ...] = ("stop", "length", "repetition")
 def assembled(text: SegmentedText, parts: Sequence[TranslationResult], target_language: str) -> TranslationResult:
     """parts: the translations of the pieces of `text`. Spans of the alignment refer to whole texts."""
     if not parts:
-        return TranslationResult(text.text, (), "stop", "")
+        return TranslationResult(text.text)
     layout = text.layout(target_language)
     alternatives, scores = _joined_alternatives(parts, layout)
     return TranslationResult(

@@ -82,9 +82,7 @@ class SegmentedText:
     def layout(self, target_language: str) -> list[str]:
         """What stands before each piece in the translation, and after the last one: the same as in the source, but for
         single spaces between sentences where only one of the two languages sets them."""
-        starts = [0, *(end for _, end in self.spans)]
-        ends = [*(start for start, _ in self.spans), len(self.text)]
-        layout = [self.text[start:end] for start, end in zip(starts, ends, strict=True)]
+        layout = [self.text[start:end] for start, end in _between(self.spans, 0, len(self.text))]
         source_unspaced, target_unspaced = _sets_no_spaces(self.language), _sets_no_spaces(target_language)
         if source_unspaced != target_unspaced:
             for number, (_, end) in enumerate(self.spans[:-1], 1):
@@ -93,6 +91,14 @@ class SegmentedText:
                 elif target_unspaced and layout[number] == " ":
                     layout[number] = ""
         return layout
+
+
+def _between(cuts: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """The parts of [start, end) before, between and behind the cuts."""
+    for cut_start, cut_end in cuts:
+        yield start, cut_start
+        start = cut_end
+    yield start, end
 
 
 def _sets_no_spaces(language: str) -> bool:
@@ -104,9 +110,7 @@ def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
     if one_plain_sentence(text):
         return SegmentedText(text, language, ((0, len(text)),))
     spans = []
-    ends = [match.span() for match in BREAK.finditer(text)]
-    lines = zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(text)], strict=True)
-    for line_start, line_end in lines:
+    for line_start, line_end in _between((match.span() for match in BREAK.finditer(text)), 0, len(text)):
         line = text[line_start:line_end]
         inner = sentence_spans(line, language) if split else [(0, len(line))]
         for start, end in _split_at_marks(line, inner) if split and UNUSUAL.search(line) else inner:
@@ -187,16 +191,15 @@ def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
     cuts = cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
     if not cuts:
         return None
-    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(sentence)]
-    spans = [span for cut in zip(starts, ends, strict=True) for span in _words_in(sentence, *cut)]
+    spans = [span for part in _between(cuts, 0, len(sentence)) for span in _words_in(sentence, *part)]
     return SegmentedText(sentence, language, tuple(spans))
 
 
 def _sentence_parts(text: str, start: int, end: int) -> list[Span]:
     """Sentences that the splitter has missed, for instance because all letters are lower case; none if there is one."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
-    cuts = zip([start, *ends], [*ends, end], strict=True) if ends else ()
-    return [span for cut in cuts for span in _words_in(text, *cut)]
+    parts = _between(((at, at) for at in ends), start, end) if ends else ()
+    return [span for part in parts for span in _words_in(text, *part)]
 
 
 def cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:

@@ -193,10 +193,7 @@ class Translator:
         finally:
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
-                for task in tasks:
-                    task.cancelled() or task.exception()  # the first exception has been raised already
+            await asyncio.gather(*tasks, return_exceptions=True)  # the first exception has been raised already
 
     async def _stream_sentence(
         self, sentence: PreparedSentence, put: Callable[[str], None], *, first: bool

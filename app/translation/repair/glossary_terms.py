@@ -68,9 +68,7 @@ def with_term_alignment(translation: TranslationResult, alone: Sequence[tuple[Te
     aligned with the term, whatever the alignment was."""
     words = list(translation.alignment or ())
     # in lower case, with each character in its place
-    lowercased = "".join(
-        character.lower() if len(character.lower()) == 1 else character for character in translation.text
-    )
+    lowercased = "".join(low if len(low := character.lower()) == 1 else character for character in translation.text)
     for term, text in alone:
         core = _CORE.search(text.lower())
         at = -1 if core is None else find_term(lowercased, core[0])

@@ -41,7 +41,7 @@ async def translated_with_repair(
     broken = [i for i, sentence in enumerate(sentences) if not _keeps_links(sentence, translations[i].text)]
     for i in broken:
         sentences[i] = sentences[i].without_links()
-    again = await engine.translate([sentences[i].request for i in broken], patient=True) if broken else []
+    again = await engine.translate([sentences[i].request for i in broken], patient=True)
     for i, translation in zip(broken, again, strict=True):
         translations[i] = replace(translation, usage=_usage_sum(translations[i].usage, translation.usage))
     translations = await _with_constrained_terms(engine, sentences, translations)
@@ -50,10 +50,9 @@ async def translated_with_repair(
         for i, sentence in enumerate(sentences)
         if translations[i].alignment is None and _loses_number_or_term(sentence, translations[i].text)
     ]
-    if losing:
-        aligned = await engine.aligned([sentences[i].request for i in losing], [translations[i] for i in losing])
-        for i, translation in zip(losing, aligned, strict=True):
-            translations[i] = translation
+    aligned = await engine.aligned([sentences[i].request for i in losing], [translations[i] for i in losing])
+    for i, translation in zip(losing, aligned, strict=True):
+        translations[i] = translation
     return await in_thread_if_long(
         sum(len(sentence.source) for sentence in sentences if not sentence.plain),
         lambda: [_repaired(*pair) for pair in zip(sentences, translations, strict=True)],
@@ -114,7 +113,7 @@ def _with_repaired_alternatives(sentence: PreparedSentence, translation: Transla
     for number, text in enumerate(translation.alternatives, 1):
         if not _keeps_links(sentence, text) or _loses_number_or_term(sentence, text):
             continue
-        marked = with_marks(sentence, TranslationResult(text, (), "stop", "")).text
+        marked = with_marks(sentence, TranslationResult(text)).text
         if marked not in (best, *texts):  # it may have become equal by its terms
             texts.append(marked)
             scores += translation.scores[number : number + 1] if translation.scores else ()
@@ -134,7 +133,7 @@ async def _with_constrained_terms(
     )
     losing = [i for i, each in enumerate(sentences) if each.terms and not terms_in_place(translations[i], each.terms)]
     requests = [sentences[i].constrained_request for i in losing]
-    for i, constrained in zip(losing, await engine.translated_or_none(requests) if losing else (), strict=True):
+    for i, constrained in zip(losing, await engine.translated_or_none(requests), strict=True):
         if constrained is None:
             continue
         free, usage = translations[i], _usage_sum(translations[i].usage, constrained.usage)
@@ -160,7 +159,7 @@ async def _with_term_alignments(
             plain = TranslationOptions(options.source_language, options.target_language, options.model)
             requests.append(TranslationRequest(sentence.clean[term.start : term.end], plain))
     alone: defaultdict[int, list[tuple[Term, str]]] = defaultdict(list)
-    for (i, term), result in zip(lost, await engine.translate(requests, patient=True) if lost else (), strict=True):
+    for (i, term), result in zip(lost, await engine.translate(requests, patient=True), strict=True):
         alone[i].append((term, result.text))
     for i, terms in alone.items():
         translations[i] = with_term_alignment(translations[i], terms)
@@ -171,12 +170,10 @@ async def _with_terms_in_alternatives(
     engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: list[TranslationResult]
 ) -> list[TranslationResult]:
     owners = [i for i, sentence in enumerate(sentences) if sentence.terms for _ in translations[i].alternatives]
-    if not owners:
-        return translations
-    texts = [text for i in dict.fromkeys(owners) for text in translations[i].alternatives]
-    alternatives = [TranslationResult(text, (), "stop", "") for text in texts]
-    alternatives = await engine.aligned([sentences[i].request for i in owners], alternatives)
-    alternatives = await _with_term_alignments(engine, [sentences[i] for i in owners], alternatives)
+    owning = [sentences[i] for i in owners]
+    texts = [TranslationResult(text) for i in dict.fromkeys(owners) for text in translations[i].alternatives]
+    alternatives = await engine.aligned([sentence.request for sentence in owning], texts)
+    alternatives = await _with_term_alignments(engine, owning, alternatives)
     repaired: defaultdict[int, list[str]] = defaultdict(list)
     for i, alternative in zip(owners, alternatives, strict=True):
         repaired[i].append(_with_numbers_and_terms(sentences[i], alternative).text)
