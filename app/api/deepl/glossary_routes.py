@@ -13,22 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app.api.access_control import owner_of
+from app.api.deepl import schemas
 from app.api.deepl.routes import DeepLRoute, deepl_errors, deepl_form
-from app.api.deepl.schemas import (
-    DeepLDictionary,
-    DeepLDictionaryInfo,
-    DeepLEntries,
-    DeepLError,
-    DeepLGlossaries,
-    DeepLGlossary,
-    DeepLGlossaryRequest,
-    DeepLMultilingual,
-    DeepLMultilingualChange,
-    DeepLMultilingualRequest,
-    DeepLMultilinguals,
-    DeepLPair,
-    DeepLPairs,
-)
 from app.api.errors import documented_as
 from app.api.language_pairs import LoadedPairs
 from app.api.services import ServicesDependency
@@ -67,38 +53,44 @@ def find_single_pair(glossary_id: GlossaryId, request: Request, services: Servic
 SinglePair = Annotated[Glossary, Depends(find_single_pair)]
 
 
-@router.get("/v2/glossary-language-pairs", summary="Pairs of glossaries (DeepL)", responses=documented_as(DeepLError))
-async def deepl_glossary_pairs(services: ServicesDependency) -> DeepLPairs:
+@router.get(
+    "/v2/glossary-language-pairs", summary="Pairs of glossaries (DeepL)", responses=documented_as(schemas.DeepLError)
+)
+async def deepl_glossary_pairs(services: ServicesDependency) -> schemas.DeepLPairs:
     """A glossary can be for every loaded pair."""
     pairs = {(base_language(source), base_language(target)) for source, target in LoadedPairs(services.engine).pairs}
-    return DeepLPairs(
-        supported_languages=[DeepLPair(source_lang=source, target_lang=target) for source, target in sorted(pairs)]
+    return schemas.DeepLPairs(
+        supported_languages=[
+            schemas.DeepLPair(source_lang=source, target_lang=target) for source, target in sorted(pairs)
+        ]
     )
 
 
 @_store("/v2/glossaries", summary="Store a glossary (DeepL)", openapi_extra=deepl_form("DeepLGlossaryRequest"))
 async def deepl_add_glossary(
-    body: DeepLGlossaryRequest, request: Request, services: ServicesDependency
-) -> DeepLGlossary:
+    body: schemas.DeepLGlossaryRequest, request: Request, services: ServicesDependency
+) -> schemas.DeepLGlossary:
     """Keeps source terms and what each becomes, under the key that sends them."""
     add, owner = services.glossaries.add, owner_of(request)
-    return DeepLGlossary.from_glossary(await run_in_threadpool(lambda: add(owner, body.name, [body.stored])))
+    return schemas.DeepLGlossary.from_glossary(await run_in_threadpool(lambda: add(owner, body.name, [body.stored])))
 
 
 @router.get("/v2/glossaries", summary="List glossaries (DeepL)", responses=_KEY_ERRORS)
-def deepl_glossaries(request: Request, services: ServicesDependency) -> DeepLGlossaries:
+def deepl_glossaries(request: Request, services: ServicesDependency) -> schemas.DeepLGlossaries:
     """Yours that have one pair."""
 
-    def single_pair(glossary: Glossary) -> DeepLGlossary | None:
-        return DeepLGlossary.from_glossary(glossary) if len(glossary.dictionaries) == 1 else None
+    def single_pair(glossary: Glossary) -> schemas.DeepLGlossary | None:
+        return schemas.DeepLGlossary.from_glossary(glossary) if len(glossary.dictionaries) == 1 else None
 
-    return DeepLGlossaries(glossaries=list(filter(None, services.glossaries.all(owner_of(request), single_pair))))
+    return schemas.DeepLGlossaries(
+        glossaries=list(filter(None, services.glossaries.all(owner_of(request), single_pair)))
+    )
 
 
 @router.get("/v2/glossaries/{glossary_id}", summary="Show a glossary (DeepL)", responses=_FIND_ERRORS)
-async def deepl_glossary(glossary: SinglePair) -> DeepLGlossary:
+async def deepl_glossary(glossary: SinglePair) -> schemas.DeepLGlossary:
     """What it is for, and how many terms it has."""
-    return DeepLGlossary.from_glossary(glossary)
+    return schemas.DeepLGlossary.from_glossary(glossary)
 
 
 @router.get(
@@ -130,23 +122,27 @@ def deepl_delete_glossary(glossary: SinglePair, request: Request, services: Serv
     openapi_extra=deepl_form("DeepLMultilingualRequest"),
 )
 async def deepl_add_multilingual(
-    body: DeepLMultilingualRequest, request: Request, services: ServicesDependency
-) -> DeepLMultilingual:
+    body: schemas.DeepLMultilingualRequest, request: Request, services: ServicesDependency
+) -> schemas.DeepLMultilingual:
     """Keeps a dictionary for each pair, under the key that sends them."""
     add, owner = services.glossaries.add, owner_of(request)
-    return DeepLMultilingual.from_glossary(await run_in_threadpool(lambda: add(owner, body.name, body.stored)))
+    return schemas.DeepLMultilingual.from_glossary(await run_in_threadpool(lambda: add(owner, body.name, body.stored)))
 
 
 @router.get("/v3/glossaries", summary="List all glossaries (DeepL)", responses=_KEY_ERRORS)
-def deepl_multilinguals(request: Request, services: ServicesDependency) -> DeepLMultilinguals:
+def deepl_multilinguals(request: Request, services: ServicesDependency) -> schemas.DeepLMultilinguals:
     """All of yours."""
-    return DeepLMultilinguals(glossaries=services.glossaries.all(owner_of(request), DeepLMultilingual.from_glossary))
+    return schemas.DeepLMultilinguals(
+        glossaries=services.glossaries.all(owner_of(request), schemas.DeepLMultilingual.from_glossary)
+    )
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="Show a glossary of many pairs (DeepL)", responses=_FIND_ERRORS)
-def deepl_multilingual(glossary_id: GlossaryId, request: Request, services: ServicesDependency) -> DeepLMultilingual:
+def deepl_multilingual(
+    glossary_id: GlossaryId, request: Request, services: ServicesDependency
+) -> schemas.DeepLMultilingual:
     """Its pairs, and how many terms each has."""
-    return DeepLMultilingual.from_glossary(services.glossaries.get(owner_of(request), glossary_id))
+    return schemas.DeepLMultilingual.from_glossary(services.glossaries.get(owner_of(request), glossary_id))
 
 
 @router.patch(
@@ -156,8 +152,8 @@ def deepl_multilingual(glossary_id: GlossaryId, request: Request, services: Serv
     responses=_CHANGE_ERRORS,
 )
 async def deepl_change_multilingual(
-    body: DeepLMultilingualChange, request: Request, services: ServicesDependency, glossary_id: GlossaryId
-) -> DeepLMultilingual:
+    body: schemas.DeepLMultilingualChange, request: Request, services: ServicesDependency, glossary_id: GlossaryId
+) -> schemas.DeepLMultilingual:
     """Another name, or terms to be added to its dictionaries."""
     owner, glossaries = owner_of(request), services.glossaries
     if body.name is None and not body.dictionaries:
@@ -166,7 +162,7 @@ async def deepl_change_multilingual(
         changed = await run_in_threadpool(lambda: glossaries.merge(owner, glossary_id, body.stored))
     if body.name is not None:
         changed = await run_in_threadpool(glossaries.rename, owner, glossary_id, body.name)
-    return DeepLMultilingual.from_glossary(changed)
+    return schemas.DeepLMultilingual.from_glossary(changed)
 
 
 @_delete("/v3/glossaries/{glossary_id}", summary="Delete a glossary of many pairs (DeepL)", responses=_FIND_ERRORS)
@@ -182,16 +178,16 @@ def deepl_multilingual_entries(
     services: ServicesDependency,
     source_lang: SourceLang,
     target_lang: TargetLang,
-) -> DeepLEntries:
+) -> schemas.DeepLEntries:
     """All terms of one of its dictionaries, as tab-separated lines."""
     glossary = services.glossaries.get(owner_of(request), glossary_id)
     dictionary = glossary.dictionary(source_lang, target_lang)
     if dictionary is None:
         raise UnknownGlossary("This glossary has no dictionary for these languages; GET it to see which it has.")
-    only = DeepLDictionary.model_construct(
+    only = schemas.DeepLDictionary.model_construct(
         source_lang=dictionary.source, target_lang=dictionary.target, entries=entries_as_tsv(dictionary.entries)
     )
-    return DeepLEntries.model_construct(dictionaries=[only])
+    return schemas.DeepLEntries.model_construct(dictionaries=[only])
 
 
 @router.put(
@@ -201,12 +197,12 @@ def deepl_multilingual_entries(
     responses=_CHANGE_ERRORS,
 )
 async def deepl_put_dictionary(
-    body: DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId
-) -> DeepLDictionaryInfo:
+    body: schemas.DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId
+) -> schemas.DeepLDictionaryInfo:
     """In the place of the one of this pair, or as a new one."""
     stored = await run_in_threadpool(lambda: body.stored)
     await run_in_threadpool(services.glossaries.put, owner_of(request), glossary_id, stored)
-    return DeepLDictionaryInfo.from_dictionary(stored)
+    return schemas.DeepLDictionaryInfo.from_dictionary(stored)
 
 
 @_delete("/v3/glossaries/{glossary_id}/dictionaries", summary="Delete a dictionary (DeepL)", responses=_PAIR_ERRORS)

@@ -67,16 +67,6 @@ def _parse_word(value: object) -> object:
     return value.strip().lower() or None if isinstance(value, str) else value
 
 
-def _parse_split(value: object) -> object:
-    if isinstance(value, bool | int):
-        return str(int(value))
-    return _parse_word(value)
-
-
-def _parse_code(value: object) -> object:
-    return value.strip() or None if isinstance(value, str) else value
-
-
 def _check_formality(value: str | None) -> str | None:
     if value in ("more", "less"):
         raise field_error(f'is "{value}", but these models have no formality; send "prefer_{value}" or leave it out.')
@@ -91,7 +81,13 @@ Formality = Annotated[
 TextList = Annotated[list[str], BeforeValidator(_check_text_list)]
 Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 Names = Annotated[list[EncodableText], BeforeValidator(_parse_names)]
-Code = Annotated[EncodableText | None, BeforeValidator(_parse_code)]  # an empty field of a form is one left out
+Code = Annotated[  # an empty field of a form is one left out
+    EncodableText | None, BeforeValidator(lambda value: value.strip() or None if isinstance(value, str) else value)
+]
+Split = Annotated[  # 0 and 1 come as numbers, too
+    Literal["0", "1", "nonewlines"] | None,
+    BeforeValidator(lambda value: str(int(value)) if isinstance(value, int) else _parse_word(value)),
+]
 
 
 class DeepLTranslateRequest(RequestFields):
@@ -109,7 +105,7 @@ class DeepLTranslateRequest(RequestFields):
         "In a pub.",
         default=None,
     )
-    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_parse_split)] = doc(
+    split_sentences: Split = doc(
         '"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
         " Line ends stay in any case.",
         "1",

@@ -89,13 +89,9 @@ class Completion:
             ScoreQuery(each.prompt, model=each.model, top_k=body.logprobs or 0, ids=each.prompt_ids, least_predicted=0)
             for each in requests
         ]
-        outputs = []
-        for result in await gather([self.engine.score(query) for query in queries]):
-            tokens = _prompt_tokens(result)
-            outputs.append(
-                PromptOutput(result.text, tokens, len(tokens)) if body.echo else PromptOutput(count=len(tokens))
-            )
-        return outputs
+        results = await gather([self.engine.score(query) for query in queries])
+        outputs = [PromptOutput(result.text, tokens := _prompt_tokens(result), len(tokens)) for result in results]
+        return outputs if body.echo else [PromptOutput(count=output.count) for output in outputs]
 
     def choices(self, results: Results) -> list[dict[str, object]]:
         """The continuations of each prompt in turn."""

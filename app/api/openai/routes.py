@@ -13,15 +13,8 @@ from app.access.authorization import KeyWrong
 from app.api.errors import Statuses, common_errors, documented_as
 from app.api.event_stream import documented_stream, while_connected
 from app.api.field_types import ModelName, quotable
+from app.api.openai import schemas
 from app.api.openai.completion_output import Completion, CompletionStream
-from app.api.openai.schemas import (
-    CompletionAnswer,
-    CompletionRequest,
-    CompletionUsage,
-    OpenAIErrorAnswer,
-    OpenAIModel,
-    OpenAIModels,
-)
 from app.api.request_body import Fields, RequestLimits
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
@@ -33,7 +26,7 @@ class OpenAIRoute(ApiRoute):
     """Any invalid input is 400; a missing or wrong key is 401."""
 
     statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyWrong: 401}
-    error_schema = OpenAIErrorAnswer
+    error_schema = schemas.OpenAIErrorAnswer
 
 
 router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
@@ -54,17 +47,19 @@ data: [DONE]
 @router.post(
     "/v1/completions",
     summary="Continue texts, as OpenAI's clients ask it",
-    response_model=CompletionAnswer,
+    response_model=schemas.CompletionAnswer,
     responses=documented_stream(_EVENTS, "A chunk for each bit of text; the last line is `data: [DONE]`.")
     | documented_as(
-        OpenAIErrorAnswer,
+        schemas.OpenAIErrorAnswer,
         s400="The request cannot be answered as it is: a field is wrong or beyond a limit.",
         s401="The key is missing or wrong.",
         s404="No lyricist of that name is loaded.",
         **common_errors("write", "answer"),
     ),
 )
-async def completions(body: CompletionRequest, request: Request, services: ServicesDependency) -> Response | Fields:
+async def completions(
+    body: schemas.CompletionRequest, request: Request, services: ServicesDependency
+) -> Response | Fields:
     """Continues each prompt `n` times. `temperature` is 1 and `max_tokens` 16 unless you say otherwise, as OpenAI's
     are; `suffix`, `logit_bias`, `min_p` and `best_of` above `n` are refused, and fields that are not known ignored."""
     model = find_lyricist(services.engine.models(), body.model)
@@ -81,27 +76,27 @@ async def completions(body: CompletionRequest, request: Request, services: Servi
     if body.stream:
         return CompletionStream(completion, head, services.limits.request_timeout_s)
     results = await while_connected(request, completion.write())
-    return {**head, "choices": completion.choices(results), "usage": CompletionUsage.of_results(results)}
+    return {**head, "choices": completion.choices(results), "usage": schemas.CompletionUsage.of_results(results)}
 
 
-@router.get("/v1/models", summary="List lyricists", responses=documented_as(OpenAIErrorAnswer))
-async def openai_models(services: ServicesDependency) -> OpenAIModels:
+@router.get("/v1/models", summary="List lyricists", responses=documented_as(schemas.OpenAIErrorAnswer))
+async def openai_models(services: ServicesDependency) -> schemas.OpenAIModels:
     """Every model that POST /v1/completions takes, in the order in which requests without a model take them."""
-    return OpenAIModels(
-        data=[OpenAIModel.from_info(each) for each in services.engine.models() if each.kind == "lyrics"]
+    return schemas.OpenAIModels(
+        data=[schemas.OpenAIModel.from_info(each) for each in services.engine.models() if each.kind == "lyrics"]
     )
 
 
 @router.get(
     "/v1/models/{model}",
     summary="One lyricist",
-    responses=documented_as(OpenAIErrorAnswer, s404="No such lyricist is loaded."),
+    responses=documented_as(schemas.OpenAIErrorAnswer, s404="No such lyricist is loaded."),
 )
-async def openai_model(model: Name, services: ServicesDependency) -> OpenAIModel:
+async def openai_model(model: Name, services: ServicesDependency) -> schemas.OpenAIModel:
     """The same of one model."""
     if (info := find_lyricist(services.engine.models(), model)) is None:
         raise UnknownModel(f"There is no model {quotable(model)} here; GET /v1/models lists them.", field="model")
-    return OpenAIModel.from_info(info)
+    return schemas.OpenAIModel.from_info(info)
 
 
 def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | None:
@@ -118,7 +113,9 @@ def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | 
     return None
 
 
-def generation_requests(body: CompletionRequest, limits: RequestLimits, model: str | None) -> list[GenerationRequest]:
+def generation_requests(
+    body: schemas.CompletionRequest, limits: RequestLimits, model: str | None
+) -> list[GenerationRequest]:
     """One for each prompt."""
     prompts = body.prompts
     limits.check_texts([each if isinstance(each, str) else "" for each in prompts], "prompt")
