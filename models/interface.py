@@ -7,9 +7,9 @@ ones: whoever drives the network keeps them packed, moving the last row into the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -57,29 +57,6 @@ class Decodable(Protocol):
 
         since: pair i has its source and its first since[i] target tokens in common (they are hypotheses of one beam),
         so that only what comes behind need be copied; None: they have nothing in common."""
-
-
-class GateShape(NamedTuple):
-    """cell: a key of `models.networks.cells.CELLS`; hidden: units of each layer."""
-
-    cell: str
-    layers: int
-    hidden: int
-
-
-@runtime_checkable
-class Gated(Protocol):
-    """A network that can show its gates; one that cannot has no `gates`."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def gate_shape(self) -> GateShape: ...
-
-    def gates(self, tokens: Tensor) -> tuple[Mapping[str, Tensor], Tensor]:
-        """tokens [T] read from a zero state -> name -> [L, T, N] after each token, named as the cell's `shown`; and the
-        features [T, N] from which the output is projected."""
 
 
 class TeacherForced(Protocol):

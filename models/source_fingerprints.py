@@ -30,7 +30,6 @@ CODE: dict[str, str] = {
     "RecurrentLanguageModel.features": "cea2b6a6c31b5902",
     "RecurrentLanguageModel.forward": "e4be78da37ceef06",
     "RecurrentLanguageModel.fused_layer": "87bcd53372531533",
-    "RecurrentLanguageModel.gate_shape": "c6bc700fb5fb7f06",
     "RecurrentLanguageModel.gates": "4d7a7eb7bebe13e0",
     "RecurrentLanguageModel.inputs": "755b7f6007048df3",
     "RecurrentLanguageModel.parameters_of": "4680e388afd75f6b",

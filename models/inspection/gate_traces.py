@@ -1,7 +1,4 @@
-"""What the gates of a recurrent network do at each token of a text, from one pass over it in fp32.
-
-A network that can show its gates has a `gates` method (`Gated`); one that cannot has none.
-"""
+"""What the gates of a recurrent network do at each token of a text, from one pass over it in fp32."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from torch import Tensor
 
 from models.exactness import require_honoured
 from models.inspection.results import GateSummary
-from models.inspection.selection import GateSelection, SelectionError, resolve, selected_gates
-from models.interface import Gated, GateShape
+from models.inspection.selection import GateSelection, resolve, selected_gates
 from models.networks.cells import CELLS
+from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 
 SATURATED = 0.1  # a gate counts as saturated when it is nearer than this to an end of its bounds
 
@@ -26,7 +23,6 @@ class GateTrace:
     were chosen by variance, the most varied first. summaries: one a layer. features [T, N]: what the network's output
     is projected from, on its device."""
 
-    shape: GateShape
     layers: tuple[int, ...]
     units: tuple[tuple[int, ...], ...]
     values: Mapping[str, Tensor]
@@ -34,37 +30,31 @@ class GateTrace:
     features: Tensor
 
 
-def check_gate_selection(shape: GateShape, selection: GateSelection) -> tuple[tuple[str, ...], tuple[int, ...], int]:
+def check_gate_selection(
+    config: RecurrentConfig, selection: GateSelection
+) -> tuple[tuple[str, ...], tuple[int, ...], int]:
     """The gates and layers that are meant, and how many units of each layer. SelectionError where there is none."""
-    try:
-        names = selected_gates(shape.cell, selection.gates)
-    except ValueError as error:
-        raise SelectionError(str(error), "gates") from None
-    layers = resolve(selection.layers, shape.layers, "layer")
+    names, layers = selected_gates(config.cell, selection.gates), resolve(selection.layers, config.layers, "layer")
     if isinstance(selection.units, int):
-        return names, layers, min(selection.units, shape.hidden)
-    return names, layers, len(resolve(selection.units, shape.hidden, "unit"))
+        return names, layers, min(selection.units, config.hidden)
+    return names, layers, len(resolve(selection.units, config.hidden, "unit"))
 
 
 @torch.inference_mode()
-def gate_trace(network: Gated, tokens: Sequence[int], selection: GateSelection) -> GateTrace:
+def gate_trace(network: RecurrentLanguageModel, tokens: Sequence[int], selection: GateSelection) -> GateTrace:
     """What the selection asks for, of one pass over `tokens`. SelectionError for what the network does not have."""
-    shape = network.gate_shape
-    names, layers, _ = check_gate_selection(shape, selection)
+    names, layers, _ = check_gate_selection(network.config, selection)
     require_honoured(network)
     whole, features = network.gates(torch.tensor(list(tokens), dtype=torch.long, device=network.device))
     units = tuple(_selected_units(whole["h"][layer], selection.units) for layer in layers)
+    places = [(layer, list(chosen)) for layer, chosen in zip(layers, units, strict=True)]
     values = {
-        name: torch.stack(
-            [whole[name][layer][:, list(each)] for layer, each in zip(layers, units, strict=True)]
-        ).float()
-        for name in names
+        name: torch.stack([whole[name][layer][:, chosen] for layer, chosen in places]).float().cpu() for name in names
     }
-    summaries = tuple(
-        _layer_summary(layer, shape.cell, {name: each[layer] for name, each in whole.items()}) for layer in layers
-    )
-    cpu = {name: each.cpu() for name, each in values.items()}
-    return GateTrace(shape, layers, units, cpu, summaries, features)
+    by_layer = [{name: gates[layer] for name, gates in whole.items()} for layer in layers]
+    cell = network.config.cell
+    summaries = tuple(_layer_summary(layer, cell, gates) for layer, gates in zip(layers, by_layer, strict=True))
+    return GateTrace(layers, units, values, summaries, features)
 
 
 def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int, ...]:

@@ -114,9 +114,10 @@ def too_many_values(gates: int, layers: int, units: int, steps: int, most: int) 
 
 
 def selected_gates(cell: str, wanted: list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The gates that are meant, in the cell's own order; None: all. ValueError for one that the cell does not have."""
+    """In the cell's own order; None: all. SelectionError for one that the cell does not have."""
     names = tuple(CELLS[cell].shown)
     for name in wanted or ():
         if name not in names:
-            raise ValueError(f"There is no gate {name} in this model: the gates of its {cell} are {', '.join(names)}.")
+            sentence = f"There is no gate {name} in this model: the gates of its {cell} are {', '.join(names)}."
+            raise SelectionError(sentence, "gates")
     return names if wanted is None else tuple(name for name in names if name in wanted)

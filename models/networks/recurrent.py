@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.exactness import as_written, code_difference, difference
-from models.interface import GateShape
 from models.networks.cells import CELLS, CellKind, Step
 from models.networks.config_fields import option
 
@@ -237,13 +236,10 @@ class RecurrentLanguageModel(nn.Module):
         """[..., N] -> logits [..., V]."""
         return self.output(features)  # type: ignore[no-any-return]
 
-    @property
-    def gate_shape(self) -> GateShape:
-        return GateShape(self.config.cell, self.config.layers, self.config.hidden)
-
     @torch.inference_mode()
     def gates(self, tokens: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """As `models.interface.Gated` says, one cell step after another."""
+        """tokens [T] read from a zero state, one cell step after another -> name -> [L, T, N] after each token, named
+        as the cell's `shown`; and the features [T, N] from which the output is projected."""
         assert not self.training, "dropout would show"
         steps: list[list[dict[str, Tensor]]] = [[] for _ in range(self.config.layers)]
 

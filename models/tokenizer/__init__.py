@@ -8,21 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from models.tokenizer.base import Piece, SpecialTokens, Tokenizer
-from models.tokenizer.marian_tokenizer import MarianTokenizer, is_language
-from models.tokenizer.sentencepiece_tokenizer import SentencePieceTokenizer
-from models.tokenizer.vocabulary_tokenizer import VocabularyTokenizer
-
-__all__ = [
-    "MarianTokenizer",
-    "Piece",
-    "SentencePieceTokenizer",
-    "SpecialTokens",
-    "Tokenizer",
-    "VocabularyTokenizer",
-    "is_language",
-    "read_tokenizer",
-]
+from models.tokenizer.base import Piece as Piece
+from models.tokenizer.base import SpecialTokens as SpecialTokens
+from models.tokenizer.base import Tokenizer as Tokenizer
+from models.tokenizer.marian_tokenizer import MarianTokenizer as MarianTokenizer
+from models.tokenizer.marian_tokenizer import is_language as is_language
+from models.tokenizer.sentencepiece_tokenizer import SentencePieceTokenizer as SentencePieceTokenizer
+from models.tokenizer.vocabulary_tokenizer import VocabularyTokenizer as VocabularyTokenizer
 
 READERS: dict[str, Callable[[Path], Tokenizer]] = {
     "character": VocabularyTokenizer.read,

@@ -32,7 +32,8 @@ from models.inspection.results import Alignment, AttentionFindings, Convention, 
 from models.inspection.selection import KINDS, AttentionKind, SelectionError, too_many_values
 from models.inspection.walkthrough import walkthrough
 from models.inspection.word_alignment import HeadPlace, links, mean_of_heads, pharaoh
-from models.interface import Gated, Prompt, TeacherForced
+from models.interface import Prompt, TeacherForced
+from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
 
 NO_TRANSLATOR = {
@@ -84,20 +85,19 @@ def torch_threads(count: int) -> Iterator[None]:
 
 def trace_gates(model: LoadedModel, request: m.InspectGates) -> m.GatesInspected:
     network = model.network
-    if not isinstance(network, Gated):
+    if not isinstance(network, RecurrentLanguageModel):
         raise SelectionError(f"{plain_name(request.model)} has no gates to show; ask a lyricist instead.", "model")
-    names, layers, units = check_gate_selection(network.gate_shape, request.selection)
+    names, layers, units = check_gate_selection(network.config, request.selection)
     if problem := too_many_values(len(names), len(layers), units, len(request.tokens), request.max_values):
         raise SelectionError(problem, "units")
     trace = gate_trace(network, request.tokens, request.selection)
-    texts = teacher_forced(cast(TeacherForced, network))
-    expected = scoring.expected(texts, trace.features, request.tokens[1:], model.rules, request.top_k)
+    expected = scoring.expected(teacher_forced(network), trace.features, request.tokens[1:], model.rules, request.top_k)
     require_finite(*trace.values.values(), trace.features)
     return m.GatesInspected(
         id=request.id,
-        cell=trace.shape.cell,
-        depth=trace.shape.layers,
-        hidden=trace.shape.hidden,
+        cell=network.config.cell,
+        depth=network.config.layers,
+        hidden=network.config.hidden,
         layers=list(trace.layers),
         units=[list(units) for units in trace.units],
         values={name: _float_tensor(values) for name, values in trace.values.items()},

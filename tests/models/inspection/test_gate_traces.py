@@ -10,7 +10,7 @@ import torch
 from models.backends import select
 from models.inspection.gate_traces import gate_trace
 from models.inspection.selection import GateSelection, SelectionError
-from models.interface import Gated, Prompt
+from models.interface import Prompt
 from models.networks.cells import CELLS as KINDS
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny
@@ -41,11 +41,6 @@ def test_the_names_are_those_of_the_cells() -> None:
     for kind, cell in KINDS.items():
         states = {"lstm": ("c", "h")}.get(kind, ("h",))
         assert tuple(cell.shown) == (*cell.gates, *states)
-
-
-def test_only_networks_with_gates_have_them() -> None:
-    assert isinstance(tiny.recurrent(), Gated)
-    assert not isinstance(tiny.transformer(), Gated)
 
 
 @CELLS
