@@ -222,20 +222,17 @@ class PassageBuilder:
         if self._space and not self._length and not self._top:
             self._before += self._space
         elif self._space and (not self._length or self._pieces[-1][-1] in HTML_SPACES):
-            self._attach_to_last_tag("".join(self._space))
+            # whitespace that only a tag parts from other whitespace stays with that tag
+            space, siblings = "".join(self._space), self._siblings()
+            if siblings and siblings[-1].part == "element":
+                siblings[-1].closing += space
+            else:
+                (siblings[-1] if siblings else self._open[-1][1]).opening += space
         elif self._space:
             self._pieces.append(" ")
             self._length += 1
         self._space = []
         return self._length
-
-    def _attach_to_last_tag(self, space: str) -> None:
-        """Whitespace that only a tag parts from other whitespace stays with that tag."""
-        siblings = self._siblings()
-        if siblings and siblings[-1].part == "element":
-            siblings[-1].closing += space
-        else:
-            (siblings[-1] if siblings else self._open[-1][1]).opening += space
 
     def _write(self, text: str) -> None:
         self._here()

@@ -387,18 +387,14 @@ WORST = 3.0  # of one line's cost: an outlier, or a blank line against a text, c
 def read_moses(source: Path, target: Path) -> Iterator[Row]:
     """TrainingError if the files have unequal numbers of lines: it names where they most likely part."""
     for line, other in zip_longest(numbered_lines(source), numbered_lines(target)):
-        if line is None or other is None:
-            raise _unequal(source, target)
-        yield *line, other[1]
-
-
-def _unequal(source: Path, target: Path) -> TrainingError:
-    texts, others = ([line for _, line in numbered_lines(path)] for path in (source, target))
-    counts = f"{source} has {pluralize(len(texts), 'line')} and {target} has {len(others):,}"
-    most = min(len(texts), len(others)) + 1
-    line = parting(texts, others)
-    where = f"most likely at line {line:,}" if line < most else f"at line {most:,} at the latest"
-    return TrainingError(f"{counts}: line n of one must translate line n of the other, and they part {where}.")
+        if line is not None and other is not None:
+            yield *line, other[1]
+            continue
+        texts, others = ([text for _, text in numbered_lines(path)] for path in (source, target))
+        counts = f"{source} has {pluralize(len(texts), 'line')} and {target} has {len(others):,}"
+        most, place = min(len(texts), len(others)) + 1, parting(texts, others)
+        where = f"most likely at line {place:,}" if place < most else f"at line {most:,} at the latest"
+        raise TrainingError(f"{counts}: line n of one must translate line n of the other, and they part {where}.")
 
 
 def parting(texts: Sequence[str], others: Sequence[str]) -> int:

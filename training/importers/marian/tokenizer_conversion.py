@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
@@ -73,15 +73,14 @@ def _added_tokens(folder: MarianFolder, options: JsonObject) -> tuple[dict[str, 
     missing = [name for name in DEFAULT_TOKENS if name not in special]
     if missing:
         raise TrainingError(f"The tokenizer has no {missing[0]}, and Marian's needs one.")
-    return special, list(dict.fromkeys([*special.values(), *_extra_tokens(options)])), ids
-
-
-def _extra_tokens(options: JsonObject) -> Iterator[str]:
-    for name, token in options.items():
-        if name.endswith("_token") and name not in SPECIAL_TOKEN_NAMES and isinstance(token, str):
-            yield token
-    tokens = next(filter(None, map(options.get, EXTRA_TOKEN_FIELDS)), ())
-    yield from map(piece_of, tokens.values() if isinstance(tokens, Mapping) else tokens)
+    named = [
+        token
+        for name, token in options.items()
+        if name.endswith("_token") and name not in SPECIAL_TOKEN_NAMES and isinstance(token, str)
+    ]
+    extra = next(filter(None, map(options.get, EXTRA_TOKEN_FIELDS)), ())
+    listed = map(piece_of, extra.values() if isinstance(extra, Mapping) else extra)
+    return special, list(dict.fromkeys([*special.values(), *named, *listed])), ids
 
 
 def piece_of(token: object) -> str:

@@ -105,8 +105,9 @@ POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder",
 
 def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transformer:
     """Without a second copy of what needs no change. TrainingError names a tensor that is missing, or too many."""
-    tables = _embedding_tables(config, tensors)
-    shape = transformer_config(config, _tying(*tables))
+    source, target, output = tables = _embedding_tables(config, tensors)
+    tied = ("all" if _same(source, target) else "output") if _same(target, output) else "none"
+    shape = transformer_config(config, tied)
     weights = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
     used = {*EMBEDDINGS, BIAS, *POSITIONS}  # tied tables and computed positions may be there or not
     for name, theirs in (*_layer_names(config, "encoder"), *_layer_names(config, "decoder")):
@@ -148,12 +149,6 @@ def _embedding_tables(config: JsonObject, tensors: Mapping[str, Tensor]) -> tupl
         if name in tensors and not _same(tensors[name], table):
             raise TrainingError(f"config.json ties the embeddings, and {name} differs from the table it is tied to.")
     return source, target, output
-
-
-def _tying(source: Tensor, target: Tensor, output: Tensor) -> str:
-    if not _same(target, output):
-        return "none"
-    return "all" if _same(source, target) else "output"
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
