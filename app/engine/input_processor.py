@@ -207,11 +207,9 @@ def target_token_ids(checkpoint: Checkpoint, text: str, field_name: str = "targe
         parts = {text[piece.start : piece.end].strip(): piece.id for piece in writer.pieces(text)}
         parts.pop("", None)
         if set(parts.values()) <= {unknown}:
-            raise UnknownCharacters(
-                f"{checkpoint.name} has no token for {quoted_parts(list(parts))}: send a {field_name} in the language"
-                " that it writes.",
-                field=field_name,
-            )
+            way_out = f"send a {field_name} in the language that it writes"
+            message = f"{checkpoint.name} has no token for {quoted_parts(list(parts))}: {way_out}."
+            raise UnknownCharacters(message, field=field_name)
     return target
 
 
@@ -289,10 +287,8 @@ def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
         return ()
     ids, never = target_token_ids(checkpoint, prefix, "prefix"), unwritable_tokens(checkpoint)
     if unknown := parts_of_tokens(checkpoint, prefix, never):
-        raise UnknownCharacters(
-            f"{checkpoint.name} has no token for {quoted_parts(unknown)}: begin the translation without it.",
-            field="prefix",
-        )
+        message = f"{checkpoint.name} has no token for {quoted_parts(unknown)}: begin the translation without it."
+        raise UnknownCharacters(message, field="prefix")
     return tuple(ids)
 
 
@@ -343,15 +339,19 @@ class TranslationPlan(NamedTuple):
     source: TokenRun
     prefix: TokenRun
     decoding: DecodingOptions
-    demand: Demand
+
+    @property
+    def demand(self) -> Demand:
+        """A translation is about as long as its source."""
+        tokens = len(self.source)
+        return Demand(self.checkpoint.name, 1, tokens, tokens, self.decoding.beam if tokens else 0)
 
 
 def plan_translation(
     request: TranslationRequest, checkpoint: ModelVersion, defaults: DecodingOptions, *, slots: int, streamed: bool
 ) -> TranslationPlan:
     """defaults: the server's beam_size and length_penalty. InvalidRequest names the field that cannot be read."""
-    options = request.options
-    source = source_token_ids(checkpoint, request.text, "q")
+    options, source = request.options, source_token_ids(checkpoint, request.text, "q")
     prefix = prefix_token_ids(checkpoint, options.prefix)
     required = tuple(required_token_runs(checkpoint, forms) for forms in request.required)
     # more hypotheses than alternatives, since two may read the same
@@ -359,51 +359,26 @@ def plan_translation(
     if required:
         wide = max(constrained_beam_size(required, beam_size), MIN_BEAM_WITH_TERMS)
         beam_size = max(beam_size, min(wide, slots, MOST_BEAM))
-    decoding = resolve_search(
-        options.decoding,
-        defaults,
-        checkpoint,
-        len(source),
-        beam_size=beam_size,
-        required=required,
-        scores="scores" in options.wants,
-        streamed=streamed,
-    )
-    # a translation is about as long as its source
-    demand = Demand(checkpoint.name, 1, len(source), len(source), beam_size if source else 0)
-    return TranslationPlan(request, checkpoint, source, prefix, decoding, demand)
+    scores = "scores" in options.wants
+    wanted = replace(options.decoding, beam_size=beam_size, required=required, scores=scores, streamed=streamed)
+    return TranslationPlan(request, checkpoint, source, prefix, resolve_search(wanted, defaults, checkpoint, source))
 
 
 def resolve_search(
-    wanted: DecodingOptions,
-    defaults: DecodingOptions,
-    checkpoint: ModelVersion,
-    source_tokens: int,
-    *,
-    beam_size: int | None = None,
-    required: tuple[tuple[TokenRun, ...], ...] = (),
-    scores: bool = False,
-    streamed: bool = False,
+    wanted: DecodingOptions, defaults: DecodingOptions, checkpoint: ModelVersion, source: Sequence[int]
 ) -> DecodingOptions:
     """Options of a beam search that returns all its hypotheses. What `wanted` leaves open is the server's choice
     (defaults), and the limit of new tokens the model's, with room for the terms that are required."""
-    beam_size = beam_size or wanted.beam_size or defaults.beam
-    length_penalty = wanted.length_penalty
-    if length_penalty is None:
-        length_penalty = TERMS_LENGTH_PENALTY if required else defaults.length_penalty
+    beam_size, length_penalty, limit = wanted.beam_size or defaults.beam, wanted.length_penalty, wanted.max_new_tokens
     most = checkpoint.config.max_new_tokens
-    limit = wanted.max_new_tokens
+    if length_penalty is None:
+        length_penalty = TERMS_LENGTH_PENALTY if wanted.required else defaults.length_penalty
     if limit is None:
-        limit = new_token_limit(source_tokens, most)
-        if required:
-            limit += sum(max(map(len, term)) for term in required)
+        limit = new_token_limit(len(source), most) + sum(max(map(len, term)) for term in wanted.required)
     return replace(
         wanted,
         beam_size=beam_size,
         n_best=beam_size,
         length_penalty=length_penalty,
         max_new_tokens=min(limit, most),
-        required=required,
-        scores=scores,
-        streamed=streamed,
     )
