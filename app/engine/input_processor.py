@@ -359,26 +359,37 @@ def plan_translation(
     if required:
         wide = max(constrained_beam_size(required, beam_size), MIN_BEAM_WITH_TERMS)
         beam_size = max(beam_size, min(wide, slots, MOST_BEAM))
-    scores = "scores" in options.wants
-    wanted = replace(options.decoding, beam_size=beam_size, required=required, scores=scores, streamed=streamed)
-    return TranslationPlan(request, checkpoint, source, prefix, resolve_search(wanted, defaults, checkpoint, source))
+    search = (options.decoding, defaults, checkpoint, source, beam_size, required)
+    decoding = resolve_search(*search, scores="scores" in options.wants, streamed=streamed)
+    return TranslationPlan(request, checkpoint, source, prefix, decoding)
 
 
 def resolve_search(
-    wanted: DecodingOptions, defaults: DecodingOptions, checkpoint: ModelVersion, source: Sequence[int]
+    wanted: DecodingOptions,
+    defaults: DecodingOptions,
+    checkpoint: ModelVersion,
+    source: Sequence[int],
+    beam_size: int | None = None,
+    required: tuple[tuple[TokenRun, ...], ...] = (),
+    *,
+    scores: bool = False,
+    streamed: bool = False,
 ) -> DecodingOptions:
     """Options of a beam search that returns all its hypotheses. What `wanted` leaves open is the server's choice
     (defaults), and the limit of new tokens the model's, with room for the terms that are required."""
-    beam_size, length_penalty, limit = wanted.beam_size or defaults.beam, wanted.length_penalty, wanted.max_new_tokens
-    most = checkpoint.config.max_new_tokens
+    beam_size, length_penalty = beam_size or wanted.beam_size or defaults.beam, wanted.length_penalty
+    limit, most = wanted.max_new_tokens, checkpoint.config.max_new_tokens
     if length_penalty is None:
-        length_penalty = TERMS_LENGTH_PENALTY if wanted.required else defaults.length_penalty
+        length_penalty = TERMS_LENGTH_PENALTY if required else defaults.length_penalty
     if limit is None:
-        limit = new_token_limit(len(source), most) + sum(max(map(len, term)) for term in wanted.required)
+        limit = new_token_limit(len(source), most) + sum(max(map(len, term)) for term in required)
     return replace(
         wanted,
         beam_size=beam_size,
         n_best=beam_size,
         length_penalty=length_penalty,
         max_new_tokens=min(limit, most),
+        required=required,
+        scores=scores,
+        streamed=streamed,
     )

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.engine import input_processor
 from app.engine.admission import Demand
@@ -146,8 +146,8 @@ class AttentionTask(Task):
             source, given = await input_processor.run_tokenizer(size, lambda: _source_and_given(checkpoint, query))
             tokens = len(source.tokens)
             check(tokens, len(given))
-            wanted = replace(query.decoding, scores=False, streamed=False)
-            decoding = input_processor.resolve_search(wanted, self.translation.defaults, checkpoint, source.ids)
+            defaults = self.translation.defaults
+            decoding = input_processor.resolve_search(query.decoding, defaults, checkpoint, source.ids)
             new_tokens, rows = (len(given), 0) if forced else (tokens, decoding.beam)
             with self.admission.admitted(Demand(checkpoint.name, 1, tokens, new_tokens, rows)):
                 encode_s, decode_s, translation, prefix = clock() - began, None, None, () if forced else tuple(given)
