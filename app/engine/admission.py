@@ -230,8 +230,10 @@ class Admission:
             backlog.rows += sign * demand.rows
             backlog.busy.run(backlog.requests > 0)
         model.loaded.run(model.rows > self.slots)
-        full = self.all.requests >= self.max_requests
-        self.all.loaded.run(full or any(backlog.rows > self.slots for backlog in self.models.values()))
+        loaded = self.all.requests >= self.max_requests
+        for backlog in self.models.values():  # without a generator, since this runs three times for each sequence
+            loaded = loaded or backlog.rows > self.slots
+        self.all.loaded.run(loaded)
 
     def queue_s(self, model: str, sequences: int = 1) -> float:
         """How long a new request of so many sequences would wait for its last slot; see `Backlog.queue_s`."""

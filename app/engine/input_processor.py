@@ -339,12 +339,7 @@ class TranslationPlan(NamedTuple):
     source: TokenRun
     prefix: TokenRun
     decoding: DecodingOptions
-
-    @property
-    def demand(self) -> Demand:
-        """A translation is about as long as its source."""
-        tokens = len(self.source)
-        return Demand(self.checkpoint.name, 1, tokens, tokens, self.decoding.beam if tokens else 0)
+    demand: Demand
 
 
 def plan_translation(
@@ -361,7 +356,9 @@ def plan_translation(
         beam_size = max(beam_size, min(wide, slots, MOST_BEAM))
     search = (options.decoding, defaults, checkpoint, source, beam_size, required)
     decoding = resolve_search(*search, scores="scores" in options.wants, streamed=streamed)
-    return TranslationPlan(request, checkpoint, source, prefix, decoding)
+    # a translation is about as long as its source
+    demand = Demand(checkpoint.name, 1, len(source), len(source), beam_size if source else 0)
+    return TranslationPlan(request, checkpoint, source, prefix, decoding, demand)
 
 
 def resolve_search(

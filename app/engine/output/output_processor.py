@@ -277,8 +277,10 @@ class OutputProcessor:
         self.first_token_s: float | None = None
         self._parts: list[str] = []
         self._detokenizer, self._matcher = Detokenizer(writer), StopStringMatcher(self.stops)
-        self._texts = TokenTexts() if self.logprobs else None
-        self._text_of = cache(lambda token: text_after_others(writer, token))  # of one of the likeliest
+        self._texts: TokenTexts | None = None
+        if self.logprobs:
+            self._texts = TokenTexts()
+            self._text_of = cache(lambda token: text_after_others(writer, token))  # of one of the likeliest
 
     @property
     def text(self) -> str:

@@ -175,9 +175,12 @@ class ModelRegistry:
         try:
             yield
         finally:
-            self._users -= Counter(keys)
-            for key in keys & self._unused.keys() - self._users.keys():
-                self._unused[key].set()
+            self._users.subtract(keys)
+            for key in keys:
+                if not self._users[key]:
+                    del self._users[key]
+                    if key in self._unused:
+                        self._unused[key].set()
 
     @property
     def users(self) -> int:
