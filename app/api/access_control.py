@@ -27,8 +27,7 @@ _KEY_HEADERS = (b"x-api-key", b"key")
 
 def caller_of(request: Request) -> Caller:
     """The caller that `identify` has found, or ANONYMOUS."""
-    caller = request.scope["state"].get("caller", ANONYMOUS)
-    assert isinstance(caller, Caller)
+    caller: Caller = request.scope["state"].get("caller", ANONYMOUS)
     return caller
 
 

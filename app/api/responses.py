@@ -34,23 +34,19 @@ async def large_response(
     """
     accepted = accepts_gzip(request.headers.get("accept-encoding", ""))
 
-    def work() -> tuple[bytes, str, bool]:
+    def work() -> Response:
         began = time.perf_counter()
         content = build()
         body = content.encode() if isinstance(content, str) else msgspec.json.encode(content)
-        tag = hashlib.sha256(body).hexdigest()[:32]
+        headers = {"ETag": f'W/"{hashlib.sha256(body).hexdigest()[:32]}"', "Vary": "Accept-Encoding"}
         if timing is not None:
             timing_ms = msgspec.json.encode(timing(time.perf_counter() - began))
             body = b'%b,"timing_ms":%b}' % (body[:-1], timing_ms)
-        if not accepted or len(body) < MIN_COMPRESSED_BYTES:
-            return body, tag, False
-        return compress(body), tag, True
+        if accepted and len(body) >= MIN_COMPRESSED_BYTES:
+            body, headers["Content-Encoding"] = compress(body), "gzip"
+        return Response(body, media_type=media_type, headers=headers)
 
-    body, tag, is_compressed = await run_in_threadpool(work)
-    headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
-    if is_compressed:
-        headers["Content-Encoding"] = "gzip"
-    return Response(body, media_type=media_type, headers=headers)
+    return await run_in_threadpool(work)
 
 
 def compress(body: bytes) -> bytes:

@@ -60,8 +60,7 @@ class Services:
 
 async def services(request: Request) -> Services:
     """The services of the app that answers this request."""
-    wired = request.app.state.services
-    assert isinstance(wired, Services)
+    wired: Services = request.app.state.services
     return wired
 
 

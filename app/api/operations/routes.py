@@ -45,10 +45,9 @@ async def require_admin(
         raise HTTPException(401, _WRONG, headers={"WWW-Authenticate": 'Bearer realm="parlance"'})
 
 
-AdminDependency = Depends(require_admin)
-
-
 models_router = APIRouter(tags=["Models"], route_class=ApiRoute)
+admin_router = APIRouter(tags=["Models"], route_class=ApiRoute, dependencies=[Depends(require_admin)])
+health_router = APIRouter(tags=["Health"], route_class=ApiRoute)
 
 _GUARDED = {"s401": "The admin key is missing or wrong.", "s403": "The server was started without PARLANCE_ADMIN_KEY."}
 _LOADING = {
@@ -76,10 +75,9 @@ async def curves(name: PathName, services: ServicesDependency) -> CurvesAnswer:
     return CurvesAnswer.model_validate(await services.engine.curves(name))
 
 
-@models_router.post(
+@admin_router.post(
     "/models/{name}/load",
     summary="Load a model",
-    dependencies=[AdminDependency],
     responses=documented(**_GUARDED, s404="There is no such folder.", **_LOADING),
 )
 async def load_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
@@ -87,10 +85,9 @@ async def load_model(name: PathName, services: ServicesDependency) -> ChangeAnsw
     return ChangeAnswer.model_validate(await services.engine.load_model(name))
 
 
-@models_router.post(
+@admin_router.post(
     "/models/{name}/reload",
     summary="Reload a model",
-    dependencies=[AdminDependency],
     responses=documented(**_GUARDED, s404="No such model is loaded.", s422=_LOADING["s422"], s503=_LOADING["s503"]),
 )
 async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
@@ -99,18 +96,14 @@ async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAn
     return ChangeAnswer.model_validate(await services.engine.reload_model(name))
 
 
-@models_router.post(
+@admin_router.post(
     "/models/{name}/unload",
     summary="Unload a model",
-    dependencies=[AdminDependency],
     responses=documented(**_GUARDED, s404="No such model is loaded.", s503=_LOADING["s503"]),
 )
 async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
     """Serve it no more, until it is loaded again. Answers when the requests that have it are done."""
     return ChangeAnswer.model_validate(await services.engine.unload_model(name))
-
-
-health_router = APIRouter(tags=["Health"], route_class=ApiRoute)
 
 
 @health_router.get(
@@ -170,5 +163,5 @@ async def metrics(request: Request, services: ServicesDependency) -> Response:
 
 
 router = APIRouter()
-router.include_router(models_router)
-router.include_router(health_router)
+for _part in (models_router, admin_router, health_router):
+    router.include_router(_part)
