@@ -94,7 +94,11 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     logs.set_up_logging(settings.log_level, settings.log_format)
     metrics = Metrics()
     access = _access_control(settings, metrics)
-    engine = engine or _engine(settings, metrics)
+    if engine is None:  # imported here: tests and documentation need no device processes
+        from app.engine.async_engine import AsyncEngine
+        from app.engine.interface import EngineSettings
+
+        engine = AsyncEngine(settings.section(EngineSettings), metrics)
     metrics.watch(engine)
     spans = _request_spans(settings)
     app = FastAPI(
@@ -179,14 +183,6 @@ def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
         rates=parse_rates(settings.rate_limit),
         quotas=parse_quotas(settings.quota),
     )
-
-
-def _engine(settings: Settings, metrics: Metrics) -> Engine:
-    # Imported here: tests and documentation need no device processes.
-    from app.engine.async_engine import AsyncEngine
-    from app.engine.interface import EngineSettings
-
-    return AsyncEngine(settings.section(EngineSettings), metrics)
 
 
 def _request_spans(settings: Settings) -> RequestSpans | None:

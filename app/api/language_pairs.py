@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from fastapi import Request
@@ -46,12 +47,11 @@ class LoadedPairs:
         """The loaded pair that is closest to these codes, or `UnknownPair`."""
         if (source, target) in self.pairs:  # as most clients spell them
             return source, target
-        pairs = set(self.pairs)
         sources = closest_codes(source, [pair[0] for pair in self.pairs])
-        for source_code in sources:
-            for target_code in closest_codes(target, [pair[1] for pair in self.pairs]):
-                if (source_code, target_code) in pairs:
-                    return source_code, target_code
+        targets = closest_codes(target, [pair[1] for pair in self.pairs])
+        for pair in product(sources, targets):
+            if pair in self.pairs:
+                return pair
         raise self._missing(f"for {quotable(source)} → {quotable(target)}", "target" if sources else "source")
 
     def into(self, target: str) -> list[Pair]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, cast
 from urllib.parse import parse_qsl
 
+import msgspec
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -90,15 +91,12 @@ class ClientDisconnected(HTTPException):
         super().__init__(499, "The client closed the connection before the answer was there.")
 
 
-class Upload:
+class Upload(msgspec.Struct):
     """A file of a form. filename: the client's, "" without one; never used as a path. Not a dataclass: FastAPI would
     document it as an object of two fields."""
 
-    __slots__ = ("content", "filename")
-
-    def __init__(self, filename: str, content: bytes) -> None:
-        self.filename = filename
-        self.content = content
+    filename: str
+    content: bytes
 
 
 async def read_body(request: Request, max_bytes: int, max_pause_s: float) -> bytes:

@@ -97,13 +97,11 @@ class RequestSpans:
 
 
 def _work_attributes(work: RequestWork) -> dict[str, str | int | float]:
-    attributes: dict[str, str | int | float] = {
+    times = {"queued": work.queued_s, "first_token": work.first_token_s, "engine": work.total_s}
+    return {
         "parlance.model": work.model,
         "parlance.sequences": work.sequences,
         "parlance.read_tokens": work.read_tokens,
         "parlance.new_tokens": work.new_tokens,
+        **{f"parlance.{name}_ms": round(1000 * value, 3) for name, value in times.items() if value is not None},
     }
-    for name, value in (("queued", work.queued_s), ("first_token", work.first_token_s), ("engine", work.total_s)):
-        if value is not None:
-            attributes[f"parlance.{name}_ms"] = round(1000 * value, 3)
-    return attributes
