@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any
 
 import msgspec
@@ -71,6 +71,7 @@ class Device:
         return f"{self.name} is {self.state}{more}{model}."
 
 
+@dataclass(eq=False)
 class Supervisor:
     """configure: the first message to every process, but for its device. to_load: called at every start; name -> what
     a process must load.
@@ -80,24 +81,19 @@ class Supervisor:
     flight on it.
     """
 
-    def __init__(
-        self,
-        names: list[str],
-        *,
-        configure: m.Configure,
-        start_timeout_s: float,
-        hang_timeout_s: float,
-        to_load: Callable[[], Mapping[str, m.Load]],
-        on_failure: Callable[[str, str], None],
-        on_death: Callable[[str], None],
-        on_heartbeat: Callable[[str, m.Heartbeat], None],
-        on_reply: Callable[[m.FromDevice], None] = lambda message: None,
-    ) -> None:
+    names: InitVar[Sequence[str]]
+    _: KW_ONLY
+    configure: m.Configure
+    start_timeout_s: float
+    hang_timeout_s: float
+    to_load: Callable[[], Mapping[str, m.Load]]
+    on_failure: Callable[[str, str], None]
+    on_death: Callable[[str], None]
+    on_heartbeat: Callable[[str, m.Heartbeat], None]
+    on_reply: Callable[[m.FromDevice], None] = lambda message: None
+
+    def __post_init__(self, names: Sequence[str]) -> None:
         self.devices = {name: Device(name) for name in names}
-        self._configure = configure
-        self._start_timeout_s, self._hang_timeout_s = start_timeout_s, hang_timeout_s
-        self._to_load, self.on_reply, self._on_heartbeat = to_load, on_reply, on_heartbeat
-        self._on_failure, self._on_death = on_failure, on_death
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming: dict[str, m.Load] = {}  # loaded at run time, and not yet among `to_load`
         self._stopping = self._spawned = False
@@ -132,19 +128,19 @@ class Supervisor:
         process = WorkerProcess(device.name, on_message=self._on_message, on_death=self._died)
         device.process = process
         try:
-            await process.start([msgspec.structs.replace(self._configure, device=torch_device(device.name))])
+            await process.start([msgspec.structs.replace(self.configure, device=torch_device(device.name))])
         except Exception:
             log.exception("the process of %s could not be started", device.name)
             self._died(device.name)
             return
-        loads = {**self._to_load(), **self._coming}  # only now: while it was started they may have changed
+        loads = {**self.to_load(), **self._coming}  # only now: while it was started they may have changed
         for name in loads:
             device.loading.setdefault(name, None)
         process.send(list(loads.values()))
 
     async def _watch(self) -> None:
         """Ends processes that hang."""
-        interval = min(1.0, self._hang_timeout_s / 4, self._start_timeout_s / 4)
+        interval = min(1.0, self.hang_timeout_s / 4, self.start_timeout_s / 4)
         while True:
             expected = time.monotonic() + interval
             await asyncio.sleep(interval)
@@ -153,9 +149,9 @@ class Supervisor:
             for device in list(self.devices.values()):
                 device.heard_at += asleep  # messages that came meanwhile are still to be read
                 device.load_began += asleep
-                since, limit_s, reason = device.heard_at, self._hang_timeout_s, "has said nothing for"
+                since, limit_s, reason = device.heard_at, self.hang_timeout_s, "has said nothing for"
                 if device.state == "starting" or device.loading:
-                    since, limit_s, reason = device.load_began, self._start_timeout_s, "was not ready after"
+                    since, limit_s, reason = device.load_began, self.start_timeout_s, "was not ready after"
                 if device.process is not None and now - since > limit_s:
                     log.error("the process of %s %s %g s; it is ended", device.name, reason, limit_s)
                     device.heard_at = device.load_began = now  # once is enough
@@ -166,13 +162,13 @@ class Supervisor:
         device.heard_at = time.monotonic()
         match message:
             case m.Heartbeat():
-                self._on_heartbeat(name, message)
+                self.on_heartbeat(name, message)
                 return
             case m.Started():
                 log.info("%s runs in process %s", name, device.process.pid if device.process else "?")
             case m.Loaded():
                 log.info("%s loaded %s in %.2f s", name, message.name, message.seconds)
-                if message.name in self._coming or message.name in self._to_load():  # not unloaded meanwhile
+                if message.name in self._coming or message.name in self.to_load():  # not unloaded meanwhile
                     device.loaded.add(message.name)
                     device.precisions[message.name] = message.precision
                 device.load_ended(message.name, None)
@@ -181,11 +177,11 @@ class Supervisor:
                 device.failed[message.name] = message.reason
                 device.load_ended(message.name, CheckpointRefused(message.reason))
                 if message.name not in self._coming and all(message.name in d.failed for d in self.devices.values()):
-                    self._on_failure(message.name, message.reason)
+                    self.on_failure(message.name, message.reason)
             case _:
                 self.on_reply(message)
                 return
-        if device.state == "starting" and self._to_load().keys() <= device.loaded | device.failed.keys():
+        if device.state == "starting" and self.to_load().keys() <= device.loaded | device.failed.keys():
             device.state, device.ready_at = "ready", time.monotonic()
 
     def _died(self, name: str) -> None:
@@ -199,7 +195,7 @@ class Supervisor:
         for model in list(device.loading):
             reason = f"The process of {name} ended while it loaded {m.plain_name(model)}; try again in a moment."
             device.load_ended(model, EngineUnavailable(reason))
-        self._on_death(name)
+        self.on_death(name)
         if self._stopping:
             return
         device.state, device.deaths = "restarting", device.deaths + 1
@@ -220,7 +216,7 @@ class Supervisor:
             f"{device.name} does not have {m.plain_name(model)}: {reason}"
             for device in self.devices.values()
             for model, reason in device.failed.items()
-            if model in self._to_load()
+            if model in self.to_load()
         ]
 
     async def load(self, message: m.Load) -> None:
