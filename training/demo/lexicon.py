@@ -31,6 +31,7 @@ class Noun:
         self.key = english[0]
         self.gender, self.spanish_gender, self.measure = german[0], spanish[0], chinese[0]
         forms = (german[1:], english, spanish[1:], chinese[1:])
+        # by language: singular and plural
         self.forms = {language: (line[0], line[-1]) for language, line in zip(LANGUAGES, forms, strict=True)}
         self.kinds, self.adjectives = frozenset(kinds), tuple(adjectives)  # the adjectives that sensibly describe it
 
@@ -45,19 +46,17 @@ class Pronoun:
     key: str  # the English word
     person: str  # 1s, 2s, 3s, 1p
     gender: str  # m, f, or '' where the pronoun does not tell
-    forms: dict[str, tuple[str]]
+    forms: dict[str, str]  # by language
 
 
 PRONOUNS = {
-    line[1]: Pronoun(
-        line[1], person, gender, {language: (text,) for language, text in zip(LANGUAGES, line, strict=True)}
-    )
-    for person, gender, line in (
-        ("1s", "", ("ich", "i", "", "我")),
-        ("2s", "", ("du", "you", "tú", "你")),
-        ("3s", "m", ("er", "he", "él", "他")),
-        ("3s", "f", ("sie", "she", "ella", "她")),
-        ("1p", "", ("wir", "we", "", "我们")),
+    english: Pronoun(english, person, gender, {"de": german, "en": english, "es": spanish, "zh": chinese})
+    for person, gender, german, english, spanish, chinese in (
+        ("1s", "", "ich", "i", "", "我"),
+        ("2s", "", "du", "you", "tú", "你"),
+        ("3s", "m", "er", "he", "él", "他"),
+        ("3s", "f", "sie", "she", "ella", "她"),
+        ("1p", "", "wir", "we", "", "我们"),
     )
 }
 
@@ -75,14 +74,10 @@ class Adjective:
 
     def __init__(self, row: list[str]) -> None:
         (self.key,), (self.german,), (self.spanish, self.copula), chinese = map(str.split, row)
+        self.german_stem = "teur" if self.german == "teuer" else self.german  # before an ending
         self.chinese = chinese[0]  # before a noun: it ends in 的, or is of one syllable
         self.is_colour = self.chinese.endswith("色的")  # predicated with 是 in Chinese, any other quality with 很
         self.chinese_predicate = chinese[-1] if self.is_colour else chinese[-1].removesuffix("的")
-
-    @property
-    def german_stem(self) -> str:
-        """What the endings are added to: 'teuer' loses an e."""
-        return "teur" if self.german == "teuer" else self.german
 
     def in_spanish(self, gender: str, plural: bool) -> str:
         form = self.spanish

@@ -190,7 +190,7 @@ def subject_words(
     if isinstance(subject, NounPhrase):
         return noun_phrase(subject, "subject")
     if isinstance(subject, Pronoun):
-        return words(subject.forms[language][0], "subject.noun")
+        return words(subject.forms[language], "subject.noun")
     first, second = (name.forms[language][0] for name in (subject.first, subject.second))
     return [word(first, "subject.noun"), word(_AND[language], "subject.and"), word(second, "subject.second")]
 

@@ -284,7 +284,8 @@ class Trainer:
         if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
         self._read_updates()
-        if not all_finite(list(self.network.parameters())):
+        norms = torch._foreach_norm([p.detach() for p in self.network.parameters()])
+        if not torch.stack(norms).isfinite().all():
             raise TrainingError(
                 f"The weights are no numbers any more at update {self.progress.update}: {DIVERGENCE_ADVICE}."
             )
@@ -362,9 +363,3 @@ class Trainer:
         self.limits_changed = tuple(state["limits"]) != limits
         if self.limits_changed and not 0 < self.config.patience <= self.progress.without_gain:
             self.progress.cooling = False  # more patience than before has not ended yet
-
-
-@torch.no_grad()
-def all_finite(tensors: list[Tensor]) -> bool:
-    norms = torch._foreach_norm([t for t in tensors if t.is_floating_point()])
-    return not norms or bool(torch.stack(norms).isfinite().all())
