@@ -179,11 +179,8 @@ class TermAutomaton:
         """Tokens that are needed at least, and those that are surely enough."""
         met = reading.met | (1 << reading.term if reading.term >= 0 else 0)
         more = len(reading.run) - reading.written if reading.term >= 0 else 0
-        left = safe = more
-        for term in range(len(self.runs)):
-            if not met >> term & 1:
-                left += self._least[term]
-                safe += self._safe[term]
+        unmet = [term for term in range(len(self.runs)) if not met >> term & 1]
+        left, safe = more + sum(self._least[term] for term in unmet), more + sum(self._safe[term] for term in unmet)
         if reading.term < 0 and not inside and self._cheaper_at_word_start & ~met:
             safe -= 1
         return left, safe

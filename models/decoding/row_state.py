@@ -223,9 +223,7 @@ class RowState:
         length = int(self.lengths[row])
         tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")
-        each = None
-        if options.logprobs:
-            each = tuple(self.token_log_probabilities[row, : len(tokens)].tolist())
+        each = tuple(self.token_log_probabilities[row, : len(tokens)].tolist()) if options.logprobs else None
         score = log_probability / max(length, 1) ** options.length_exponent
         top = tuple(self.top[row]) if options.top_logprobs else None
         return Hypothesis(tokens, log_probability, score, finished, each, top)

@@ -87,7 +87,9 @@ ROLLOUT_CAVEAT = (
 
 def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]) -> Rollout:
     """One map [H, Q, K] a layer of each kind, as of a forced pass. A row that looks nowhere keeps to itself."""
-    source = encoder_rollout(encoder)
+    source = torch.eye(encoder[0].size(-1), dtype=torch.float64)
+    for own in encoder:
+        source = with_residual(source, own.double().mean(dim=0) @ source)
     inputs = decoder[0].size(-1)
     paths = torch.eye(inputs, inputs + len(source), dtype=torch.float64)
     behind = torch.cat([source.new_zeros(len(source), inputs), source], dim=1)
@@ -99,14 +101,6 @@ def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequenc
     rows = from_source / share.clamp(min=torch.finfo(share.dtype).tiny)[:, None]
     encoder_rows, cross_rows, shares = (numbers.float().tolist() for numbers in (source, rows, share))
     return Rollout(encoder_rows, cross_rows, shares, ROLLOUT_METHOD, ROLLOUT_CAVEAT)
-
-
-def encoder_rollout(maps: Sequence[Tensor]) -> Tensor:
-    """Maps [H, S, S], first layer first -> [S, S], float64."""
-    paths = torch.eye(maps[0].size(-1), dtype=torch.float64)
-    for weights in maps:
-        paths = with_residual(paths, weights.double().mean(dim=0) @ paths)
-    return paths
 
 
 def with_residual(before: Tensor, attended: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from models.scoring import judged
 class ForcedPass:
     """source [S] and inputs [T]: what encoder and decoder read. maps: kind -> one [H, Q, K] a layer, float32; logits
     [T, V] of the token behind each input, float32; readable [S]: where the source is no padding. All on the CPU.
-    worked: one softmax row; attended: the tensors of its layer that it was computed from."""
+    worked: one softmax row."""
 
     source: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -33,7 +33,6 @@ class ForcedPass:
     maps: dict[AttentionKind, list[Tensor]]
     logits: Tensor
     worked: WorkedRow | None = None
-    attended: Attended | None = None
 
     def valid(self, kind: str) -> Tensor:
         """Where a query may look, [Q, K]."""
@@ -125,7 +124,6 @@ def forced_pass(
         {kind: [weights[0].float().cpu() for weights in maps[kind]] for kind in wanted},
         network.project(features)[0].float().cpu(),
         None if asked is None else _worked(asked, network, captures[asked.kind].trace),
-        None if asked is None else captures[asked.kind].trace,
     )
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import ForcedPass, forced_pass
 from models.inspection.selection import KINDS, Head, Row, SelectionError
+from models.networks.transformer import Capture
 from tests.models import tiny
 
 ALL = pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())
@@ -127,8 +128,13 @@ def test_a_worked_row(name: str, row: Row) -> None:
     assert (worked.kind, worked.layer, worked.head, worked.row) == (row.kind, *place)
     assert worked.softmax == weights.tolist()
     assert worked.mask == found.valid(row.kind)[row.row].tolist()
-    assert found.attended is not None
-    query, keys = found.attended.query[0, row.head, row.row], found.attended.key[0, row.head]
+    traced = {kind: Capture(traced=place[0]) for kind in KINDS}
+    with torch.inference_mode():
+        memory, readable = network.encode(torch.tensor([source]), traced["encoder"])
+        network.decode(torch.tensor([INPUTS]), memory, readable, (traced["decoder"], traced["cross"]))
+    trace = traced[row.kind].trace
+    assert trace is not None
+    query, keys = trace.query[0, row.head, row.row], trace.key[0, row.head]
     assert worked.scale == (0.3 if name == "narrow heads" else 0.5)
     scores = [worked.scale * sum(a * b for a, b in zip(query.tolist(), key, strict=True)) for key in keys.tolist()]
     assert worked.scores == pytest.approx(scores, abs=1e-6)
