@@ -28,39 +28,6 @@ _escape = partial(html.escape, quote=False)
 _LONG_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the time of srt grows with the cube of the length of such runs
 
 
-class PlainText:
-    """UTF-8, or UTF-16 with a byte order mark."""
-
-    format: TextFormat = "text"
-    _unencodable = "replace"
-
-    def __init__(self, content: bytes) -> None:
-        self._mark, self._encoding, text = self._decode(content)
-        self.texts = [text] if text.strip() else []
-
-    def _decode(self, content: bytes) -> tuple[bytes, str, str]:
-        return decode_text(content)
-
-    def written(self, translations: Sequence[str]) -> bytes:
-        return self._mark + translations[0].encode(self._encoding, self._unencodable)
-
-
-class WebPage(PlainText):
-    """In the encoding that the page declares; other characters are written as references."""
-
-    format: TextFormat = "html"
-    _unencodable = "xmlcharrefreplace"
-
-    def _decode(self, content: bytes) -> tuple[bytes, str, str]:
-        encoding = None if content.startswith(tuple(_BYTE_ORDER_MARKS)) else _declared_encoding(content)
-        if encoding is None:
-            return decode_text(content)
-        try:
-            return b"", encoding, content.decode(encoding)
-        except UnicodeError as failure:
-            raise InvalidRequest(f"The page says that it is in {encoding} and is not; save it as UTF-8.") from failure
-
-
 def decode_text(content: bytes) -> tuple[bytes, str, str]:
     """The byte order mark, the encoding, the text."""
     mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
@@ -71,6 +38,17 @@ def decode_text(content: bytes) -> tuple[bytes, str, str]:
         raise InvalidRequest(
             "The file is neither in UTF-8 nor in UTF-16 with a byte order mark; save it as UTF-8."
         ) from failure
+
+
+def decode_page(content: bytes) -> tuple[bytes, str, str]:
+    """As `decode_text`, by the encoding that the page declares."""
+    encoding = None if content.startswith(tuple(_BYTE_ORDER_MARKS)) else _declared_encoding(content)
+    if encoding is None:
+        return decode_text(content)
+    try:
+        return b"", encoding, content.decode(encoding)
+    except UnicodeError as failure:
+        raise InvalidRequest(f"The page says that it is in {encoding} and is not; save it as UTF-8.") from failure
 
 
 def _declared_encoding(content: bytes) -> str | None:
@@ -91,6 +69,29 @@ def _declared_encoding(content: bytes) -> str | None:
     except (LookupError, UnicodeError) as failure:
         raise InvalidRequest(f"The page's encoding {label!r} is not known here; save it as UTF-8.") from failure
     return "utf-8" if name.startswith(("utf-16", "utf-32", "utf-7")) else name
+
+
+class PlainText:
+    """UTF-8, or UTF-16 with a byte order mark."""
+
+    format: TextFormat = "text"
+    _unencodable = "replace"
+    _decode = staticmethod(decode_text)
+
+    def __init__(self, content: bytes) -> None:
+        self._mark, self._encoding, text = self._decode(content)
+        self.texts = [text] if text.strip() else []
+
+    def written(self, translations: Sequence[str]) -> bytes:
+        return self._mark + translations[0].encode(self._encoding, self._unencodable)
+
+
+class WebPage(PlainText):
+    """In the encoding that the page declares; other characters are written as references."""
+
+    format: TextFormat = "html"
+    _unencodable = "xmlcharrefreplace"
+    _decode = staticmethod(decode_page)
 
 
 class Subtitles:

@@ -128,14 +128,6 @@ async def deepl_translate(
     return schemas.DeepLTranslateAnswer(translations=answers)
 
 
-@router.post(
-    "/v2/languages",
-    name="deepl_languages_posted",
-    description="As GET /v2/languages.",
-    summary="List languages (DeepL)",
-    response_model_exclude_none=True,
-    responses=_LANGUAGE_ERRORS,
-)
 @router.get(
     "/v2/languages", summary="List languages (DeepL)", response_model_exclude_none=True, responses=_LANGUAGE_ERRORS
 )
@@ -161,18 +153,23 @@ async def deepl_languages(
     return [schemas.DeepLLanguage(language=code, name=sources[code]) for code in sorted(sources)]
 
 
-@router.post(
-    "/v2/usage",
-    name="deepl_usage_posted",
-    description="As GET /v2/usage.",
-    summary="Characters used (DeepL)",
-    responses=deepl_errors(),
-)
 @router.get("/v2/usage", summary="Characters used (DeepL)", responses=deepl_errors())
 async def deepl_usage(request: Request, services: ServicesDependency) -> schemas.DeepLUsage:
     """What this key had translated, and its quota."""
     used, limit = await services.usage.of(caller_of(request), services.access)
     return schemas.DeepLUsage(character_count=used, character_limit=limit)
+
+
+# DeepL's clients send both ways.
+for _route in [route for route in router.routes if isinstance(route, DeepLRoute) and route.methods == {"GET"}]:
+    router.post(
+        _route.path,
+        name=f"{_route.name}_posted",
+        description=f"As GET {_route.path}.",
+        summary=_route.summary,
+        response_model_exclude_none=True,
+        responses=_route.responses,
+    )(_route.endpoint)
 
 
 @document_router.post(

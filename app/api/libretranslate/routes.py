@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, ClassVar
 
@@ -100,12 +101,8 @@ async def translate(
         for text, pair in zip(texts, pairs, strict=True)
     ]
     if body.stream:
-        opened = services.translator.stream(jobs[0])
-        return EventStream(
-            opened,
-            lambda text: schemas.TranslateAnswer.fields_of_done(body, text, detections),
-            limits.request_timeout_s,
-        )
+        done = partial(schemas.TranslateAnswer.fields_of_done, body, detections=detections)
+        return EventStream(services.translator.stream(jobs[0]), done, limits.request_timeout_s)
     translations = await while_connected(request, services.translator.translate(jobs))
     return schemas.TranslateAnswer.fields_of(body, translations, detections)
 
