@@ -14,42 +14,28 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from training.kernels import packing
-from training.kernels.packing import Packed, Side, address, check, linear, matrix, readable
+from training.kernels.packing import Dropout, Packed, Side, address, check, linear, matrix, readable
 
 Context: TypeAlias = Any  # autograd's, on which a function keeps what its way back needs
 OptionalTensor = Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
-class Dropping:
-    """A site of dropout: what its draws hang on, and the rate."""
-
-    key: int
-    rate: float
-
-    def structure(self) -> packing.Dropout:
-        return packing.Dropout(self.key, self.rate)
-
-
-@dataclass(frozen=True, slots=True)
 class Frame:
-    """What a sublayer has beside its weights. reads_source: its rows are the source's. inner: dropout of the
-    activation, or of the attention's weights."""
+    """What a sublayer has beside its weights. side: that of its rows. inner: dropout of the activation, or of the
+    attention's weights."""
 
     library: ctypes.CDLL
     packed: Packed
-    reads_source: bool
+    side: Side
     before: bool
     epsilon: float
-    residual: Dropping
-    inner: Dropping
-    heads: int = 0
-    head_width: int = 0
-    causal: bool = False
-    scale: float = 1.0
-
-    def packing(self) -> packing.Packing:
-        return self.packed.of_source() if self.reads_source else self.packed.of_target()
+    residual: Dropout
+    inner: Dropout
+    heads: int
+    head_width: int
+    causal: bool
+    scale: float
 
 
 class Around:
@@ -63,14 +49,9 @@ class Around:
         statistics, other = map(address, self.kept)
         self.structure = packing.Around(
             *(x.size(1), frame.before, address(weight), address(bias), None, None, frame.epsilon),
-            *(frame.residual.structure(), address(x), None, statistics),
+            *(frame.residual, address(x), None, statistics),
             *((other, None) if frame.before else (None, other)),
         )
-
-    @property
-    def read(self) -> Tensor:
-        """What the sublayer itself reads."""
-        return self.kept[1] if self.frame.before else self.x
 
     def forward(self) -> Tensor:
         """y [N, C], yet to be written."""
@@ -105,12 +86,19 @@ class Embed(torch.autograd.Function):
         table: Tensor,
         positions: Tensor,
         scale: float,
-        dropping: Dropping,
+        dropout: Dropout,
     ) -> Tensor:
-        y = matrix(side.tokens, table.size(1))
+        y = matrix(len(side.ids), table.size(1))
         ctx.call = packing.Embedding(
-            *(torch.get_num_threads(), side.tokens, table.size(1), len(table), address(side.ids), address(side.places)),
-            *(address(table), address(positions), scale, dropping.structure(), address(y), None, None),
+            *(
+                torch.get_num_threads(),
+                len(side.ids),
+                table.size(1),
+                len(table),
+                address(side.ids),
+                address(side.places),
+            ),
+            *(address(table), address(positions), scale, dropout, address(y), None, None),
         )
         check(library.embedding(byref(ctx.call)))
         ctx.library, ctx.side, ctx.shape = library, side, table.shape
@@ -215,7 +203,7 @@ class FeedForward(torch.autograd.Function):
         y = around.forward()
         maps = linear(widen, widen_bias, None, held), linear(narrow, narrow_bias, None, held)
         call = packing.FeedForward(
-            frame.packing(), around.structure, *maps, frame.inner.structure(), address(hidden), None
+            frame.packed.packing(frame.side), around.structure, *maps, frame.inner, address(hidden), None
         )
         check(frame.library.feed_forward(byref(call)))
         ctx.save_for_backward(x, *weights, *around.kept, hidden)
@@ -232,8 +220,8 @@ class FeedForward(torch.autograd.Function):
         dx, dweight, dbias = around.backward(dy)
         found, dhidden = empty_like(widen, widen_bias, narrow, narrow_bias), matrix(*hidden.shape)
         maps = linear(widen, widen_bias, found[:2], held), linear(narrow, narrow_bias, found[2:], held)
-        inner, hiddens = frame.inner.structure(), (address(hidden), address(dhidden))
-        call = packing.FeedForward(frame.packing(), around.structure, *maps, inner, *hiddens)
+        inner, hiddens = frame.inner, (address(hidden), address(dhidden))
+        call = packing.FeedForward(frame.packed.packing(frame.side), around.structure, *maps, inner, *hiddens)
         check(frame.library.feed_forward_back(byref(call)))
         return None, dx, dweight, dbias, *found
 
@@ -297,7 +285,12 @@ def _attention(
 
     parts = (rows(slice(None)), packing.Linear()) if memory is None else (rows(slice(inner)), rows(slice(inner, None)))
     return packing.Attention(
-        *(frame.packing(), around.structure, *parts, linear(output, output_bias, found[2:] if found else None, held)),
-        *(frame.heads, frame.head_width, frame.causal, frame.scale, frame.inner.structure()),
+        *(
+            frame.packed.packing(frame.side),
+            around.structure,
+            *parts,
+            linear(output, output_bias, found[2:] if found else None, held),
+        ),
+        *(frame.heads, frame.head_width, frame.causal, frame.scale, frame.inner),
         *map(address, (memory, *kept, *back)),
     )

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from models.networks.transformer import FeedForward, MultiHeadAttention, Residual, Transformer
 from training.kernels import autograd
-from training.kernels.autograd import Dropping, Embed, Frame, Norm, SmoothedCrossEntropy
-from training.kernels.packing import pack
+from training.kernels.autograd import Embed, Frame, Norm, SmoothedCrossEntropy
+from training.kernels.packing import Dropout, Side, pack
 
 WORD = 1 << 64
 
@@ -31,18 +31,19 @@ class PackedPass:
         """As `TranslatorBackend.counted_features`."""
         network = self.network
         self.packed, counting = pack(source, source != self.config.pad, target, counted)
+        own, other = self.packed.target, self.packed.source
         longest = max(source.size(1), target.size(1))
         self.positions = network.position_vectors(longest)
-        memory = self._embed(network.source_embedding.weight, True)
+        memory = self._embed(network.source_embedding.weight, other)
         for encoding in network.encoder:
-            memory = self._attention(encoding.around_attention, encoding.attention, memory, source=True)
-            memory = self._feed_forward(encoding.around_feed_forward, encoding.feed_forward, memory, source=True)
+            memory = self._attention(other, encoding.around_attention, encoding.attention, memory)
+            memory = self._feed_forward(other, encoding.around_feed_forward, encoding.feed_forward, memory)
         memory = self._norm(network.encoder_norm, memory)
-        x = self._embed(network.target_embedding.weight, False)
+        x = self._embed(network.target_embedding.weight, own)
         for layer in network.decoder:
-            x = self._attention(layer.around_attention, layer.attention, x, causal=True)
-            x = self._attention(layer.around_cross, layer.cross_attention, x, memory)
-            x = self._feed_forward(layer.around_feed_forward, layer.feed_forward, x)
+            x = self._attention(own, layer.around_attention, layer.attention, x, causal=True)
+            x = self._attention(own, layer.around_cross, layer.cross_attention, x, memory)
+            x = self._feed_forward(own, layer.around_feed_forward, layer.feed_forward, x)
         return self._norm(network.decoder_norm, x if counting is None else x[counting])
 
     def _norm(self, norm: nn.Module, x: Tensor) -> Tensor:
@@ -51,52 +52,47 @@ class PackedPass:
         normed: Tensor = Norm.apply(self.library, x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
         return normed
 
-    def _dropping(self, rate: float) -> Dropping:
+    def _dropout(self, rate: float) -> Dropout:
         self.key = (self.key + 0xD1342543DE82EF95) % WORD
         mixed = (self.key ^ self.key >> 32) * 0xDABA0B6EB09322E3 % WORD
-        return Dropping(mixed ^ mixed >> 32, rate if self.network.training else 0.0)
+        return Dropout(mixed ^ mixed >> 32, rate if self.network.training else 0.0)
 
-    def _embed(self, table: Tensor, source: bool) -> Tensor:
-        side = self.packed.source if source else self.packed.target
-        dropping = self._dropping(self.config.embedding_dropout)
+    def _embed(self, table: Tensor, side: Side) -> Tensor:
+        dropout = self._dropout(self.config.embedding_dropout)
         embedded: Tensor = Embed.apply(  # type: ignore[no-untyped-call]
-            self.library, side, table, self.positions, self.network.embedding_scale, dropping
+            self.library, side, table, self.positions, self.network.embedding_scale, dropout
         )
         return embedded
 
     def _frame(
-        self,
-        around: Residual,
-        source: bool,
-        inner: float,
-        attention: MultiHeadAttention | None = None,
-        causal: bool = False,
+        self, side: Side, around: Residual, inner: float, shape: tuple[int, int, bool, float] = (0, 0, False, 1.0)
     ) -> Frame:
-        shape = (attention.heads, attention.head_width, causal, attention.scale) if attention else ()
+        """inner, shape: the rate and the last fields of the frame."""
         return Frame(
-            *(self.library, self.packed, source, around.before, cast(nn.LayerNorm, around.norm).eps),
-            *(self._dropping(self.config.residual_dropout), self._dropping(inner), *shape),
+            *(self.library, self.packed, side, around.before, cast(nn.LayerNorm, around.norm).eps),
+            *(self._dropout(self.config.residual_dropout), self._dropout(inner)),
+            *shape,
         )
 
     def _attention(
         self,
+        side: Side,
         around: Residual,
-        attention: MultiHeadAttention,
+        module: MultiHeadAttention,
         x: Tensor,
         memory: Tensor | None = None,
         *,
-        source: bool = False,
         causal: bool = False,
     ) -> Tensor:
-        frame = self._frame(around, source, self.config.attention_dropout, attention, causal)
-        maps = attention.projection, attention.output
-        weights = (around.norm, *maps)
-        parts = [part for module in weights for part in (module.weight, module.bias)]
+        shape = module.heads, module.head_width, causal, module.scale
+        frame = self._frame(side, around, self.config.attention_dropout, shape)
+        maps = around.norm, module.projection, module.output
+        parts = [part for each in maps for part in (each.weight, each.bias)]
         y: Tensor = autograd.Attention.apply(frame, x, memory, *parts)  # type: ignore[no-untyped-call]
         return y
 
-    def _feed_forward(self, around: Residual, maps: FeedForward, x: Tensor, *, source: bool = False) -> Tensor:
-        frame = self._frame(around, source, self.config.activation_dropout)
+    def _feed_forward(self, side: Side, around: Residual, maps: FeedForward, x: Tensor) -> Tensor:
+        frame = self._frame(side, around, self.config.activation_dropout)
         parts = [part for module in (around.norm, maps.widen, maps.narrow) for part in (module.weight, module.bias)]
         y: Tensor = autograd.FeedForward.apply(frame, x, *parts)  # type: ignore[no-untyped-call]
         return y

@@ -133,10 +133,6 @@ class Side:
     places: Tensor
     offsets: Tensor
 
-    @property
-    def tokens(self) -> int:
-        return len(self.ids)
-
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -147,14 +143,9 @@ class Packed:
     first: Tensor
     longest: int
 
-    def of_source(self) -> Packing:
-        return self._packing(self.source, self.source)
-
-    def of_target(self) -> Packing:
-        return self._packing(self.target, self.source)
-
-    def _packing(self, own: Side, source: Side) -> Packing:
-        starts = self.first.data_ptr(), own.offsets.data_ptr(), source.offsets.data_ptr()
+    def packing(self, own: Side) -> Packing:
+        """own: the side whose rows a sublayer computes."""
+        starts = self.first.data_ptr(), own.offsets.data_ptr(), self.source.offsets.data_ptr()
         return Packing(torch.get_num_threads(), len(self.first) - 1, self.longest, *starts)
 
 

@@ -50,8 +50,10 @@ class NativeRecurrent(EagerRecurrent):
         self.network, self.config, self.library = network, network.config, library
         self.device, self.held = network.device, list[Tensor]()
         library.packed_size.restype = c_int64
-        library.step.restype = library.read_texts.restype = c_int64
-        library.step.argtypes = [c_void_p, c_void_p, c_int64, c_void_p, c_void_p]
+        library.packed_size.argtypes = (c_int64, c_int64)
+        library.pack.argtypes = (c_void_p, c_int64, c_int64, c_void_p)
+        library.step.argtypes = (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)
+        library.read_texts.argtypes = (c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p)
         self.model = self._model()
         self.columns = int(self.model.output.outputs)
 
@@ -88,9 +90,8 @@ class NativeRecurrent(EagerRecurrent):
         """weight [O, I], bias [O]."""
         weight = weight.detach().float().contiguous()
         outputs, inputs = weight.shape
-        packed = self._hold(torch.empty(self.library.packed_size(c_int64(outputs), c_int64(inputs))))
-        pack = self.library.pack
-        pack(c_void_p(weight.data_ptr()), c_int64(outputs), c_int64(inputs), c_void_p(packed.data_ptr()))
+        packed = self._hold(torch.empty(self.library.packed_size(outputs, inputs)))
+        self.library.pack(weight.data_ptr(), outputs, inputs, packed.data_ptr())
         padded = self._hold(torch.zeros(len(packed) // inputs))
         if bias is not None:
             padded[:outputs] = bias.detach()
@@ -101,10 +102,8 @@ class NativeRecurrent(EagerRecurrent):
         slots = np.array(rows, dtype=np.int64)
         lengths = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
         tokens = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
-        arrays = (c_void_p(array.ctypes.data) for array in (slots, lengths, tokens))
-        self._check(
-            self.library.read_texts(byref(self.model), byref(self._state(state)), c_int64(len(prompts)), *arrays)
-        )
+        arrays = (array.ctypes.data for array in (slots, lengths, tokens))
+        self._check(self.library.read_texts(byref(self.model), byref(self._state(state)), len(prompts), *arrays))
 
     def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
         count, tokens = len(tokens), tokens.long().contiguous()

@@ -79,12 +79,14 @@ class Packer:
     def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
         self.library, self.held = library, list[Tensor]()
         library.packed_size.restype = c_int64
+        library.packed_size.argtypes = (c_int64, c_int64)
+        library.pack.argtypes = (c_void_p, c_int64, c_int64, c_void_p)
         # a matrix that is taken apart is padded twice
         room = sum(self._size(p.size(0) + PANEL, p.size(1)) for p in network.parameters() if p.ndim == 2)
         self.weights, self.taken = reserved(room), 0
 
     def _size(self, outputs: int, inputs: int) -> int:
-        return int(self.library.packed_size(c_int64(outputs), c_int64(inputs)))
+        return int(self.library.packed_size(outputs, inputs))
 
     def address(self, tensor: Tensor) -> int:
         """Of a contiguous float32 or uint8 tensor; one that is not becomes one."""
@@ -100,9 +102,8 @@ class Packer:
         packed = self.weights[self.taken :][: self._size(outputs, inputs)]
         self.taken += len(packed)
         assert len(packed) == self._size(outputs, inputs), "more matrices than room was reserved for"
-        self.library.pack(
-            c_void_p(rounded.contiguous().data_ptr()), c_int64(outputs), c_int64(inputs), c_void_p(packed.data_ptr())
-        )
+        rounded = rounded.contiguous()
+        self.library.pack(rounded.data_ptr(), outputs, inputs, packed.data_ptr())
         bias = torch.zeros(outputs) if bias is None else bias
         return Product(packed.data_ptr(), self.address(scale), self.address(bias), outputs, inputs)
 

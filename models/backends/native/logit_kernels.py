@@ -29,6 +29,19 @@ class SamplingParameters(NamedTuple):
         return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], self.uniform[rows])
 
 
+POINTER = c_void_p
+ARGUMENTS = {
+    "likeliest": (POINTER, *(c_int64,) * 4, POINTER, POINTER),
+    "log_totals": (POINTER, *(c_int64,) * 3, POINTER, POINTER),
+    "continuations": (*(POINTER, c_int64, c_int64) * 3, *(POINTER,) * 5),
+}
+DRAW_ARGUMENTS = {
+    "draw": (POINTER, c_int64, c_int64, *(POINTER,) * 5),
+    "choose_tokens": (POINTER, POINTER, c_int64, c_int64, POINTER, POINTER),
+    "uniform_numbers": (c_int64, *(POINTER,) * 3),
+}
+
+
 def kernels() -> ctypes.CDLL | None:
     """None where this CPU has none; see `models.backends.native.build.library`."""
     loaded = build.library()
@@ -36,17 +49,10 @@ def kernels() -> ctypes.CDLL | None:
 
 
 @cache
-def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    """The library, told what its functions take, which makes a call cheap."""
-    sizes, pointer = (c_int64,) * 4, c_void_p
-    loaded.likeliest.argtypes = (pointer, *sizes, pointer, pointer)
-    loaded.log_totals.argtypes = (pointer, *sizes[:3], pointer, pointer)
-    loaded.continuations.argtypes = (
-        *(pointer, c_int64, c_int64, pointer, c_int64, c_int64, pointer, c_int64, c_int64),
-        *(pointer,) * 5,
-    )
-    for function in (loaded.likeliest, loaded.log_totals, loaded.continuations):
-        function.restype = None
+def typed(loaded: ctypes.CDLL, *, draws: bool = False) -> ctypes.CDLL:
+    """The library with the types that its functions take, which makes a call cheap. draws: the library of draws."""
+    for name, types in (DRAW_ARGUMENTS if draws else ARGUMENTS).items():
+        getattr(loaded, name).argtypes = types
     return loaded
 
 
@@ -103,29 +109,13 @@ NO_MEMORY = "there is no memory to draw from so many logits"
 TYPES = (np.float64, np.int64, np.float64, np.float64)
 
 
-class Functions:
-    """The library's functions, their types told once."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self.draw, self.uniform_numbers, self.choose = library.draw, library.uniform_numbers, library.choose_tokens
-        self.draw.restype = c_int64
-        self.draw.argtypes = [c_void_p, c_int64, c_int64, *[c_void_p] * 5]
-        self.choose.restype = c_int64
-        self.choose.argtypes = [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]
-        self.uniform_numbers.restype = None
-        self.uniform_numbers.argtypes = [c_int64, *[c_void_p] * 3]
-
-
-functions = cache(Functions)
-
-
 def native_uniform(library: ctypes.CDLL, seeds: Integers, positions: Integers) -> npt.NDArray[np.float64]:
     """`models.decoding.sampling.uniform`; seeds and positions of one shape."""
     seeds, positions = np.ascontiguousarray(seeds, np.uint64), np.ascontiguousarray(positions, np.uint64)
     assert seeds.shape == positions.shape
     numbers = np.empty(seeds.shape)
     addresses = (array.ctypes.data for array in (seeds, positions, numbers))
-    functions(library).uniform_numbers(seeds.size, *addresses)
+    typed(library, draws=True).uniform_numbers(seeds.size, *addresses)
     return numbers
 
 
@@ -135,7 +125,7 @@ def native_sample(library: ctypes.CDLL, logits: Tensor, draws: SamplingParameter
     columns = [np.ascontiguousarray(column, dtype) for column, dtype in zip(draws, TYPES, strict=True)]
     tokens = torch.empty(rows, dtype=torch.long)
     addresses = [column.ctypes.data for column in columns]
-    if functions(library).draw(logits.data_ptr(), rows, size, *addresses, tokens.data_ptr()):
+    if typed(library, draws=True).draw(logits.data_ptr(), rows, size, *addresses, tokens.data_ptr()):
         raise MemoryError(NO_MEMORY)
     return tokens
 
@@ -164,7 +154,7 @@ class Chooser:
         assert all(array.dtype == kind for array, kind in zip(self.arrays, kinds, strict=True))
         assert all(array.flags.c_contiguous for array in self.arrays)
         self.columns = Columns(*(array.ctypes.data for array in self.arrays))
-        self.address, self.function = ctypes.addressof(self.columns), functions(library).choose
+        self.address, self.function = ctypes.addressof(self.columns), typed(library, draws=True).choose_tokens
 
     def __call__(self, logits: Tensor, slots: Tensor) -> Tensor:
         """logits [B, V] in fp32, the slots of these rows [B], in int64 -> token ids [B]."""

@@ -36,24 +36,12 @@ class LayerCache:
         return torch.cat([key.transpose(1, 2).flatten(2), value.transpose(1, 2).flatten(2)], dim=-1)
 
 
-@dataclass(slots=True)
 class TransformerState:
-    """host_lengths and host_source_lengths say on the host what the device knows too: how many target tokens were read
-    into a row, and how long its source is."""
+    """Rows of a decoder. host_lengths and host_source_lengths say on the host what the device knows too: how many
+    target tokens were read into a row, and how long its source is."""
 
-    own: list[LayerCache]
-    source: list[LayerCache]
-    lengths: Tensor  # [slots]
-    source_lengths: Tensor  # [slots]
-    host_lengths: Ints  # [slots]
-    host_source_lengths: Ints  # [slots]
-    position_table: Tensor  # kept alive: a CUDA graph reads it though the network may grow another
-    positions: Tensor  # [target length]: what the network calls the position of each target token
-    first: Tensor  # [slots]: where a row's positions begin in the flat caches
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         slots: int,
         lengths: tuple[int, int],
         own: Sequence[tuple[Shape, Shape]],
@@ -61,25 +49,19 @@ class TransformerState:
         dtype: torch.dtype,
         position_table: Tensor,
         positions: Tensor,
-    ) -> TransformerState:
-        """Of `slots` rows that hold nothing. lengths: of target and source; own, source: keys' and values' heads and
-        widths, a layer each."""
+    ) -> None:
+        """Rows that hold nothing. lengths: of target and source; own, source: keys' and values' heads and widths, a
+        layer each. positions [target length]: what the network calls the position of each target token."""
         device = position_table.device
-        return cls(
-            [LayerCache(slots, lengths[0], key, value, dtype, device) for key, value in own],
-            [LayerCache(slots, lengths[1], key, value, dtype, device) for key, value in source],
-            lengths=torch.zeros(slots, dtype=torch.long, device=device),
-            source_lengths=torch.zeros(slots, dtype=torch.long, device=device),
-            host_lengths=np.zeros(slots, dtype=np.int64),
-            host_source_lengths=np.zeros(slots, dtype=np.int64),
-            position_table=position_table,
-            positions=positions,
-            first=torch.arange(0, slots * lengths[0], lengths[0], device=device),
-        )
-
-    @property
-    def target_length(self) -> int:
-        return self.own[0].both.size(1)
+        self.own = [LayerCache(slots, lengths[0], key, value, dtype, device) for key, value in own]
+        self.source = [LayerCache(slots, lengths[1], key, value, dtype, device) for key, value in source]
+        self.lengths = torch.zeros(slots, dtype=torch.long, device=device)
+        self.source_lengths = torch.zeros_like(self.lengths)
+        self.host_lengths: Ints = np.zeros(slots, dtype=np.int64)
+        self.host_source_lengths: Ints = np.zeros(slots, dtype=np.int64)
+        self.position_table = position_table  # kept alive: a CUDA graph reads it though the network may grow another
+        self.positions, self.target_length = positions, lengths[0]
+        self.first = torch.arange(0, slots * lengths[0], lengths[0], device=device)  # of each row in the flat caches
 
     def copy(self, sources: list[int], destinations: list[int], since: Sequence[int] | None) -> None:
         """As `models.interface.Decodable.copy` says."""

@@ -38,7 +38,7 @@ class EagerTransformer:
         source_length = max(1, source_length)
         table = self.network.position_vectors(max(source_length, target_length))
         lengths, positions = (target_length, source_length), self.network.first_positions(target_length)
-        return TransformerState.of(slots, lengths, *self.shapes, self.dtype, table, positions)
+        return TransformerState(slots, lengths, *self.shapes, self.dtype, table, positions)
 
     @torch.inference_mode()
     def _shapes(self) -> tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]]:

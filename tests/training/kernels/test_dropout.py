@@ -10,8 +10,8 @@ from torch import Tensor
 
 from models.networks.transformer import Transformer
 from tests.training.kernels.test_packed_transformer import VOCABULARY, batch, kernels, learnt, network, variant
-from training.kernels.autograd import Dropping, Embed
-from training.kernels.packing import Side
+from training.kernels.autograd import Embed
+from training.kernels.packing import Dropout, Side
 from training.kernels.training_backend import TRAINING, TranslatorBackend
 
 SITES: tuple[dict[str, Any], ...] = (
@@ -29,7 +29,7 @@ def dropped(rate: float, key: int, tokens: int = 2000, width: int = 40) -> Tenso
     side = Side(ids, ids, torch.tensor([0, tokens]))
     library = variant(TRAINING[-1].name)
     mask: Tensor = Embed.apply(  # type: ignore[no-untyped-call]
-        library, side, torch.ones(1, width), torch.zeros(1, width), 1.0, Dropping(key, rate)
+        library, side, torch.ones(1, width), torch.zeros(1, width), 1.0, Dropout(key, rate)
     )
     return mask
 
