@@ -68,11 +68,11 @@ class PackedPass:
         self, side: Side, around: Residual, inner: float, shape: tuple[int, int, bool, float] = (0, 0, False, 1.0)
     ) -> Frame:
         """inner, shape: the rate and the last fields of the frame."""
-        return Frame(
-            *(self.library, self.packed, side, around.before, cast(nn.LayerNorm, around.norm).eps),
-            *(self._dropout(self.config.residual_dropout), self._dropout(inner)),
-            *shape,
-        )
+        dropouts = self._dropout(self.config.residual_dropout), self._dropout(inner)
+        epsilon = cast(nn.LayerNorm, around.norm).eps
+        heads, head_width, causal, scale = shape
+        own = self.library, self.packed, side, around.before, epsilon
+        return Frame(*own, *dropouts, heads, head_width, causal, scale)
 
     def _attention(
         self,
