@@ -36,8 +36,8 @@ def test_disconnect_stops_decoding_within_two_steps(slow_lyricist: Path, monkeyp
                 async for delta in stream.deltas():
                     clock += len(delta.text)
                     if asked is None and clock >= BEFORE:
-                        job = generation_request("分开", max_new_tokens=2000, seed=2)
-                        asked, came = asyncio.create_task(running.pool.generate(job)), clock
+                        request = generation_request("分开", max_new_tokens=2000, seed=2)
+                        asked, came = asyncio.create_task(running.pool.generate(request)), clock
                     elif asked is not None and not left and clock >= came + BESIDE:
                         asked.cancel()
                         left = clock

@@ -230,9 +230,9 @@ async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:
         await task
 
 
-async def read(pool: AsyncEngine, job: GenerationRequest, most: int) -> None:
+async def read(pool: AsyncEngine, request: GenerationRequest, most: int) -> None:
     """So many texts of a stream, which is then left."""
-    async with pool.stream_generation(job) as stream:
+    async with pool.stream_generation(request) as stream:
         count = 0
         async for _ in stream.deltas():
             count += 1
@@ -254,8 +254,8 @@ def test_ten_thousand_cancelled_requests_leak_nothing(tiny_checkpoints: Path) ->
     running = Running(options(tiny_checkpoints, max_queue_age_s=3600.0))
     try:
         running.ready()
-        job = generation_request("分开", max_new_tokens=200, seed=5)
-        right = running.do(running.pool.generate(job)).continuations[0].text
+        request = generation_request("分开", max_new_tokens=200, seed=5)
+        right = running.do(running.pool.generate(request)).continuations[0].text
         running.do(cancel_many(running.pool, WARM_UP, 1), timeout=120)
         before = held(running)
         running.do(cancel_many(running.pool, CYCLES, 2), timeout=240)
@@ -266,6 +266,6 @@ def test_ten_thousand_cancelled_requests_leak_nothing(tiny_checkpoints: Path) ->
         assert after.device_descriptors <= before.device_descriptors
         assert after.mib - before.mib < 16
         assert after.device_mib - before.device_mib < 16
-        assert running.do(running.pool.generate(job)).continuations[0].text == right
+        assert running.do(running.pool.generate(request)).continuations[0].text == right
     finally:
         running.close()

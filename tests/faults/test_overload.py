@@ -93,12 +93,12 @@ def test_slow_reader_delays_no_other_request(tiny_checkpoints: Path, tmp_path: P
 
 
 def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints: Path, tmp_path: Path) -> None:
-    job = {**SHORT, "max_new_tokens": 1000}
+    request = {**SHORT, "max_new_tokens": 1000}
     with (
         serving(tiny_checkpoints, tmp_path, MAX_INFLIGHT_REQUESTS="8") as server,
         ThreadPoolExecutor(40) as clients,
     ):
-        right = ask(server, job).text
+        right = ask(server, request).text
         (worker,) = server.workers()
         pids, sizes, waits, answered = (
             (server.process.pid, worker),
@@ -112,7 +112,7 @@ def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints
             with connected(server) as connection:
                 while not stop.is_set():
                     sent = time.monotonic()
-                    send(connection, {**job, "stream": number % 2 == 0})
+                    send(connection, {**request, "stream": number % 2 == 0})
                     end = heard(connection)
                     if end.status == 200:
                         answered.append(end.text)
@@ -147,4 +147,4 @@ def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints
         assert scrape(server)["request_success_total", "cpu", "length", "tiny-lyrics"] == len(answered) + 1
         # a connection closes some time after its client has left
         wait_for(lambda: all(descriptors(pid) <= count for pid, count in zip(pids, open_before, strict=True)))
-        assert ask(server, job).text == right
+        assert ask(server, request).text == right

@@ -220,11 +220,11 @@ def test_reloads_under_load_over_http(tiny_checkpoints: Path, tmp_path: Path) ->
     key = {"Authorization": f"Bearer {KEY}"}
     with serving(root, tmp_path, ADMIN_KEY=KEY) as server, ThreadPoolExecutor(4) as clients:
         texts, stop = dict[str, int](), threading.Event()
-        job = {**LONG, "max_new_tokens": 60}
+        request = {**LONG, "max_new_tokens": 60}
 
         def ask_on() -> None:
             while not stop.is_set():
-                text = server.ask("/generate", job)["text"]  # raises whatever is not 200
+                text = server.ask("/generate", request)["text"]  # raises whatever is not 200
                 texts[text] = texts.get(text, 0) + 1
 
         asking = [clients.submit(ask_on) for _ in range(4)]

@@ -140,15 +140,15 @@ def test_streams_while_models_are_reloaded(tiny_checkpoints: Path, tmp_path: Pat
     """No stream fails, and each is of one version from its first token to its last."""
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     key = {"Authorization": "Bearer correct-horse-battery"}
-    job = {"prompt": "分开", "max_new_tokens": 60, "seed": 5}
+    request = {"prompt": "分开", "max_new_tokens": 60, "seed": 5}
     with serving(root, tmp_path, ADMIN_KEY="correct-horse-battery") as server, ThreadPoolExecutor(4) as clients:
-        right, stop = [ask(server, job).text], threading.Event()
+        right, stop = [ask(server, request).text], threading.Event()
 
         def stream_on() -> list[str | None]:
             texts = []
             with connected(server) as connection:
                 while not stop.is_set():
-                    send(connection, {**job, "stream": True})
+                    send(connection, {**request, "stream": True})
                     texts.append(heard(connection).text)
             return texts
 
@@ -158,7 +158,7 @@ def test_streams_while_models_are_reloaded(tiny_checkpoints: Path, tmp_path: Pat
             shutil.rmtree(root / "tiny-lyrics")
             new.rename(root / "tiny-lyrics")
             assert server.ask("/models/tiny-lyrics/reload", {}, **key)["model"]["version"] == seed - 18
-            right.append(ask(server, job).text)
+            right.append(ask(server, request).text)
             time.sleep(0.3)
         stop.set()
         texts = [text for each in streaming for text in each.result()]

@@ -88,8 +88,8 @@ def test_cuda_worker_serves(tiny_checkpoints: Path) -> None:
         assert next(iter(running.pool.status().devices)) == "cuda:0"
         translation = running.do(running.pool.translate([translation_request("ich möchte ein bier", "de", "en")]))[0]
         assert translation.model == "tiny-de-en"
-        job = generation_request(prompt="分开", max_new_tokens=24, seed=5)
-        first, again = (running.do(running.pool.generate(job)).continuations[0].text for _ in range(2))
+        request = generation_request(prompt="分开", max_new_tokens=24, seed=5)
+        first, again = (running.do(running.pool.generate(request)).continuations[0].text for _ in range(2))
         assert len(first) == 24
         assert first == again
     finally:

@@ -43,11 +43,11 @@ class RecordedTranslator:
 
     def __init__(self, translator: Any) -> None:
         self.translator = translator
-        self.jobs: list[TextRequest] = []
+        self.requests: list[TextRequest] = []
 
-    async def translate(self, jobs: list[TextRequest]) -> Any:
-        self.jobs += jobs
-        return await self.translator.translate(jobs)
+    async def translate(self, requests: list[TextRequest]) -> Any:
+        self.requests += requests
+        return await self.translator.translate(requests)
 
 
 def recorded(client: Client) -> RecordedTranslator:

@@ -98,7 +98,7 @@ def word_by_word(source: str, target: str) -> tuple[AlignedWord, ...]:
 
 @dataclass
 class FakeEngine:
-    """Set `failure` to have every job fail, `late_failure` to have streams fail after their first text;
+    """Set `failure` to have every request fail, `late_failure` to have streams fail after their first text;
     `finish_reason` and `weights` shape the answers."""
 
     loaded: list[ModelInfo] = field(
@@ -108,7 +108,7 @@ class FakeEngine:
     failure: BaseException | None = None
     full: EngineError | None = None
     late_failure: BaseException | None = None
-    jobs: list[object] = field(default_factory=list)
+    requests: list[object] = field(default_factory=list)
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
     repetitive: frozenset[str] = frozenset()
@@ -135,9 +135,9 @@ class FakeEngine:
         return TrainingCurves(name, (Curve("loss", "training loss", "nats per token", *points, 3),), 1)
 
     @recorded
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        self._record(*jobs)
-        return [self._translation(job) for job in jobs]
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        self._record(*requests)
+        return [self._translation(request) for request in requests]
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         return self.room
@@ -156,27 +156,31 @@ class FakeEngine:
         return [word_by_word(*pair) for pair in pairs]
 
     @recorded
-    async def generate(self, job: GenerationRequest) -> GenerationResult:
-        self._record(job)
-        self._check_model(job.model)
-        return self._generation(job)
+    async def generate(self, request: GenerationRequest) -> GenerationResult:
+        self._record(request)
+        self._check_model(request.model)
+        return self._generation(request)
 
-    def _generation(self, job: GenerationRequest) -> GenerationResult:
-        seed = 1234 if job.decoding.seed is None else job.decoding.seed
-        continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(job.n)]
-        return GenerationResult(tuple(continuations), job.model or LYRICIST.name)
+    def _generation(self, request: GenerationRequest) -> GenerationResult:
+        seed = 1234 if request.decoding.seed is None else request.decoding.seed
+        continuations = [Continuation(f"后{index}", "length", seed + index) for index in range(request.n)]
+        return GenerationResult(tuple(continuations), request.model or LYRICIST.name)
 
-    def stream_translation(self, job: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+    def stream_translation(
+        self, request: TranslationRequest
+    ) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         async def work(show: ShowText) -> TranslationResult:
-            (whole,) = await self.translate([job])
+            (whole,) = await self.translate([request])
             await self._spell(show, [whole.text])
             return replace(whole, usage=Usage(3, len(whole.text), 0.001, 0.002, 0.5))
 
         return TextStream.opened(work)
 
-    def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+    def stream_generation(
+        self, request: GenerationRequest
+    ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
-            whole = await self.generate(job)
+            whole = await self.generate(request)
             await self._spell(show, [each.text for each in whole.continuations])
             return replace(whole, usage=Usage(2, 8, None, 0.002, 0.5))
 
@@ -198,46 +202,46 @@ class FakeEngine:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    async def attention(self, job: AttentionQuery) -> AttentionResult:
-        self._record(job)
-        self._check_model(job.model)
+    async def attention(self, request: AttentionQuery) -> AttentionResult:
+        self._record(request)
+        self._check_model(request.model)
         weights = np.array(self.weights, dtype="<f4")
         layers, heads = (tuple(range(count)) for count in weights.shape[:2])
         each = AttentionMap(layers, heads, weights.shape, weights.tobytes())
         return AttentionResult(
-            model=job.model or "tiny-de-en",
+            model=request.model or "tiny-de-en",
             network={**MEASURES, "sha256": "0" * 64},
-            source_text=job.source or "bier",
-            target_text=job.target or "beer",
-            forced=job.target is not None,
+            source_text=request.source or "bier",
+            target_text=request.target or "beer",
+            forced=request.target is not None,
             finished=True,
             source_tokens=(BIER, END),
             input_tokens=(START, BEER),
             output_tokens=(BEER, END),
-            maps=dict.fromkeys(job.selection.kinds, each),
+            maps=dict.fromkeys(request.selection.kinds, each),
             findings=self.findings,
             found_logprob=self.found_logprob,
         )
 
-    async def walkthrough(self, job: WalkthroughQuery) -> WalkthroughResult:
-        self._record(job)
-        self._check_model(job.model)
+    async def walkthrough(self, request: WalkthroughQuery) -> WalkthroughResult:
+        self._record(request)
+        self._check_model(request.model)
         scores = WalkthroughStep("self-attention", "masked scores", "s where it may be read", (2,), (0.5, None))
         likely = WalkthroughStep("output", "probabilities", "softmax", (9,), (0.75,), (5,), ("beer",))
-        sides = ("bier", job.target or "beer", job.target is not None, (BIER, END), (START, BEER))
-        return WalkthroughResult(job.model or "tiny-de-en", *sides, Walkthrough(1, 0, 1, (scores, likely)))
+        sides = ("bier", request.target or "beer", request.target is not None, (BIER, END), (START, BEER))
+        return WalkthroughResult(request.model or "tiny-de-en", *sides, Walkthrough(1, 0, 1, (scores, likely)))
 
-    async def gates(self, job: GatesQuery) -> GatesResult:
-        self._record(job)
-        self._check_model(job.model)
+    async def gates(self, request: GatesQuery) -> GatesResult:
+        self._record(request)
+        self._check_model(request.model)
         half = np.array([0.5, 0.12345678], dtype=np.float32).tolist()
         return GatesResult(
-            model=job.model or LYRICIST.name,
+            model=request.model or LYRICIST.name,
             cell="gru",
             depth=1,
             hidden=256,
             convention="z = 1 keeps",
-            text=job.text,
+            text=request.text,
             tokens=(FEN, KAI),
             layers=(0,),
             units=((117,),),
@@ -247,13 +251,13 @@ class FakeEngine:
             steps=(CAME, TokenExpectation(None, None, 2.0, ())),
         )
 
-    async def score(self, job: ScoreQuery) -> ScoreResult:
-        self._record(job)
-        self._check_model(job.model)
-        if job.source is None:
-            return ScoreResult(job.model or LYRICIST.name, job.text, (FEN, KAI), (None, CAME), -0.25, 1, 1)
+    async def score(self, request: ScoreQuery) -> ScoreResult:
+        self._record(request)
+        self._check_model(request.model)
+        if request.source is None:
+            return ScoreResult(request.model or LYRICIST.name, request.text, (FEN, KAI), (None, CAME), -0.25, 1, 1)
         came = TokenExpectation(-0.75, 2, 1.0, ())
-        return ScoreResult(job.model or "tiny-de-en", job.text, (BEER, END), (CAME, came), -1.0, 2, 4)
+        return ScoreResult(request.model or "tiny-de-en", request.text, (BEER, END), (CAME, came), -1.0, 2, 4)
 
     async def load_model(self, name: str) -> ModelChange:
         return self._change("load", name)
@@ -269,27 +273,27 @@ class FakeEngine:
         self._check_model(name)
         return ModelChange(next(model for model in self.loaded if model.name == name), 0.25)
 
-    def _record(self, *jobs: object) -> None:
+    def _record(self, *requests: object) -> None:
         self.calls += 1
-        self.jobs += jobs
+        self.requests += requests
         if self.failure is not None:
             raise self.failure
 
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        text = f"{job.options.target_language}:{job.text}"
-        others = tuple(f"{text} ({index})" for index in range(1, job.options.alternatives + 1))
-        reason: FinishReason = "length" if job.text in self.length_limited else "stop"
-        if job.text in self.repetitive:
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        text = f"{request.options.target_language}:{request.text}"
+        others = tuple(f"{text} ({index})" for index in range(1, request.options.alternatives + 1))
+        reason: FinishReason = "length" if request.text in self.length_limited else "stop"
+        if request.text in self.repetitive:
             reason = "repetition"
         told: dict[str, Any] = {}
-        if "scores" in job.options.wants:
-            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + job.options.alternatives))
-        if "tokens" in job.options.wants:
+        if "scores" in request.options.wants:
+            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + request.options.alternatives))
+        if "tokens" in request.options.wants:
             told["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
-        if "alignment" in job.options.wants:
-            told["alignment"] = (AlignedWord(len(text) - len(job.text), len(text), 0, len(job.text), 0.75),)
+        if "alignment" in request.options.wants:
+            told["alignment"] = (AlignedWord(len(text) - len(request.text), len(text), 0, len(request.text), 0.75),)
         return TranslationResult(
-            text, others, reason, f"tiny-{job.options.source_language}-{job.options.target_language}", **told
+            text, others, reason, f"tiny-{request.options.source_language}-{request.options.target_language}", **told
         )
 
     def _check_model(self, name: str | None) -> None:

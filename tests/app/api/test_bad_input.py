@@ -1,4 +1,4 @@
-"""Whatever is sent to whatever endpoint: 4xx, one sentence, our body form, and no job for the engine."""
+"""Whatever is sent to whatever endpoint: 4xx, one sentence, our body form, and no request for the engine."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Slow(FakeEngine):
         self.asked = asyncio.Event()
         self.cancelled = False
 
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
         await self._never()
         return []
 

@@ -45,9 +45,9 @@ def test_a_table_counts_as_digits_and_is_written_in_a_thread(monkeypatch: pytest
     monkeypatch.setitem(attention_formats.FORMATS, "csv", (media_type, watched))
     answer = client.post("/attention?format=csv", json={"source": "bier", "encoding": "u8"})
     assert answer.text.startswith("kind,layer,head")
-    assert client.engine.jobs[0].max_values == 262_144
+    assert client.engine.requests[0].max_values == 262_144
     client.post("/attention", json={"source": "bier", "encoding": "u8"})
-    assert client.engine.jobs[1].max_values == 4 * 262_144
+    assert client.engine.requests[1].max_values == 4 * 262_144
     assert len(threads) == 1
     assert threading.get_ident() not in threads  # where the event loop of this client runs
 

@@ -21,14 +21,14 @@ from tests.request_builders import generation_request, translation_request
 
 
 def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_checkpoints: Path) -> None:
-    jobs = [
+    requests = [
         translation_request(text, "de", "en", alternatives=1) for text in ("ich möchte ein bier", "der hund schläft")
     ]
-    answers = running.do(running.pool.translate(jobs))
+    answers = running.do(running.pool.translate(requests))
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-    for job, answer in zip(jobs, answers, strict=True):
-        source = checkpoint.source_ids(job.text)
+    for request, answer in zip(requests, answers, strict=True):
+        source = checkpoint.source_ids(request.text)
         wanted = decode(
             load_network(checkpoint),
             rules,
@@ -78,8 +78,8 @@ def test_models_say_where_they_run(running: Running) -> None:
 def test_a_seed_gives_the_same_text_alone_and_among_many(running: Running) -> None:
     alone = running.do(running.pool.generate(generate())).continuations[0].text
     assert len(alone) == 24
-    jobs = [running.pool.generate(generate(seed=seed)) for seed in range(20)]
-    many = running.do(together(*jobs))
+    requests = [running.pool.generate(generate(seed=seed)) for seed in range(20)]
+    many = running.do(together(*requests))
     assert many[5].continuations[0].text == alone
     assert len({answer.continuations[0].text for answer in many}) > 15
 
@@ -106,7 +106,7 @@ def test_a_stop_string_ends_the_text_before_it(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "kind", "says"),
+    ("query", "kind", "says"),
     [
         (generate(prompt="x分y"), errors.UnknownCharacters, "has never seen x y"),
         (generate(prompt=""), errors.InvalidRequest, "prompt is empty"),
@@ -116,16 +116,16 @@ def test_a_stop_string_ends_the_text_before_it(running: Running) -> None:
     ],
 )
 def test_impossible_generation_is_refused(
-    running: Running, job: GenerationRequest, kind: type[errors.EngineError], says: str
+    running: Running, query: GenerationRequest, kind: type[errors.EngineError], says: str
 ) -> None:
     with pytest.raises(kind, match=says):
-        running.do(running.pool.generate(job))
+        running.do(running.pool.generate(query))
 
 
 def test_a_text_that_is_too_long_is_refused_whole(running: Running) -> None:
-    jobs = [translation_request("ich", "de", "en"), translation_request("ich " * 32, "de", "en")]
+    requests = [translation_request("ich", "de", "en"), translation_request("ich " * 32, "de", "en")]
     with pytest.raises(errors.TextTooLong, match=r"has 33 tokens; the model takes 32\. Send it in parts"):
-        running.do(running.pool.translate(jobs))
+        running.do(running.pool.translate(requests))
     assert running.pool.admission.requests == 0
 
 

@@ -52,8 +52,8 @@ def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) 
         assert running.pool.status().problems == (
             f"{root}/torn/model.safetensors does not match its checksum; the model was not loaded.",
         )
-        job = generate(max_new_tokens=2000, model="tiny-lyrics")
-        outcomes = running.do(together(*[running.pool.generate(job) for _ in range(3)]))
+        request = generate(max_new_tokens=2000, model="tiny-lyrics")
+        outcomes = running.do(together(*[running.pool.generate(request) for _ in range(3)]))
         kinds = [type(outcome) for outcome in outcomes]
         assert kinds == [errors.DeadlineExceeded, errors.DeadlineExceeded, errors.Overloaded]
         assert "within 0.03 seconds" in outcomes[0].message

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.slow  # a pool of its own
 
 def test_streams_join_to_the_answers_without(running: Running) -> None:
     for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
-        job = translation_request(text, "de", "en", alternatives=1)
-        texts, result = running.do(heard(running.pool.stream_translation(job)))
-        (whole,) = running.do(running.pool.translate([job]))
+        request = translation_request(text, "de", "en", alternatives=1)
+        texts, result = running.do(heard(running.pool.stream_translation(request)))
+        (whole,) = running.do(running.pool.translate([request]))
         assert texts == {0: whole.text}
         assert replace(result, usage=whole.usage) == whole
-    job = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
-    texts, result = running.do(heard(running.pool.stream_generation(job)))
-    whole = running.do(running.pool.generate(job))
+    request = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
+    texts, result = running.do(heard(running.pool.stream_generation(request)))
+    whole = running.do(running.pool.generate(request))
     assert [texts.get(i, "") for i in range(3)] == [each.text for each in whole.continuations]
     assert result.continuations == whole.continuations
     assert result.usage.first_token_s <= result.usage.total_s
@@ -37,9 +37,9 @@ def test_streamed_log_probabilities_are_those_of_the_text(running: Running) -> N
     """Of several continuations side by side, with stop strings, whatever they were drawn by; and the text is that which
     comes without them."""
 
-    async def listened(job: GenerationRequest) -> tuple[dict[int, list[WrittenToken]], GenerationResult]:
+    async def listened(request: GenerationRequest) -> tuple[dict[int, list[WrittenToken]], GenerationResult]:
         tokens: dict[int, list[WrittenToken]] = {}
-        async with running.pool.stream_generation(job) as stream:
+        async with running.pool.stream_generation(request) as stream:
             async for delta in stream.deltas():
                 assert delta.text == "".join(each.text for each in delta.tokens)
                 tokens.setdefault(delta.index, []).extend(delta.tokens)
@@ -47,17 +47,17 @@ def test_streamed_log_probabilities_are_those_of_the_text(running: Running) -> N
 
     for options in ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 1.3}, {"top_p": 0.8, "stop": ("的街", "\n")}):
         plain = running.do(running.pool.generate(generate(n=3, max_new_tokens=40, **options)))
-        job = generate(n=3, max_new_tokens=40, logprobs=True, **options)
-        tokens, result = running.do(listened(job))
-        whole = running.do(running.pool.generate(job))
+        request = generate(n=3, max_new_tokens=40, logprobs=True, **options)
+        tokens, result = running.do(listened(request))
+        whole = running.do(running.pool.generate(request))
         assert [replace(each, tokens=None) for each in whole.continuations] == list(plain.continuations)
         assert whole.continuations == result.continuations
         for index, each in enumerate(result.continuations):
             assert tuple(tokens.get(index, ())) == each.tokens
             if not each.text:
                 continue
-            scored = running.do(running.pool.score(ScoreQuery(job.prompt + each.text)))
-            nats = [step.log_probability for step in scored.steps[len(job.prompt) :]]
+            scored = running.do(running.pool.score(ScoreQuery(request.prompt + each.text)))
+            nats = [step.log_probability for step in scored.steps[len(request.prompt) :]]
             assert [token.log_probability for token in each.tokens] == pytest.approx(nats, abs=2e-6)
 
 

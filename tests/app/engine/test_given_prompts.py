@@ -23,11 +23,11 @@ def read(root: Path) -> Checkpoint:
 def test_given_tokens_equal_the_tokenized_text(tiny_checkpoints: Path) -> None:
     lyricist = read(tiny_checkpoints)
     ids = lyricist.target_ids("分开")
-    job = generation_request("分开", max_new_tokens=5)
+    request = generation_request("分开", max_new_tokens=5)
     assert (
-        input_processor.prompt_token_ids(lyricist, replace(job, prompt="", prompt_ids=ids))
+        input_processor.prompt_token_ids(lyricist, replace(request, prompt="", prompt_ids=ids))
         == ids
-        == input_processor.prompt_token_ids(lyricist, job)
+        == input_processor.prompt_token_ids(lyricist, request)
     )
 
 
@@ -62,7 +62,8 @@ def test_a_pool_continues_and_scores_them(running: Running, tiny_checkpoints: Pa
     by_ids = running.do(running.pool.generate(generate(prompt="", prompt_ids=ids)))
     assert by_ids.continuations == by_text.continuations
     told, said = (
-        running.do(running.pool.score(job)) for job in (ScoreQuery(text, top_k=2), ScoreQuery("", top_k=2, ids=ids))
+        running.do(running.pool.score(request))
+        for request in (ScoreQuery(text, top_k=2), ScoreQuery("", top_k=2, ids=ids))
     )
     assert (said.text, said.steps, said.log_probability) == (text, told.steps, told.log_probability)
     assert [(each.id, each.end) for each in said.tokens] == [(each.id, each.end) for each in told.tokens]
@@ -71,8 +72,8 @@ def test_a_pool_continues_and_scores_them(running: Running, tiny_checkpoints: Pa
 @pytest.mark.slow
 def test_score_of_one_given_token(running: Running, tiny_checkpoints: Path) -> None:
     (token,) = read(tiny_checkpoints).target_ids("分")
-    for job in (ScoreQuery("分", least_predicted=0), ScoreQuery("", ids=(token,), least_predicted=0)):
-        found = running.do(running.pool.score(job))
+    for request in (ScoreQuery("分", least_predicted=0), ScoreQuery("", ids=(token,), least_predicted=0)):
+        found = running.do(running.pool.score(request))
         assert ([each.text for each in found.tokens], found.steps, found.predicted) == (["分"], (None,), 0)
     with pytest.raises(errors.InvalidRequest, match="too short to be scored"):
         running.do(running.pool.score(ScoreQuery("分")))

@@ -76,9 +76,9 @@ def test_a_form_of_one_map_is_suggested_one(
     tiny_checkpoints: Path, fields: dict[str, Any], suggest: dict[str, Any]
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
-    job = AttentionRequest(source="ich", **fields).query(S * T, as_text=True)
+    request = AttentionRequest(source="ich", **fields).query(S * T, as_text=True)
     with pytest.raises(errors.AnswerTooLarge) as refused:
-        check_attention_size(config, replace(job, one_map=True), S, T)
+        check_attention_size(config, replace(request, one_map=True), S, T)
     assert refused.value.suggest == suggest
 
 
@@ -111,7 +111,7 @@ def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "values", "suggest"),
+    ("query", "values", "suggest"),
     [
         (gates_query("ab", units=16, max_values=127), 128, {"units": 15}),
         (gates_query("ab", units=(9, 8, 7), max_values=17), 24, {"units": [9, 8]}),
@@ -130,13 +130,13 @@ def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
     ],
 )
 def test_fewer_units_are_suggested_and_fewer_gates_where_not_one_fits(
-    tiny_checkpoints: Path, job: GatesQuery, values: int, suggest: dict[str, Any] | None
+    tiny_checkpoints: Path, query: GatesQuery, values: int, suggest: dict[str, Any] | None
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-lyrics")  # a gru of one layer: r, z, n and h
     with pytest.raises(errors.AnswerTooLarge) as refused:
-        gates_task.check_gates_size(config, job, 2)
+        gates_task.check_gates_size(config, query, 2)
     found = refused.value
-    assert (found.values, found.limit, found.suggest, found.field) == (values, job.max_values, suggest, "units")
+    assert (found.values, found.limit, found.suggest, found.field) == (values, query.max_values, suggest, "units")
     if suggest is not None:
         lists = {name: tuple(each) if isinstance(each, list) else each for name, each in suggest.items()}
-        gates_task.check_gates_size(config, changed(job, **lists), 2)
+        gates_task.check_gates_size(config, changed(query, **lists), 2)

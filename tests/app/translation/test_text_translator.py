@@ -54,7 +54,7 @@ def test_options_reach_every_sentence_and_the_prefix_only_the_first() -> None:
         "model": None,
     }
     found = translate(engine, "Eins da. Zwei da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options)
-    assert engine.jobs == [
+    assert engine.requests == [
         translation_request("Eins da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options),
         translation_request("Zwei da.", alternatives=1, wants=frozenset({"scores"}), **options),
     ]

@@ -40,7 +40,7 @@ class WordEngine(FakeEngine):
 
     @property
     def source_texts(self) -> list[str]:
-        return [request.text for request in self.jobs if isinstance(request, TranslationRequest)]
+        return [request.text for request in self.requests if isinstance(request, TranslationRequest)]
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]

@@ -64,9 +64,9 @@ def test_unfinished_result_can_be_requested_again(tmp_path: Path) -> None:
     client, gate = Client(data=tmp_path), asyncio.Event()
     translate = client.engine.translate
 
-    async def held(jobs: Any) -> Any:
+    async def held(requests: Any) -> Any:
         await gate.wait()
-        return await translate(jobs)
+        return await translate(requests)
 
     client.engine.translate = held  # type: ignore[method-assign]
 
@@ -123,7 +123,7 @@ def test_more_than_can_wait_is_429(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("app.api.document_jobs.MAX_PENDING_DOCUMENTS", 1)
     client = Client(data=tmp_path)
 
-    async def never(jobs: Any) -> Any:
+    async def never(requests: Any) -> Any:
         await asyncio.Event().wait()
 
     client.engine.translate = never  # type: ignore[method-assign]

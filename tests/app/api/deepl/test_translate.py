@@ -43,7 +43,7 @@ def test_as_deepl_python_sends_it() -> None:
             {"detected_source_language": "ES", "text": "en:Quiero una cerveza", "billed_characters": 18},
         ]
     }
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         translation_request("Ich möchte ein Bier", "de", "en"),
         translation_request("Quiero una cerveza", "es", "en"),
     ]
@@ -81,7 +81,7 @@ def test_codes(source: str, target: str, pair: tuple[str, str]) -> None:
     pairs = [("de", "en"), ("en", "zh-Hans"), ("zh-Hans", "en"), ("en", "pt-BR")]
     client = Client(FakeEngine(loaded=[translator(*each) for each in pairs]))
     answer = client.post("/v2/translate", json={"text": ["a"], "source_lang": source, "target_lang": target})
-    assert client.engine.jobs == [translation_request("a", *pair)]
+    assert client.engine.requests == [translation_request("a", *pair)]
     assert answer.json()["translations"][0]["detected_source_language"] == source.upper()
 
 
@@ -91,7 +91,7 @@ def test_a_text_in_the_target_language_stays() -> None:
     answer = client.post("/v2/translate", json={"text": [stays, "Ich möchte ein Bier"], "target_lang": "EN-GB"})
     assert [each["text"] for each in answer.json()["translations"]] == [stays, "en:Ich möchte ein Bier"]
     assert [each["detected_source_language"] for each in answer.json()["translations"]] == ["EN", "DE"]
-    assert client.engine.jobs == [translation_request("Ich möchte ein Bier", "de", "en")]
+    assert client.engine.requests == [translation_request("Ich möchte ein Bier", "de", "en")]
 
 
 def test_options_without_effect_are_accepted() -> None:
@@ -180,7 +180,7 @@ def test_split_sentences_and_tags_reach_the_translator() -> None:
     for options in ({}, {"split_sentences": 0}, {"split_sentences": "nonewlines"}, {"tag_handling": "html"}):
         client.post("/v2/translate", json=BIER | options)
     client.post("/v2/translate", json=BIER | {"tag_handling": "xml", "text": ["a <x id='1'/> &amp; b"]})
-    assert [(job.split, job.format) for job in spy.jobs] == [
+    assert [(request.split, request.format) for request in spy.requests] == [
         (True, "text"),
         (False, "text"),
         (True, "text"),
@@ -198,7 +198,7 @@ def test_a_glossary_reaches_the_translator(tmp_path: Path) -> None:
         ids.append(client.post("/v2/glossaries", json=stored).json()["glossary_id"])
     assert client.post("/v2/translate", json=BIER | {"glossary_id": ids[0]}).status_code == 200
     assert client.post("/v2/translate", json=BIER | {"glossary_ids": ",".join(ids)}).status_code == 200
-    assert [dict(job.glossary) for job in spy.jobs] == [
+    assert [dict(request.glossary) for request in spy.requests] == [
         {"Bier": "ale", "Wirt": "host"},
         {"Bier": "ale", "Wirt": "host", "Glas": "pint"},
     ]
@@ -224,8 +224,8 @@ def test_a_cut_translation_says_so() -> None:
 class Shouting(FakeEngine):
     """Whatever it translates is in capitals."""
 
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        return [replace(each, text=each.text[3:].upper()) for each in await super().translate(jobs)]
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        return [replace(each, text=each.text[3:].upper()) for each in await super().translate(requests)]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_page_is_one_request_and_one_call() -> None:
     client = Client()
     answer = posted(client, "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": PAGE})
     assert [each["text"] for each in answer["translations"]] == [f"en:{text}" for text in PAGE]
-    assert client.engine.jobs == [translation_request(text, "de", "en") for text in PAGE]
+    assert client.engine.requests == [translation_request(text, "de", "en") for text in PAGE]
 
 
 def test_paragraphs_in_the_target_language_stay() -> None:
@@ -68,7 +68,7 @@ def test_paragraphs_in_the_target_language_stay() -> None:
         {"detected_source_lang": "de", "text": f"en:{texts[0]}"},
         {"detected_source_lang": "en", "text": texts[1]},
     ]
-    assert client.engine.jobs == [translation_request(texts[0], "de", "en")]
+    assert client.engine.requests == [translation_request(texts[0], "de", "en")]
 
 
 def test_kiss_translator_text_by_text() -> None:
@@ -154,7 +154,7 @@ def test_texts_with_placeholders_that_are_tags_go_as_html(text: str, expected: s
     client = Client()
     spy = recorded(client)
     posted(client, "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": [text]})
-    assert [job.format for job in spy.jobs] == [expected]
+    assert [request.format for request in spy.requests] == [expected]
 
 
 BODIES: dict[str, dict[str, Any]] = {

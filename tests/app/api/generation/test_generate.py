@@ -15,7 +15,7 @@ def test_defaults() -> None:
     answer = client.post("/generate", json={"prompt": "分开"})
     assert answer.status_code == 200
     assert answer.json() == {"text": "后0", "finish_reason": "length", "seed": 1234, "model": "lyrics-zh"}
-    assert client.engine.jobs == [generation_request(prompt="分开")]
+    assert client.engine.requests == [generation_request(prompt="分开")]
 
 
 def test_every_field_reaches_the_engine() -> None:
@@ -39,13 +39,13 @@ def test_every_field_reaches_the_engine() -> None:
         "model": "lyrics-zh",
         "alternatives": [{"text": "后1", "finish_reason": "length", "seed": 2**63 - 1}],
     }
-    assert client.engine.jobs == [generation_request(**fields | {"stop": ("\n", "。")})]
+    assert client.engine.requests == [generation_request(**fields | {"stop": ("\n", "。")})]
 
 
 def test_stop_may_be_one_text() -> None:
     client = Client()
     client.post("/generate", json={"prompt": "a", "stop": "\n"})
-    assert client.engine.jobs == [generation_request(prompt="a", stop=("\n",))]
+    assert client.engine.requests == [generation_request(prompt="a", stop=("\n",))]
 
 
 def test_white_space_may_be_a_prompt() -> None:
@@ -55,7 +55,7 @@ def test_white_space_may_be_a_prompt() -> None:
 def test_the_default_length_gives_way_to_a_lower_limit() -> None:
     client = Client(max_new_tokens=50)
     client.post("/generate", json={"prompt": "a"})
-    assert client.engine.jobs == [generation_request(prompt="a", max_new_tokens=50)]
+    assert client.engine.requests == [generation_request(prompt="a", max_new_tokens=50)]
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,16 @@ class Telling(FakeEngine):
     def _tokens(self, text: str) -> Sequence[WrittenToken]:
         return (*PARTS[:2], replace(PARTS[2], text=text[1:]))
 
-    async def generate(self, job: GenerationRequest) -> GenerationResult:
-        found = await super().generate(job)
+    async def generate(self, request: GenerationRequest) -> GenerationResult:
+        found = await super().generate(request)
         told = [replace(each, tokens=tuple(self._tokens(each.text))) for each in found.continuations]
-        return replace(found, continuations=tuple(told)) if job.decoding.logprobs else found
+        return replace(found, continuations=tuple(told)) if request.decoding.logprobs else found
 
-    def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+    def stream_generation(
+        self, request: GenerationRequest
+    ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
-            whole = await self.generate(job)
+            whole = await self.generate(request)
             for index, each in enumerate(whole.continuations):
                 show(each.text, index, each.tokens or ())
             return whole
@@ -48,7 +50,7 @@ class Telling(FakeEngine):
 def test_logprobs_have_the_tokens_of_each_continuation() -> None:
     client = Client(Telling())
     answer = client.post("/generate", json={**GENERATE, "n": 2}).json()
-    assert client.engine.jobs == [generation_request(prompt="分开", seed=7, n=2, logprobs=True)]
+    assert client.engine.requests == [generation_request(prompt="分开", seed=7, n=2, logprobs=True)]
     assert list(answer) == ["text", "finish_reason", "seed", "tokens", "model", "alternatives"]
     assert answer["tokens"] == FIELDS
     (other,) = answer["alternatives"]
@@ -64,7 +66,7 @@ def test_logprobs_are_absent_by_default() -> None:
     )
     assert (name, token) == ("token", {"text": "后0"})
     assert "tokens" not in done
-    assert [job.decoding.logprobs for job in client.engine.jobs] == [False, False]  # type: ignore[attr-defined]
+    assert [request.decoding.logprobs for request in client.engine.requests] == [False, False]  # type: ignore[attr-defined]
 
 
 def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:
@@ -83,15 +85,15 @@ def test_several_streams_say_whose_the_tokens_are() -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_empty_text_has_no_tokens(streamed: bool) -> None:
     class Silent(Telling):
-        async def generate(self, job: GenerationRequest) -> GenerationResult:
-            found = await super().generate(job)
+        async def generate(self, request: GenerationRequest) -> GenerationResult:
+            found = await super().generate(request)
             return replace(found, continuations=(replace(found.continuations[0], text="", tokens=()),))
 
         def stream_generation(
-            self, job: GenerationRequest
+            self, request: GenerationRequest
         ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
             async def work(show: ShowText) -> GenerationResult:
-                return await self.generate(job)
+                return await self.generate(request)
 
             return TextStream.opened(work)
 

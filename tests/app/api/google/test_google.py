@@ -49,7 +49,7 @@ def test_html_is_the_default() -> None:
     spy = recorded(client)
     for fields in ({}, {"format": "html"}, {"format": "text"}):
         client.post(PATHS[0], json={"target": "en", "source": "de", "q": "<b>a</b>", **fields})
-    assert [job.format for job in spy.jobs] == ["html", "html", "text"]
+    assert [request.format for request in spy.requests] == ["html", "html", "text"]
 
 
 def test_chinese_as_google_spells_it() -> None:

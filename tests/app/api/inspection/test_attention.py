@@ -96,7 +96,7 @@ def test_defaults_ask_for_everything() -> None:
     client = Client()
     answer = client.post("/attention", json={"source": "bier"})
     assert list(answer.json()["attention"]) == ["encoder", "decoder", "cross"]
-    assert client.engine.jobs == [attention_query(source="bier")]
+    assert client.engine.requests == [attention_query(source="bier")]
 
 
 def test_every_field_reaches_the_engine() -> None:
@@ -104,7 +104,7 @@ def test_every_field_reaches_the_engine() -> None:
     fields = {"source": "bier", "target": "ale", "kinds": ["cross", "cross"], "layers": [0, -1], "heads": [3]}
     answer = client.post("/attention", json=fields | {"model": "tiny-de-en"})
     assert answer.json()["target"]["forced"] is True
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         attention_query("bier", "ale", "tiny-de-en", kinds=("cross",), layers=(0, -1), heads=(3,))
     ]
 
@@ -123,7 +123,7 @@ def test_inspection_options_reach_the_engine() -> None:
         "encoding": "u8",
     }
     assert client.post("/attention", json=fields).status_code == 200
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         attention_query(
             None,
             max_values=4 * 262_144,
@@ -190,7 +190,7 @@ def test_bytes_are_as_near_to_the_weights_as_they_say(encoding: str, dtype: str)
 def test_all_attention_options_are_accepted() -> None:
     client = Client()
     client.post("/attention", json={"source": "bier", "layers": "all", "heads": "all"})
-    assert client.engine.jobs == [attention_query(source="bier")]
+    assert client.engine.requests == [attention_query(source="bier")]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_forms_of_other_tools() -> None:
     client = Client(FakeEngine(findings=found))
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})
     assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         attention_query("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",), max_bytes=0)
     ]
     block = client.post("/attention?format=nematus", json={"source": "bier", "kinds": ["cross"]}).text

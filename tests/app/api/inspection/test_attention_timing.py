@@ -22,10 +22,10 @@ class Timed(FakeEngine):
         super().__init__(**fields)
         self.seconds = itertools.count(1)
 
-    async def attention(self, job: AttentionQuery) -> AttentionResult:
+    async def attention(self, request: AttentionQuery) -> AttentionResult:
         second = next(self.seconds)
-        took = InspectionTimings(0.0001234 * second, None if job.target else 0.25 * second, 0.125 * second)
-        return replace(await super().attention(job), took=took, max_source_tokens=40, max_target_tokens=30)
+        took = InspectionTimings(0.0001234 * second, None if request.target else 0.25 * second, 0.125 * second)
+        return replace(await super().attention(request), took=took, max_source_tokens=40, max_target_tokens=30)
 
 
 def test_the_parts_are_timed_and_a_search_only_where_there_was_one(monkeypatch: pytest.MonkeyPatch) -> None:

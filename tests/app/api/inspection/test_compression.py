@@ -14,8 +14,8 @@ from tests.app.api.fake_engine import FakeEngine
 
 
 class Long(FakeEngine):
-    async def score(self, job: ScoreQuery) -> ScoreResult:
-        found = await super().score(job)
+    async def score(self, request: ScoreQuery) -> ScoreResult:
+        found = await super().score(request)
         return replace(found, tokens=found.tokens * 40, steps=found.steps * 40)
 
 

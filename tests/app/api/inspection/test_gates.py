@@ -59,7 +59,7 @@ def test_every_field_reaches_the_engine() -> None:
     fields = {"text": "分开", "model": "lyrics-zh", "layers": [0, -1], "units": [3, 3, -1], "gates": ["h", "z", "h"]}
     client.post("/gates", json=fields | {"top_k": 3})
     client.post("/gates", json={"text": "分开", "layers": "all", "gates": "all", "units": 64})
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         gates_query("分开", "lyrics-zh", gates=("h", "z"), layers=(0, -1), units=(3, 3, -1), top_k=3, max_values=1000),
         gates_query("分开", units=64, max_values=1000),
     ]

@@ -73,14 +73,14 @@ def test_every_field_reaches_the_engine() -> None:
     client = Client()
     client.post("/score", json={"source": "bier", "target": "ale", "model": "tiny-de-en", "top_k": 10})
     client.post("/score", json={"text": " ", "distribution": "network"})
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         ScoreQuery("ale", "bier", "tiny-de-en", 10, by_rules=True),
         ScoreQuery(" ", by_rules=False),
     ]
 
 
 def test_an_improbable_text_without_characters_has_numbers_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def score(self: FakeEngine, job: ScoreQuery) -> ScoreResult:
+    async def score(self: FakeEngine, request: ScoreQuery) -> ScoreResult:
         return ScoreResult("tiny-de-en", "b", (BEER,), (TokenExpectation(-1e4, 9, 0.0, ()),), -1e4, 1, 0)
 
     monkeypatch.setattr(FakeEngine, "score", score)

@@ -21,7 +21,7 @@ def test_the_answer() -> None:
     fields = {"source": "bier", "target": "beer", "side": "decoder", "layer": 1, "head": 0, "position": -1}
     answer = client.post("/walkthrough", json=fields | {"values": 4, "places": 9, "model": "tiny-de-en"})
     assert answer.status_code == 200
-    assert client.engine.jobs == [
+    assert client.engine.requests == [
         walkthrough_query(
             "bier", "beer", "tiny-de-en", side="decoder", layer=1, head=0, position=-1, most=4, most_keys=9
         )

@@ -56,7 +56,7 @@ def test_a_page_is_never_shown_by_us(tmp_path: Path) -> None:
     client = Client(data=tmp_path)
     spy = recorded(client)
     url = sent(client, b"<script>alert(1)</script>", "PAGE.HTML").json()["translatedFileUrl"]
-    assert [job.format for job in spy.jobs] == ["html"]
+    assert [request.format for request in spy.requests] == ["html"]
     fetched = client.get(url.removeprefix("http://parlance"))
     assert fetched.headers["content-disposition"].startswith("attachment")
     assert fetched.headers["content-security-policy"] == "sandbox; default-src 'none'"
@@ -76,17 +76,19 @@ def test_the_options_reach_every_text(tmp_path: Path) -> None:
     spy = recorded(client)
     answer = sent(client, b"eins", model="m", beam_size="2", glossary='{"a": "b"}', split="false", max_new_tokens="9")
     assert answer.status_code == 200
-    (job,) = spy.jobs
-    assert (job.text, job.glossary, job.split) == ("eins", {"a": "b"}, False)
-    assert (job.options.model, job.options.decoding.beam_size) == ("m", 2)
-    assert (job.format, job.options.decoding.max_new_tokens) == ("text", 9)
+    (request,) = spy.requests
+    assert (request.text, request.glossary, request.split) == ("eins", {"a": "b"}, False)
+    assert (request.options.model, request.options.decoding.beam_size) == ("m", 2)
+    assert (request.format, request.options.decoding.max_new_tokens) == ("text", 9)
 
 
 def test_a_document_has_one_language_whatever_its_short_lines_look_like(tmp_path: Path) -> None:
     client = Client(data=tmp_path)
     content = "Ich möchte ein Bier\nWar\nHotel\nUnd dann gehen wir nach Hause".encode()
     assert sent(client, content, source="auto").status_code == 200
-    assert {job.options.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)} == {"de"}
+    assert {
+        request.options.source_language for request in client.engine.requests if isinstance(request, TranslationRequest)
+    } == {"de"}
 
 
 def test_a_long_document_leaves_room_for_others(tmp_path: Path) -> None:
@@ -103,8 +105,8 @@ class Busy(FakeEngine):
 
     full_at: tuple[int, ...] = ()
 
-    async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        found = await super().translate(jobs)
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
+        found = await super().translate(requests)
         if self.calls in self.full_at:
             raise Overloaded("Full.", retry_after_s=7)
         return found

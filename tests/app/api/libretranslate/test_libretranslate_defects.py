@@ -79,7 +79,9 @@ def test_a_batch_of_two_languages_is_translated_from_both() -> None:
     texts = ["Bonjour tout le monde mes amis", "Guten Tag meine Damen und Herren"]
     answer = client.post("/translate", json={"q": texts, "source": "auto", "target": "en"}).json()
     assert [each["language"] for each in answer["detectedLanguage"]] == ["fr", "de"]
-    sources = [job.options.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)]
+    sources = [
+        request.options.source_language for request in client.engine.requests if isinstance(request, TranslationRequest)
+    ]
     assert sources == ["fr", "de"]
 
 
@@ -134,8 +136,8 @@ def test_limits_hold_for_texts_that_were_translated_before() -> None:
 class Phrasebook(FakeEngine):
     """Knows a letter."""
 
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        return TranslationResult({"B": "the second letter"}.get(job.text, job.text), (), "stop", "tiny-de-en")
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        return TranslationResult({"B": "the second letter"}.get(request.text, request.text), (), "stop", "tiny-de-en")
 
 
 def test_one_capital_letter_does_not_make_the_translation_shout() -> None:

@@ -36,7 +36,7 @@ def test_a_web_page_is_one_request_by_default() -> None:
 def test_one_text_answers_with_one_text_and_nothing_else() -> None:
     client = Client()
     assert translate(client) == {"translatedText": "en:hallo"}
-    assert client.engine.jobs == [translation_request("hallo", "de", "en")]
+    assert client.engine.requests == [translation_request("hallo", "de", "en")]
 
 
 def test_a_list_is_one_call_and_keeps_its_order() -> None:
@@ -55,7 +55,7 @@ def test_white_space_comes_back_untranslated(blank: str) -> None:
     assert translate(client, q=blank) == {"translatedText": blank}
     assert client.engine.calls == 0
     assert translate(client, q=[blank, "hallo", ""]) == {"translatedText": [blank, "en:hallo", ""]}
-    assert client.engine.jobs == [translation_request("hallo", "de", "en")]
+    assert client.engine.requests == [translation_request("hallo", "de", "en")]
 
 
 def test_text_without_letters_is_returned_unchanged() -> None:
@@ -90,7 +90,7 @@ def test_codes_in_any_case(source: str, target: str) -> None:
 def test_codes_reach_the_engine_as_the_checkpoint_spells_them() -> None:
     client = Client(FakeEngine(loaded=[translator("zh-Hans", "pt-BR")]))
     translate(client, source="ZH-hans", target="pt-br")
-    assert client.engine.jobs == [translation_request("hallo", "zh-Hans", "pt-BR")]
+    assert client.engine.requests == [translation_request("hallo", "zh-Hans", "pt-BR")]
 
 
 def test_auto_detects_each_text_of_a_list_on_its_own() -> None:
@@ -98,7 +98,9 @@ def test_auto_detects_each_text_of_a_list_on_its_own() -> None:
     answer = translate(client, q=["Ich möchte ein Bier", "Quiero una cerveza"], source="AUTO")
     assert [each["language"] for each in answer["detectedLanguage"]] == ["de", "es"]
     assert all(90 < each["confidence"] <= 100 for each in answer["detectedLanguage"])
-    assert [job.options.source_language for job in client.engine.jobs if isinstance(job, TranslationRequest)] == [
+    assert [
+        request.options.source_language for request in client.engine.requests if isinstance(request, TranslationRequest)
+    ] == [
         "de",
         "es",
     ]

@@ -65,7 +65,7 @@ def test_every_way_to_ask_asks_the_same(way: str) -> None:
     spy = recorded(client)
     answer = client.post("/translate", **WAYS[way])
     assert answer.status_code == 200, answer.text
-    assert spy.jobs == [ASKED]
+    assert spy.requests == [ASKED]
     assert answer.json().keys() == {"translatedText", "alternatives", "scores", "tokens"}
 
 
@@ -73,15 +73,15 @@ def test_omitted_options_are_left_to_the_server() -> None:
     client = Client()
     spy = recorded(client)
     assert client.post("/translate", json=HALLO).json() == {"translatedText": "en:hallo"}
-    assert spy.jobs == [text_request("hallo", "de", "en")]
-    assert client.engine.jobs == [translation_request("hallo", "de", "en")]
+    assert spy.requests == [text_request("hallo", "de", "en")]
+    assert client.engine.requests == [translation_request("hallo", "de", "en")]
 
 
 def test_empty_fields_of_a_form_are_not_filled_in() -> None:
     client = Client()
     spy = recorded(client)
     client.post("/translate", data={**HALLO, "glossary": "", "return": "", "prefix": ""})
-    assert spy.jobs == [text_request("hallo", "de", "en")]
+    assert spy.requests == [text_request("hallo", "de", "en")]
 
 
 def test_scores_tokens_and_alignment_of_one_text() -> None:
@@ -202,7 +202,7 @@ def test_a_glossary_that_the_server_keeps(tmp_path: Path) -> None:
     assert client.post("/translate", data=HALLO | {"glossary": f" {kept.id} "}).status_code == 200
     sent = {"files": {"file": ("a.txt", b"hallo")}, "data": {"source": "de", "target": "en", "glossary": kept.id}}
     assert client.post("/translate_file", **sent).status_code == 200
-    assert [job.glossary for job in spy.jobs] == [{"Bier": "ale"}] * 3
+    assert [request.glossary for request in spy.requests] == [{"Bier": "ale"}] * 3
     answer = client.post("/translate", json=HALLO | {"glossary": kept.id, "source": "es"})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
     for path in ("/translate", "/translate_file"):

@@ -35,11 +35,11 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 class Timed(FakeEngine):
     """Says what its answers took."""
 
-    def _translation(self, job: TranslationRequest) -> TranslationResult:
-        return replace(super()._translation(job), usage=Usage(3, 4, 0.001, 0.002, 0.25))
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
+        return replace(super()._translation(request), usage=Usage(3, 4, 0.001, 0.002, 0.25))
 
-    def _generation(self, job: GenerationRequest) -> GenerationResult:
-        return replace(super()._generation(job), usage=Usage(2, 8, None, None, 0.5))
+    def _generation(self, request: GenerationRequest) -> GenerationResult:
+        return replace(super()._generation(request), usage=Usage(2, 8, None, None, 0.5))
 
 
 @pytest.fixture
@@ -124,9 +124,9 @@ def test_streams_and_generations(exporter: InMemorySpanExporter) -> None:
 
 def test_requests_at_the_same_time_are_not_mixed_up(exporter: InMemorySpanExporter) -> None:
     class Slow(Timed):
-        async def translate(self, jobs: Sequence[TranslationRequest]) -> list[TranslationResult]:
-            await asyncio.sleep(0.01 * len(jobs))
-            return await super().translate(jobs)
+        async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
+            await asyncio.sleep(0.01 * len(requests))
+            return await super().translate(requests)
 
     client = traced(Slow())
 
@@ -158,8 +158,8 @@ def test_failures_are_named_and_not_quoted(exporter: InMemorySpanExporter) -> No
 
 def test_successful_retry_is_no_failed_span(exporter: InMemorySpanExporter) -> None:
     class Busy(Timed):
-        def _record(self, *jobs: object) -> None:
-            super()._record(*jobs)
+        def _record(self, *requests: object) -> None:
+            super()._record(*requests)
             if self.calls == 2:
                 raise Overloaded("busy", retry_after_s=1)
 
@@ -175,7 +175,7 @@ def test_successful_retry_is_no_failed_span(exporter: InMemorySpanExporter) -> N
 def test_a_stream_that_broke_off_is_a_failure_whatever_its_status(exporter: InMemorySpanExporter) -> None:
     class Breaking(FakeEngine):
         def stream_generation(
-            self, job: GenerationRequest
+            self, request: GenerationRequest
         ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
             @recorded
             async def work(show: ShowText) -> GenerationResult:

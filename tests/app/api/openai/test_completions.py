@@ -47,7 +47,7 @@ def test_defaults_are_those_of_openai() -> None:
         "usage": {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4},
     }
     assert (answer.status_code, answer.headers["x-request-id"]) == (200, "abc")
-    assert client.engine.jobs == [JOB]
+    assert client.engine.requests == [JOB]
 
 
 def test_every_field_reaches_the_engine() -> None:
@@ -91,7 +91,7 @@ def test_every_field_reaches_the_engine() -> None:
         repetition_penalty=1.25,
         no_repeat_ngram_size=4,
     )
-    assert client.engine.jobs == [wanted]
+    assert client.engine.requests == [wanted]
     assert [each["seed"] for each in answer["choices"]] == [2**63 - 2, 2**63 - 1]
 
 
@@ -100,12 +100,12 @@ def test_null_is_the_default() -> None:
     left_open += ("stop", "presence_penalty", "frequency_penalty", "seed", "user", "best_of", "suffix", "logit_bias")
     left_open += ("top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
     client, _ = posted({"prompt": "分开", **dict.fromkeys(left_open)})
-    assert client.engine.jobs == [JOB]
+    assert client.engine.requests == [JOB]
 
 
 def test_minus_one_is_no_cut_either() -> None:
     client, _ = posted({"prompt": "分开", "top_k": -1})
-    assert client.engine.jobs == [JOB]
+    assert client.engine.requests == [JOB]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_minus_one_is_no_cut_either() -> None:
 def test_several_prompts_and_tokens(prompt: Any, asked: list[dict[str, Any]]) -> None:
     client, answer = posted({"prompt": prompt, "n": 2, "seed": 1})
     base = {"model": "lyrics-zh", "max_new_tokens": 16, "temperature": 1.0, "seed": 1, "n": 2}
-    assert client.engine.jobs == [generation_request(**base | each) for each in asked]
+    assert client.engine.requests == [generation_request(**base | each) for each in asked]
     assert answer["choices"] == [choice(2 * p + i, f"后{i}", 1 + i) for p in range(len(asked)) for i in range(2)]
     count = len(asked)
     assert answer["usage"] == {"prompt_tokens": 2 * count, "completion_tokens": 4 * count, "total_tokens": 6 * count}
@@ -130,7 +130,7 @@ def test_without_a_name_the_first_lyricist_writes() -> None:
     writer = Writer(loaded=[translator("de", "en"), second, LYRICIST])
     client, answer = posted({"prompt": "分开"}, writer)
     assert (answer["model"], answer["system_fingerprint"]) == ("b", "b@3")
-    assert client.engine.jobs[0].model == "b"
+    assert client.engine.requests[0].model == "b"
 
 
 @pytest.mark.parametrize(("reason", "told"), [("stop", "stop"), ("length", "length"), ("repetition", "length")])
@@ -169,7 +169,7 @@ def test_echo_with_logprobs(prompt: Any, ids: tuple[int, ...] | None) -> None:
     }
     assert answer["choices"] == [choice(0, "分开后0", logprobs=wanted)]
     text = "" if ids else "分开"
-    assert client.engine.jobs[0] == ScoreQuery(text, model="lyrics-zh", top_k=1, ids=ids, least_predicted=0)
+    assert client.engine.requests[0] == ScoreQuery(text, model="lyrics-zh", top_k=1, ids=ids, least_predicted=0)
 
 
 def test_echo_with_max_tokens_0_generates_nothing() -> None:
@@ -182,4 +182,4 @@ def test_echo_with_max_tokens_0_generates_nothing() -> None:
     }
     assert answer["choices"] == [choice(i, "分开", None, logprobs=logprobs) for i in range(2)]
     assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 0, "total_tokens": 2}
-    assert [type(each) for each in client.engine.jobs] == [ScoreQuery]
+    assert [type(each) for each in client.engine.requests] == [ScoreQuery]

@@ -37,9 +37,9 @@ class Endless(FakeEngine):
 
 
 class Silent(Endless):
-    async def generate(self, job: GenerationRequest) -> GenerationResult:
+    async def generate(self, request: GenerationRequest) -> GenerationResult:
         await self._cancelled(lambda: None)
-        return await super().generate(job)
+        return await super().generate(request)
 
 
 async def asked(engine: FakeEngine, body: dict[str, Any], send: Any, left: asyncio.Event, **settings: Any) -> None:

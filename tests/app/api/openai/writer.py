@@ -30,14 +30,16 @@ class Writer(FakeEngine):
 
     reason: FinishReason = "length"
 
-    async def generate(self, job: GenerationRequest) -> GenerationResult:
-        found = await super().generate(job)
-        told = tuple(self._told(job, each) for each in found.continuations)
-        return replace(found, continuations=told, usage=Usage(2, 2 * job.n))
+    async def generate(self, request: GenerationRequest) -> GenerationResult:
+        found = await super().generate(request)
+        told = tuple(self._told(request, each) for each in found.continuations)
+        return replace(found, continuations=told, usage=Usage(2, 2 * request.n))
 
-    def stream_generation(self, job: GenerationRequest) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
+    def stream_generation(
+        self, request: GenerationRequest
+    ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
-            whole = await self.generate(job)
+            whole = await self.generate(request)
             texts = [each.text for each in whole.continuations]
             tokens = [each.tokens or () for each in whole.continuations]
             for letter in range(2):
@@ -50,15 +52,15 @@ class Writer(FakeEngine):
 
         return TextStream.opened(work)
 
-    async def score(self, job: ScoreQuery) -> ScoreResult:
-        await super().score(job)
-        came = replace(CAME, top=CAME.top[: job.top_k])
-        return ScoreResult(job.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
+    async def score(self, request: ScoreQuery) -> ScoreResult:
+        await super().score(request)
+        came = replace(CAME, top=CAME.top[: request.top_k])
+        return ScoreResult(request.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
 
-    def _told(self, job: GenerationRequest, each: Continuation) -> Continuation:
-        if not job.decoding.logprobs:
+    def _told(self, request: GenerationRequest, each: Continuation) -> Continuation:
+        if not request.decoding.logprobs:
             return replace(each, finish_reason=self.reason)
-        first, second = FIRST[: job.decoding.top_logprobs], SECOND[: job.decoding.top_logprobs]
+        first, second = FIRST[: request.decoding.top_logprobs], SECOND[: request.decoding.top_logprobs]
         tokens = WrittenToken(6, each.text[0], -0.5, first), WrittenToken(7, each.text[1], -2.5, second)
         return replace(each, finish_reason=self.reason, tokens=tokens)
 

@@ -25,7 +25,7 @@ def test_the_curves_of_a_model() -> None:
         "left_out": 1,
         "reason": None,
     }
-    assert client.engine.jobs == [("curves", "tiny-de-en")]
+    assert client.engine.requests == [("curves", "tiny-de-en")]
 
 
 def test_of_no_model() -> None:

@@ -60,7 +60,7 @@ def test_the_key_opens(what: str) -> None:
         answer = client.post(f"/models/tiny-de-en/{what}", headers=headers)
         assert answer.status_code == 200
         assert answer.json() == {"model": client.get("/models").json()[0], "seconds": 0.25}
-    assert client.engine.jobs == [(what, "tiny-de-en")] * 3
+    assert client.engine.requests == [(what, "tiny-de-en")] * 3
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ def replace(folder: Path, seed: int) -> None:
     new.rename(folder)
 
 
-def long_job(**change: Any) -> GenerationRequest:
+def long_request(**change: Any) -> GenerationRequest:
     return generate(max_new_tokens=250, model="tiny-lyrics", **change)
 
 
-def text(running: Running, job: GenerationRequest) -> str:
-    return str(running.do(running.pool.generate(job)).continuations[0].text)
+def text(running: Running, request: GenerationRequest) -> str:
+    return str(running.do(running.pool.generate(request)).continuations[0].text)
 
 
 def loaded(running: Running) -> set[str]:

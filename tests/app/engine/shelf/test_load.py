@@ -11,7 +11,7 @@ from app import errors
 from app.engine.protocol import messages as m
 from tests import tiny
 from tests.app.engine.engine_thread import Running
-from tests.app.engine.shelf.models import loaded, long_job, text
+from tests.app.engine.shelf.models import loaded, long_request, text
 from tests.request_builders import translation_request
 
 
@@ -43,23 +43,23 @@ def test_load_and_unload(running: Running, root: Path) -> None:
 
 @pytest.mark.slow
 def test_unload_waits_for_running_requests_and_refuses_new_ones(running: Running) -> None:
-    wanted = text(running, long_job())
+    wanted = text(running, long_request())
 
     async def scene() -> None:
-        begun = [asyncio.create_task(running.pool.generate(long_job())) for _ in range(3)]
+        begun = [asyncio.create_task(running.pool.generate(long_request())) for _ in range(3)]
         await asyncio.sleep(0.03)
         unloading = asyncio.create_task(running.pool.unload_model("tiny-lyrics"))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         with pytest.raises(errors.UnknownModel):
-            await running.pool.generate(long_job())
+            await running.pool.generate(long_request())
         assert not unloading.done()
         assert [answer.continuations[0].text for answer in await asyncio.gather(*begun)] == [wanted] * 3
         await unloading
         await running.pool.load_model("tiny-lyrics")
 
     running.do(scene())
-    assert text(running, long_job()) == wanted
+    assert text(running, long_request()) == wanted
 
 
 @pytest.mark.slow

@@ -17,18 +17,18 @@ from app.engine import input_processor
 from app.engine.registry.model_registry import ModelRegistry
 from models import checkpoint as checkpoints
 from tests.app.engine.engine_thread import Running
-from tests.app.engine.shelf.models import loaded, long_job, replace, text
+from tests.app.engine.shelf.models import loaded, long_request, replace, text
 
 pytestmark = pytest.mark.slow  # a pool of its own
 
 
 def test_reload_fails_no_request_and_mixes_no_versions(running: Running, root: Path) -> None:
-    old = text(running, long_job())
+    old = text(running, long_request())
     before = running.pool.registry.versions["tiny-lyrics"]
 
     async def under_load() -> tuple[list[str], Any]:
         async def one() -> str:
-            return (await running.pool.generate(long_job())).continuations[0].text
+            return (await running.pool.generate(long_request())).continuations[0].text
 
         tasks = []
 
@@ -47,7 +47,7 @@ def test_reload_fails_no_request_and_mixes_no_versions(running: Running, root: P
         return await asyncio.gather(*tasks), changed
 
     texts, changed = running.do(under_load())
-    new = text(running, long_job())
+    new = text(running, long_request())
     assert new != old
     assert set(texts) == {old, new}
     assert texts == sorted(texts, key=[old, new].index)  # none after the change got the old
@@ -68,7 +68,7 @@ def test_a_bad_checkpoint_keeps_the_old_model(
 ) -> None:
     folder = root / "tiny-lyrics"
     shutil.copytree(folder, tmp_path / "kept")
-    edition, wanted = running.pool.registry.versions["tiny-lyrics"], text(running, long_job())
+    edition, wanted = running.pool.registry.versions["tiny-lyrics"], text(running, long_request())
     try:
         if damage == "torn":
             (folder / checkpoints.WEIGHTS).write_bytes((folder / checkpoints.WEIGHTS).read_bytes()[:-7])
@@ -89,7 +89,7 @@ def test_a_bad_checkpoint_keeps_the_old_model(
         with pytest.raises(errors.CheckpointRefused, match=says):
             running.do(running.pool.reload_model("tiny-lyrics"))
         assert running.pool.registry.versions["tiny-lyrics"] is edition
-        assert text(running, long_job()) == wanted
+        assert text(running, long_request()) == wanted
         assert loaded(running) == {"tiny-de-en@1", edition.key}
         assert running.pool.status().ready
         assert running.pool.status().problems == ()
@@ -102,7 +102,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
     running: Running, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream too: what it has begun with is freed after its last token."""
-    aside, old = input_processor.run_tokenizer, text(running, long_job())
+    aside, old = input_processor.run_tokenizer, text(running, long_request())
     before = running.pool.registry.versions["tiny-lyrics"]
 
     async def scene() -> str:
@@ -116,7 +116,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
         monkeypatch.setattr(input_processor, "run_tokenizer", slowly)
 
         async def read() -> str:
-            async with running.pool.stream_generation(long_job()) as stream:
+            async with running.pool.stream_generation(long_request()) as stream:
                 return "".join([delta.text async for delta in stream.deltas()])
 
         reading = asyncio.create_task(read())
@@ -131,7 +131,7 @@ def test_a_request_keeps_its_version_from_before_it_is_tokenized(
     assert running.do(scene()) == old
     monkeypatch.undo()
     running.until(lambda: before.key not in loaded(running), "not freed")
-    assert text(running, long_job()) != old
+    assert text(running, long_request()) != old
 
 
 def test_cancelled_reload_leaves_a_complete_model(running: Running) -> None:
@@ -174,7 +174,7 @@ def test_changes_of_one_name_take_turns(running: Running) -> None:
 
 
 def test_the_next_process_loads_the_current_versions(running: Running) -> None:
-    wanted, device = text(running, long_job()), running.pool.supervisor.devices["cpu"]
+    wanted, device = text(running, long_request()), running.pool.supervisor.devices["cpu"]
     held = set(device.loaded)
     os.kill(device.process.pid, signal.SIGKILL)  # type: ignore[union-attr,arg-type]
     running.until(lambda: device.state != "ready", "not noticed")
@@ -182,4 +182,4 @@ def test_the_next_process_loads_the_current_versions(running: Running) -> None:
         running.do(running.pool.reload_model("tiny-lyrics"))
     running.ready()
     assert set(device.loaded) == held
-    assert text(running, long_job()) == wanted
+    assert text(running, long_request()) == wanted

@@ -41,9 +41,11 @@ def test_attention_follows_the_translation_and_a_forced_target(running: Running)
 
 
 def test_findings_and_maps_come_from_one_pass(running: Running) -> None:
-    job = attention_query("ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps"))
-    job = changed(job, top_k=3, row=Row("cross", -1, 0, 1), masked=(Head("cross", -1, 0),))
-    own = running.do(running.pool.attention(job))
+    request = attention_query(
+        "ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps")
+    )
+    request = changed(request, top_k=3, row=Row("cross", -1, 0, 1), masked=(Head("cross", -1, 0),))
+    own = running.do(running.pool.attention(request))
     found = own.findings
     assert own.found_logprob == pytest.approx(found.logprob_sum, abs=1e-4)
     assert found.steps is not None
@@ -69,10 +71,10 @@ def test_findings_and_maps_come_from_one_pass(running: Running) -> None:
 
 
 def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
-    job = attention_query(
+    request = attention_query(
         "ich möchte ein bier", model="tiny-de-en", prefix="beer want", decoding=DecodingOptions(beam_size=2)
     )
-    report = running.do(running.pool.attention(job))
+    report = running.do(running.pool.attention(request))
     assert [token.piece for token in report.output_tokens][:2] == ["beer", "want"]
     assert report.target_text.startswith("beer want")
     assert report.forced is False
@@ -81,10 +83,10 @@ def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
 
 def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) -> None:
     """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
-    job = attention_query("der hund sieht", model="tiny-de-en", include=("steps",))
+    request = attention_query("der hund sieht", model="tiny-de-en", include=("steps",))
     for beam in (1, 4):
-        found = running.do(running.pool.attention(replace(job, decoding=DecodingOptions(beam_size=beam))))
-        forced = running.do(running.pool.attention(replace(job, target=found.target_text)))
+        found = running.do(running.pool.attention(replace(request, decoding=DecodingOptions(beam_size=beam))))
+        forced = running.do(running.pool.attention(replace(request, target=found.target_text)))
         written = len(found.output_tokens)  # where it was cut off, the forced target has an end token more
         assert [token.id for token in found.output_tokens] == [token.id for token in forced.output_tokens[:written]]
         assert found.findings.steps is not None
@@ -100,45 +102,45 @@ def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) 
 
 def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -> None:
     texts = ("ich möchte ein bier", "der hund sieht", "guten morgen welt", "ich")
-    jobs = [attention_query(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
-    jobs[1::2] = [
+    requests = [attention_query(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
+    requests[1::2] = [
         changed(each, masked=(Head("cross", -1, each.selection.heads[0]),))
-        for each in jobs[1::2]
+        for each in requests[1::2]
         if each.selection.heads
     ]
-    alone = [running.do(running.pool.attention(each)) for each in jobs]
+    alone = [running.do(running.pool.attention(each)) for each in requests]
     translations = [
         running.pool.translate([translation_request(text, "de", "en", alternatives=1)]) for text in texts * 2
     ]
-    beside = running.do(together(*(running.pool.attention(each) for each in jobs), *translations))
-    for job, expected, found in zip(jobs, alone, beside, strict=False):
-        assert (found.source_text, found.target_text) == (job.source, expected.target_text)
+    beside = running.do(together(*(running.pool.attention(each) for each in requests), *translations))
+    for request, expected, found in zip(requests, alone, beside, strict=False):
+        assert (found.source_text, found.target_text) == (request.source, expected.target_text)
         assert found.findings == expected.findings
         for kind, each in found.maps.items():
-            assert each.heads == job.selection.heads
+            assert each.heads == request.selection.heads
             assert np.array_equal(each.values, expected.maps[kind].values)
 
 
 def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -> None:
-    job = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
-    whole = running.do(running.pool.attention(job))
+    request = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
+    whole = running.do(running.pool.attention(request))
     ids = tuple(token.id for token in whole.source_tokens if not token.special)
-    mean = changed(job, source=None, source_ids=ids, reduce_heads="mean", reduce_layers="mean")
+    mean = changed(request, source=None, source_ids=ids, reduce_heads="mean", reduce_layers="mean")
     reduced = running.do(running.pool.attention(mean))
     assert reduced.source_text == "ich möchte ein bier"
     assert reduced.source_tokens == whole.source_tokens
     for kind, each in reduced.maps.items():
         expected = whole.maps[kind].values.astype(np.float64).mean(axis=(0, 1), keepdims=True)
         assert np.abs(each.values - expected).max() < 1e-7
-    largest = running.do(running.pool.attention(changed(job, reduce_heads="max", kinds=("cross",))))
+    largest = running.do(running.pool.attention(changed(request, reduce_heads="max", kinds=("cross",))))
     assert (largest.maps["cross"].values == whole.maps["cross"].values.max(axis=1, keepdims=True)).all()
     for wrong, says in (((999_999,), "There is no token 999,999"), ((5,) * 99, "This source has 100 tokens")):
         with pytest.raises(errors.InvalidRequest, match=says):
-            running.do(running.pool.attention(changed(job, source=None, source_ids=wrong)))
+            running.do(running.pool.attention(changed(request, source=None, source_ids=wrong)))
 
 
 @pytest.mark.parametrize(
-    ("job", "says"),
+    ("query", "says"),
     [
         (attention_query("ich", model="tiny-lyrics"), "is a lyricist and has no attention"),
         (attention_query("ich"), "name one of tiny-de-en, tiny-en-es"),
@@ -150,25 +152,25 @@ def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -
         ),
     ],
 )
-def test_attention_that_cannot_be_shown(running: Running, job: AttentionQuery, says: str) -> None:
+def test_attention_that_cannot_be_shown(running: Running, query: AttentionQuery, says: str) -> None:
     with pytest.raises(errors.InvalidRequest, match=says):
-        running.do(running.pool.attention(job))
+        running.do(running.pool.attention(query))
 
 
 def test_attention_that_would_be_too_large_is_refused_before_anything_is_computed(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = spied(running, monkeypatch)
-    job = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en", max_values=600)
+    request = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en", max_values=600)
     with pytest.raises(errors.InvalidRequest, match="would hold 600 weights and the limit is 599"):
-        running.do(running.pool.attention(replace(job, max_values=599)))
+        running.do(running.pool.attention(replace(request, max_values=599)))
     with pytest.raises(errors.InvalidRequest, match="would hold 248 weights"):  # with one target token at least
-        running.do(running.pool.attention(changed(job, target=None, max_values=247)))
+        running.do(running.pool.attention(changed(request, target=None, max_values=247)))
     for choice in ({"layers": (0, 2)}, {"heads": (-5,)}):
         with pytest.raises(errors.InvalidRequest, match=r"There is no (layer 2|head -5): this model has"):
-            running.do(running.pool.attention(changed(job, target=None, **choice)))
+            running.do(running.pool.attention(changed(request, target=None, **choice)))
     assert sent == []
-    report = running.do(running.pool.attention(job))
+    report = running.do(running.pool.attention(request))
     assert sum(each.values.size for each in report.maps.values()) == 600
     assert [type(message) for message in sent] == [m.InspectAttention]
     assert sent[0].deadline > time.monotonic()
@@ -176,9 +178,9 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
 
 def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
     place = {"side": "decoder", "layer": -1, "head": 2, "position": 3}
-    job = walkthrough_query("ich möchte ein bier", "i want a beer", "tiny-de-en", **place)
-    walk = running.do(running.pool.walkthrough(job)).walkthrough
-    seen = running.do(running.pool.attention(attention_query(job.source, job.target, job.model)))
+    request = walkthrough_query("ich möchte ein bier", "i want a beer", "tiny-de-en", **place)
+    walk = running.do(running.pool.walkthrough(request)).walkthrough
+    seen = running.do(running.pool.attention(attention_query(request.source, request.target, request.model)))
     assert (walk.layer, walk.head, walk.position) == (1, 2, 3)
     for part, kind in (("self-attention", "decoder"), ("cross-attention", "cross")):
         (row,) = [step.values for step in walk.steps if (step.part, step.name) == (part, "softmax")]
@@ -187,4 +189,4 @@ def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
     assert (last.name, last.texts is not None and len(last.texts)) == ("probabilities", 8)
     for wrong, says in (({"layer": 9}, "There is no decoder layer 9"), ({"position": 5}, "There is no position 5")):
         with pytest.raises(errors.InvalidRequest, match=says):
-            running.do(running.pool.walkthrough(changed(job, **wrong)))
+            running.do(running.pool.walkthrough(changed(request, **wrong)))

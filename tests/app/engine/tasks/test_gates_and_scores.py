@@ -43,10 +43,10 @@ def test_the_state_of_a_text_is_that_at_the_end_of_its_beginning(running: Runnin
 
 
 def test_a_translation_scores_higher_than_its_alternatives(running: Running) -> None:
-    job = translation_request("ich möchte ein bier", "de", "en", alternatives=3)
-    (translation,) = running.do(running.pool.translate([job]))
+    request = translation_request("ich möchte ein bier", "de", "en", alternatives=3)
+    (translation,) = running.do(running.pool.translate([request]))
     texts = [text for text in (translation.text, *translation.alternatives) if text]
-    scores = [running.do(running.pool.score(ScoreQuery(text, job.text, "tiny-de-en"))) for text in texts]
+    scores = [running.do(running.pool.score(ScoreQuery(text, request.text, "tiny-de-en"))) for text in texts]
     by_length = [each.log_probability / each.predicted for each in scores]
     assert by_length == sorted(by_length, reverse=True)
     assert scores[0].tokens[-1].piece == "</s>"
@@ -74,7 +74,7 @@ def test_looks_beside_each_other_do_not_mix(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "field", "says"),
+    ("query", "field", "says"),
     [
         (
             gates_query("ich", model="tiny-de-en"),
@@ -113,12 +113,12 @@ def test_looks_beside_each_other_do_not_mix(running: Running) -> None:
     ],
 )
 def test_refusals_come_before_anything_is_sent(
-    running: Running, monkeypatch: pytest.MonkeyPatch, job: Any, field: str, says: str
+    running: Running, monkeypatch: pytest.MonkeyPatch, query: Any, field: str, says: str
 ) -> None:
     sent = spied(running, monkeypatch)
-    ask = running.pool.gates if isinstance(job, GatesQuery) else running.pool.score
+    ask = running.pool.gates if isinstance(query, GatesQuery) else running.pool.score
     with pytest.raises(errors.InvalidRequest) as caught:
-        running.do(ask(job))
+        running.do(ask(query))
     assert says in caught.value.message
     assert caught.value.field == field
     assert sent == []

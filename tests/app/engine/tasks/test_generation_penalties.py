@@ -27,8 +27,8 @@ def inline(tiny_checkpoints: Path) -> Inline:
     return Inline(tiny_checkpoints)
 
 
-def write(inline: Inline, job: GenerationRequest) -> Continuation:
-    generation: GenerationResult = inline.do(inline.continuing.generate(job))
+def write(inline: Inline, request: GenerationRequest) -> Continuation:
+    generation: GenerationResult = inline.do(inline.continuing.generate(request))
     return generation.continuations[0]
 
 

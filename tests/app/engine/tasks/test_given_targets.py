@@ -41,8 +41,8 @@ def test_a_text_of_unknown_tokens_alone_is_refused(tiny_checkpoints: Path, field
 
 def test_a_rollout_counts(tiny_checkpoints: Path) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
-    job = attention_query("ich", kinds=("cross",), layers=(0,), heads=(0,), max_values=300 * 40)
-    check_attention_size(config, job, 300, 40)
+    request = attention_query("ich", kinds=("cross",), layers=(0,), heads=(0,), max_values=300 * 40)
+    check_attention_size(config, request, 300, 40)
     rolled = attention_query(
         "ich", kinds=("cross",), layers=(0,), heads=(0,), include=("rollout",), max_values=300 * (40 + 340)
     )

@@ -52,7 +52,7 @@ def test_copied_links_need_one_request() -> None:
     engine = WordEngine(words={"https://x.org": "https://x.org", "{name}": "{name}"})
     assert translate(engine, "Siehe https://x.org {name} 17 da").text == "SIEHE https://x.org {name} 17 DA"
     assert len(engine.source_texts) == 1
-    assert "alignment" not in engine.jobs[0].options.wants  # type: ignore[attr-defined]
+    assert "alignment" not in engine.requests[0].options.wants  # type: ignore[attr-defined]
 
 
 def test_link_written_twice_is_repaired() -> None:
@@ -110,7 +110,7 @@ def test_every_translation_contains_its_terms(writes_terms: bool, backwards: boo
     if aligns:
         assert not re.search(r"\bhund\b|rotes haus", found.lower())
     assert any("hunde" in sentence for sentence in sentences)
-    assert ("canine",) in [each for request in engine.jobs for each in request.required]  # type: ignore[attr-defined]
+    assert ("canine",) in [each for request in engine.requests for each in request.required]  # type: ignore[attr-defined]
 
 
 def test_term_replaces_its_words() -> None:

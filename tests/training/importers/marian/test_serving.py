@@ -57,9 +57,9 @@ def test_served_translation_equals_offline_decoding(running: Running, root: Path
 @pytest.mark.slow
 def test_a_stream_joins_to_the_answer(running: Running) -> None:
     for line in LINES[:6]:
-        job = translation_request(line, "de", "es")
-        texts, result = running.do(heard(running.pool.stream_translation(job)))
-        (whole,) = running.do(running.pool.translate([job]))
+        request = translation_request(line, "de", "es")
+        texts, result = running.do(heard(running.pool.stream_translation(request)))
+        (whole,) = running.do(running.pool.translate([request]))
         assert texts.get(0, "") == whole.text
         assert replace(result, usage=whole.usage) == whole
 
