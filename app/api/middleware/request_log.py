@@ -45,8 +45,8 @@ class RequestLog:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         status, size_bytes = 0, 0  # status 0: the client left before there was one
-        work = RequestWork()
-        token = None if self.spans is None else CURRENT_WORK.set(work)
+        work = None if self.spans is None else RequestWork()
+        token = CURRENT_WORK.set(work)
 
         async def log_and_send(message: Message) -> None:
             nonlocal status, size_bytes
@@ -70,8 +70,8 @@ class RequestLog:
                 raise
             await error_response(scope, 500, internal_error(scope))(scope, receive, log_and_send)
         finally:
-            if self.spans is not None and token is not None:
-                CURRENT_WORK.reset(token)
+            CURRENT_WORK.reset(token)
+            if self.spans is not None and work is not None:
                 self.spans.add(scope, method, began_ns, status, work)
             if self.enabled and logger.isEnabledFor(logging.INFO):
                 fields = {
