@@ -15,7 +15,7 @@ NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within
 
 def decoding_options(request: BaseModel, **changes: float | None) -> DecodingOptions:
     """Every option that the request has as a field of the same name, and `changes`."""
-    options = {name: value for name, value in request if name in DecodingOptions.__dataclass_fields__}
+    options = {name: value for name, value in vars(request).items() if name in DecodingOptions.__dataclass_fields__}
     options.update(changes)
     return DecodingOptions(**options)
 

@@ -121,7 +121,14 @@ class Demand(NamedTuple):
 
     def plus(self, other: Demand, sign: int = 1) -> Demand:
         """Of the same model; sign -1 takes it away."""
-        return Demand(self.model, *(mine + sign * its for mine, its in zip(self[1:], other[1:], strict=True)))
+        _, requests, read_tokens, new_tokens, rows = other
+        return Demand(
+            self.model,
+            self.requests + sign * requests,
+            self.read_tokens + sign * read_tokens,
+            self.new_tokens + sign * new_tokens,
+            self.rows + sign * rows,
+        )
 
 
 class Admission:
@@ -204,8 +211,10 @@ class Admission:
 
     def _check(self, demands: Sequence[Demand]) -> None:
         self.refuse_when_draining()
-        requests = sum(demand.requests for demand in demands)
-        tokens = sum(demand.read_tokens for demand in demands)
+        requests = tokens = 0
+        for demand in demands:
+            requests += demand.requests
+            tokens += demand.read_tokens
         if requests > self.max_requests or tokens > self.max_tokens:
             raise InvalidRequest(
                 f"This asks for {requests} sequences of {tokens:,} tokens at once; the service"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import structs
@@ -347,8 +348,8 @@ def plan_translation(
 ) -> TranslationPlan:
     """defaults: the server's beam_size and length_penalty. InvalidRequest names the field that cannot be read."""
     options, source = request.options, source_token_ids(checkpoint, request.text, "q")
-    prefix = prefix_token_ids(checkpoint, options.prefix)
-    required = tuple(required_token_runs(checkpoint, forms) for forms in request.required)
+    prefix = prefix_token_ids(checkpoint, options.prefix) if options.prefix else ()
+    required = tuple(map(partial(required_token_runs, checkpoint), request.required))
     # more hypotheses than alternatives, since two may read the same
     beam_size = max(options.decoding.beam_size or defaults.beam, options.alternatives + 1)
     if required:
@@ -379,7 +380,9 @@ def resolve_search(
     if length_penalty is None:
         length_penalty = TERMS_LENGTH_PENALTY if required else defaults.length_penalty
     if limit is None:
-        limit = new_token_limit(len(source), most) + sum(max(map(len, term)) for term in required)
+        limit = new_token_limit(len(source), most)
+        if required:
+            limit += sum(max(map(len, term)) for term in required)
     return replace(
         wanted,
         beam_size=beam_size,

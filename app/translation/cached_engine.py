@@ -80,6 +80,9 @@ class CachedEngine:
     ) -> list[TranslationResult]:
         """In the order of the requests."""
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
+        if len(requests) == 1 and not self._cache.max_bytes:  # most requests: nothing to look up or to group
+            (result,) = await retried_while_overloaded(partial(self._engine.translate, requests), deadline)
+            return [without_invented_layout(result, requests[0].options.prefix)]
         results: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(requests), _LOOKUPS_PER_TURN):
             results.update((request, self.cached(request)) for request in requests[start : start + _LOOKUPS_PER_TURN])

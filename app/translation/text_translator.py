@@ -90,11 +90,8 @@ class Translator:
     async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslationResult]:
         texts = await self._prepared(requests, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
-        translations = iter(await self._translate_sentences(sentences))
-        return await in_thread_if_long(
-            _characters(requests),
-            lambda: [text.assembled([next(translations) for _ in text.sentences]) for text in texts],
-        )
+        translations = await self._translate_sentences(sentences)
+        return await in_thread_if_long(_characters(requests), partial(_assembled_texts, texts, translations))
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         """certain: whether the tokens of all sentences are counted."""
@@ -108,7 +105,8 @@ class Translator:
                 options = request.options
                 model = options.model, options.source_language, options.target_language
                 room, count_tokens = self._engine.source_room(*model), partial(self._engine.source_tokens, *model)
-                texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
+                if certain or len(request.text.encode()) >= room - 2:  # else every piece fits
+                    texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
         return await in_thread_if_long(characters, partial(_prepared_texts, requests, texts))
 
     async def _translate_sentences(
@@ -222,12 +220,26 @@ def _characters(requests: Sequence[TextRequest]) -> int:
 
 
 def _prepared_texts(requests: Sequence[TextRequest], texts: Sequence[SegmentedText]) -> list[PreparedText]:
-    glossaries = {id(request.glossary): request.glossary for request in requests if request.glossary}
-    matchers = {key: TermMatcher(glossary) for key, glossary in glossaries.items()}  # requests may share a glossary
-    return [
-        PreparedText(request, text, _prepared_sentences(text, request.options, matchers.get(id(request.glossary))))
-        for request, text in zip(requests, texts, strict=True)
-    ]
+    matchers: dict[int, TermMatcher] = {}  # requests may share a glossary
+    prepared = []
+    for request, text in zip(requests, texts, strict=True):
+        glossary = request.glossary
+        if glossary and id(glossary) not in matchers:
+            matchers[id(glossary)] = TermMatcher(glossary)
+        sentences = _prepared_sentences(text, request.options, matchers.get(id(glossary)))
+        prepared.append(PreparedText(request, text, sentences))
+    return prepared
+
+
+def _assembled_texts(
+    texts: Sequence[PreparedText], translations: Sequence[TranslationResult]
+) -> list[TranslationResult]:
+    results, start = [], 0
+    for text in texts:
+        end = start + len(text.sentences)
+        results.append(text.assembled(translations[start:end]))
+        start = end
+    return results
 
 
 def _prepared_sentences(

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sentencepiece
 
@@ -32,7 +32,8 @@ class SpecialTokens:
     eos: int | None = None
 
     def ids(self) -> frozenset[int]:
-        return frozenset(i for i in (self.pad, self.unknown, self.bos, self.eos) if i is not None)
+        ids = {self.pad, self.unknown, self.bos, self.eos} - {None}
+        return frozenset(cast(set[int], ids))
 
 
 class Tokenizer(ABC):

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -207,7 +208,7 @@ class Supervisor:
     def least_busy(self, model: str) -> Device | None:
         """The device with that model and the least outstanding tokens; None if none can take work now."""
         holders = (device for device in self.devices.values() if model in device.loaded)
-        return min(holders, key=lambda device: device.outstanding_tokens, default=None)
+        return min(holders, key=attrgetter("outstanding_tokens"), default=None)
 
     def problems(self) -> list[str]:
         """One sentence for each device that is down and each model that one of several could not load."""

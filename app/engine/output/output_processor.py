@@ -122,7 +122,7 @@ class StopStringMatcher:
     """Lets a text through up to the first stop string to be complete, and holds back what may become one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = [(stop, 0) for stop in stops]
+        self._stops = list(dict.fromkeys(stops, 0).items())
         self._begun: list[tuple[str, int]] = []  # stop strings, and how much of each the text ends with
         self._held = ""
         self.stopped = False

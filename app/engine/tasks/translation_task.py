@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from app.engine import input_processor
 from app.engine.dispatch.dispatcher import Part, gather
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
-from app.engine.interface import FinishReason, TranslationRequest, TranslationResult
+from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
 from app.engine.metrics.request_work import recorded
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
@@ -47,11 +47,12 @@ class TranslationTask(Task):
         self, requests: Sequence[TranslationRequest], show: Callable[[str], None] | None = None
     ) -> list[TranslationResult]:
         """In the order of `requests`; admitted or refused together. show: called with each new part of the text."""
-        checkpoints = [
-            self.registry.for_pair(options.source_language, options.target_language, options.model)
-            for options in (request.options for request in requests)
-        ]
-        wants = {detail for request in requests for detail in request.options.wants}
+        checkpoints, wants, characters = list[ModelVersion](), set[TranslationDetail](), 0
+        for request in requests:
+            options = request.options
+            checkpoints.append(self.registry.for_pair(options.source_language, options.target_language, options.model))
+            wants |= options.wants
+            characters += len(request.text)
         for request in requests:
             check_translation(request, self.slots)
 
@@ -62,7 +63,7 @@ class TranslationTask(Task):
             ]
 
         with self.registry.in_use(checkpoints):
-            plans = await input_processor.run_tokenizer(sum(len(request.text) for request in requests), tokenize)
+            plans = await input_processor.run_tokenizer(characters, tokenize)
             with self.admission.admitted(*[plan.demand for plan in plans]) as answered:
 
                 async def translate(number: int, plan: TranslationPlan) -> Translated:
