@@ -1,1 +1,1 @@
-"""API keys, rate limits and quotas: which requests are admitted, and what they are charged. No HTTP."""
+"""API keys, rate limits and quotas: admits and charges requests. No HTTP."""

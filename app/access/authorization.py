@@ -1,4 +1,4 @@
-"""Admits or refuses a request: its keys identify a caller, and the caller's rates and quotas are charged."""
+"""Identifies callers by their API keys and charges their rate limits and quotas."""
 
 from __future__ import annotations
 
@@ -15,40 +15,39 @@ from app.errors import EngineError, InvalidRequest, RetryLater
 
 
 class KeyMissing(EngineError, code="key_missing"):
-    """The server needs a key, and the request has none."""
+    """The server requires a key and the request has none."""
 
 
 class KeyWrong(EngineError, code="key_wrong"):
-    """The server does not know the key, or not any more."""
+    """The key is unknown or has been removed."""
 
 
 class ScopeMissing(EngineError, code="scope_missing"):
-    """The key is valid, but not for this request."""
+    """The key is valid but lacks the scope for this request."""
 
 
 class RateLimited(RetryLater, code="rate_limited"):
-    """A rate is used up."""
+    """A rate limit is exhausted."""
 
 
 class QuotaExceeded(RetryLater, code="quota_exceeded"):
-    """A quota is used up until its period ends."""
+    """A quota is exhausted until its period ends."""
 
 
-_USAGE_QUOTA = Quota(MAX_COUNT, "month")  # counts the usage of a key without a quota per month
+_USAGE_QUOTA = Quota(MAX_COUNT, "month")  # counts the usage of keys without a monthly quota
 
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """Characters of this calendar month (UTC). limit: None without one."""
+    """Characters used in the current calendar month (UTC). limit: None if the key has no monthly quota."""
 
     characters: int
     limit: int | None
 
 
 class AccessControl:
-    """rates: of each address without a key, and of each key without rates of its own. quotas: of each key without
-    quotas of its own. keys_used: False without a keys file; then all requests are admitted, and the admin key only adds
-    rights."""
+    """rates, quotas: defaults for keys without limits of their own; the rates also apply to each address without a key.
+    keys_used: False without a keys file; all requests are then admitted, and the admin key only adds rights."""
 
     def __init__(
         self,
@@ -63,10 +62,10 @@ class AccessControl:
         self._counts, self._keys = counts, keys
         self._rates, self._quotas = tuple(rates), tuple(quotas)
         self.keys_used, self.key_required = keys_used, keys_used and key_required
-        self.idle = not keys_used and not rates  # no request has to be identified
+        self.idle = not keys_used and not rates  # callers need not be identified
 
     def caller(self, keys: Iterable[str], place: str) -> Caller:
-        """The caller of the first known key. place: where clients send keys, for the error's sentence."""
+        """The caller of the first known key. place: where clients send keys, for the error message."""
         keys = list(keys)
         for key in keys:
             if (caller := self._keys.find(key)) is not None:
@@ -78,7 +77,7 @@ class AccessControl:
         raise KeyMissing(f"This server needs an API key: send yours {place}; whoever runs the server gives them out.")
 
     def admin(self, keys: Iterable[str]) -> bool | None:
-        """True if one of these keys may change the server, False if none is known, None if the known ones may not."""
+        """True if one of the keys has the admin scope, False if no key is known, None if known keys lack the scope."""
         callers = [caller for key in keys if (caller := self._keys.find(key)) is not None]
         if any("admin" in caller.scopes for caller in callers):
             return True
@@ -90,8 +89,8 @@ class AccessControl:
     async def charge(
         self, caller: Caller, host: str, requests: int, characters: int
     ) -> tuple[Sequence[Window], EngineError | None]:
-        """Takes the cost of one request, or refuses it and takes nothing: how far each of the caller's rates is used,
-        and the error to answer with. host: the client's address."""
+        """Charges one request, all or nothing, and returns the state of the caller's rate windows and the refusal, if
+        any. host: the client's address."""
         rates, quotas = self._rates if caller.rates is None else caller.rates, self._quotas_of(caller)
         if not rates and not quotas:
             return (), None
@@ -106,12 +105,12 @@ class AccessControl:
         return result.windows, None if result.charged else _refusal(charge, result)
 
     async def give_back(self, caller: Caller, characters: int) -> None:
-        """Gives back the characters of a request that was not answered."""
+        """Refunds the characters of a failed request."""
         if characters and (quotas := self._quotas_of(caller)):
             await self._counts.give_back(caller.key_id, quotas, characters)
 
     async def usage(self, caller: Caller) -> KeyUsage:
-        """Of the caller's key in this month; nothing is counted for callers without a key."""
+        """This month's usage of the caller's key; callers without a key are not counted."""
         if not caller.key_id:
             return KeyUsage(0, None)
         (quota,) = (quota for quota in self._quotas_of(caller) if quota.period == "month")
@@ -151,8 +150,8 @@ def _refusal(charge: Charge, result: ChargeResult) -> EngineError:
 
 @lru_cache(maxsize=4096)
 def address_id(host: str) -> str:
-    """The id under which requests from an address are counted: a hash, of a whole network of 64 bits for IPv6, which
-    one household has. Hosts that are no addresses (a Unix socket, or unknown) are one caller."""
+    """The id of an address for counting: a hash of the IPv4 address or of the IPv6 /64 network, the size of one
+    household. Hosts without an address (a Unix socket, or unknown) share one id."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
         address = getattr(address, "ipv4_mapped", None) or address

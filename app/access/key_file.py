@@ -1,9 +1,8 @@
-"""The file of API keys: one JSON object in each line, which holds a key's SHA-256 and never the key.
+"""The keys file: one JSON object per line, with the key's SHA-256 and never the key.
 
     {"name": "web shop", "sha256": "…", "scopes": ["use"], "rate_limit": "60/minute", "quota": "500000/month"}
 
-Keys are made here, of 256 random bits, so that a fast hash is enough: unlike passwords, they cannot be found by
-trying.
+Keys are generated here from 256 random bits, so a fast hash is enough: unlike passwords, they cannot be guessed.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ logger = logging.getLogger(__name__)
 
 Scope = Literal["use", "admin"]
 SCOPES: tuple[Scope, ...] = ("use", "admin")
-KEY_PREFIX = "plk_"  # by which people and scanners of secrets recognise a key
+KEY_PREFIX = "plk_"  # lets people and secret scanners recognise a key
 RELOAD_CHECK_S = 1.0
 _KEY_FIELDS = {"name", "sha256", "scopes", "rate_limit", "quota", "created"}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """name: the key's, for logs. digest: the key's SHA-256; b"" without a key. rates, quotas: of this key; None: the
-    server's."""
+    """name: the key's name, for logs. digest: the key's SHA-256, b"" without a key. rates, quotas: None: the server's
+    defaults."""
 
     name: str
     digest: bytes = field(default=b"", repr=False)
@@ -45,7 +44,7 @@ class Caller:
 
     @property
     def key_id(self) -> str:
-        """The beginning of the key's hash, under which usage is counted; "" without a key."""
+        """The start of the key's hash, the id that usage is counted under; "" without a key."""
         return self.digest.hex()[:16]
 
 
@@ -55,7 +54,7 @@ RESERVED_NAMES = (ANONYMOUS.name, "admin")  # "admin": the caller with PARLANCE_
 
 
 class KeysUnreadable(Exception):
-    """The message is one sentence, without secrets."""
+    """The message is one sentence without secrets."""
 
 
 def new_key() -> str:
@@ -67,8 +66,8 @@ def key_digest(key: str) -> bytes:
 
 
 class KeyRing:
-    """The keys of a file, which is read again when it has changed, and the keys of `always`. If the file cannot be read
-    any more, its last keys stay valid, and the log says so."""
+    """The keys of a file, reloaded when it changes, and the keys of `always`. If a reload fails, the previous keys stay
+    valid and an error is logged."""
 
     def __init__(
         self, path: Path | None, always: Iterable[Caller] = (), clock: Callable[[], float] = time.monotonic
@@ -89,7 +88,7 @@ class KeyRing:
         return caller
 
     def has_admin(self) -> bool:
-        """Whether any key may change what is loaded."""
+        """Whether any key has the admin scope."""
         self._reload_if_changed()
         return any("admin" in caller.scopes for callers in self._callers_by_start.values() for caller in callers)
 
@@ -116,7 +115,7 @@ class KeyRing:
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:
-    """Changes whenever the file does; None without one."""
+    """A fingerprint that changes whenever the file does; None if the file does not exist."""
     try:
         state = path.stat()
     except OSError:
@@ -125,12 +124,12 @@ def _file_state(path: Path) -> tuple[int, int, int] | None:
 
 
 def read_keys(path: Path) -> list[Caller]:
-    """Every key of the file; `KeysUnreadable` says what is wrong with it."""
+    """All keys of the file. Raises `KeysUnreadable` with the problem in one sentence."""
     return [_parsed_key(path, number, fields) for number, fields in read_key_lines(path)]
 
 
 def read_key_lines(path: Path) -> list[tuple[int, dict[str, object]]]:
-    """The objects of the file with the numbers of their lines; no name or hash occurs twice."""
+    """Line numbers and objects of the file; names and hashes are unique. Raises `KeysUnreadable`."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -165,7 +164,7 @@ def _parsed_key(path: Path, number: int, fields: Mapping[str, object]) -> Caller
         raise KeysUnreadable(f'{where} needs a "name" of 1 to 64 printable characters, and not {names}.')
     if not isinstance(scopes, list) or not scopes or not all(scope in SCOPES for scope in scopes):
         raise KeysUnreadable(f'{where} needs "scopes" of {" and ".join(SCOPES)}.')
-    if "admin" in scopes:  # which includes the right to use the server
+    if "admin" in scopes:  # includes the right to use the server
         scopes = [*scopes, "use"]
     try:
         digest = bytes.fromhex(_text(fields.get("sha256")))
@@ -188,12 +187,12 @@ def _text(value: object) -> str:
 
 
 def is_usable_name(name: str) -> bool:
-    """Names go into logs, and what a key stores is kept under its name, so that reserved names are refused."""
+    """Whether a key may have this name: names appear in logs and own stored data, so reserved names are refused."""
     return 0 < len(name) <= 64 and name.isprintable() and name.strip() == name and name not in RESERVED_NAMES
 
 
 def write_key_lines(path: Path, objects: Iterable[Mapping[str, object]]) -> None:
-    """Replaces the file in one step, so that no server reads half of it; a new file is readable by its owner alone."""
+    """Replaces the file atomically, so that no server reads half of it; a new file is readable by its owner only."""
     text = "".join(json.dumps(fields, ensure_ascii=False) + "\n" for fields in objects)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     beside = path.with_name(f".{path.name}.{os.getpid()}")

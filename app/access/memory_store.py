@@ -1,4 +1,4 @@
-"""Usage of each caller, counted in this process."""
+"""Usage counters per caller, in the memory of this process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple, Protocol
 
 from app.access.rate_limits import Period, Quota, Rate, Window, period_label
 
-MAX_CALLERS = 200_000  # in each window; beyond that, the callers that have been silent for longest are forgotten
+MAX_CALLERS = 200_000  # per window size; beyond that, the callers idle for longest are forgotten
 
 
 class Charge(NamedTuple):
-    """The cost of one request: so many requests of each rate and so many characters of each quota, all or nothing. A
-    tuple, like `ChargeResult`, since one is made for every request."""
+    """The cost of one request, charged all or nothing: `requests` to each rate and `characters` to each quota. A tuple,
+    like `ChargeResult`, because one is created per request."""
 
     caller: str
     rates: Sequence[Rate]
@@ -24,7 +24,7 @@ class Charge(NamedTuple):
 
 
 class ChargeResult(NamedTuple):
-    """charged: whether the cost fitted. windows, characters: what is used of the rates and quotas afterwards."""
+    """charged: whether the cost fitted. windows, characters: usage of the rates and quotas after the charge."""
 
     charged: bool
     now_s: float
@@ -33,7 +33,7 @@ class ChargeResult(NamedTuple):
 
 
 class UsageStore(Protocol):
-    """Every method is atomic: of simultaneous requests exactly as many are charged as fit."""
+    """All methods are atomic: of simultaneous requests, exactly as many are charged as fit."""
 
     async def take(self, charge: Charge) -> ChargeResult: ...
 
@@ -45,12 +45,11 @@ class UsageStore(Protocol):
 
 
 class MemoryStore:
-    """For one server, until it ends. clock: seconds since 1970."""
+    """Counters that live as long as this server. clock: seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.time, max_callers: int = MAX_CALLERS) -> None:
         self._clock, self._max_callers = clock, max_callers
-        # window in seconds -> caller -> (number of the span, taken in it, taken in the one before), the longest silent
-        # caller first
+        # window in seconds -> caller -> (index of the span, count in it, count in the span before), oldest caller first
         self._windows: dict[int, OrderedDict[str, tuple[int, int, int]]] = {}
         self._characters: dict[tuple[str, Period], tuple[str, int]] = {}
 
@@ -87,18 +86,18 @@ class MemoryStore:
         pass
 
     def __len__(self) -> int:
-        """How many windows of callers are kept."""
+        """The number of (window, caller) entries."""
         return sum(len(spans) for spans in self._windows.values())
 
     def _span(self, caller: str, window_s: int, now: float) -> tuple[int, int, int]:
         index = int(now // window_s)
         kept, current, previous = self._windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
-        if kept >= index:  # later: the clock was set back
+        if kept >= index:  # greater if the clock was set back
             return kept, current, previous
         return index, 0, current if kept == index - 1 else 0
 
     def _keep(self, caller: str, window_s: int, span: tuple[int, int, int]) -> None:
-        """Also forgets up to two callers that have been silent for two windows, so that a flood leaves no trace."""
+        """Stores a span and forgets up to two callers that are idle for two windows, so that a flood is cleaned up."""
         spans = self._windows[window_s]
         spans[caller] = span
         spans.move_to_end(caller)

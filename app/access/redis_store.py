@@ -1,8 +1,8 @@
-"""Usage of each caller, counted in Redis: servers that share one Redis share limits and quotas.
+"""Usage counters in Redis: servers that share one Redis share limits and quotas.
 
-Requests that come while an answer is on its way go together in the next message: one connection, one round trip each.
-A Redis that is down, or slower than `TIMEOUT_S`, refuses no request: each server then counts for itself, and tries
-Redis again after `RETRY_PAUSE_S`, with one request's message."""
+Commands that arrive while a round trip is in flight are pipelined into the next one, over one connection. If Redis is
+down or slower than `TIMEOUT_S`, requests are not refused: each server counts for itself and retries Redis every
+`RETRY_PAUSE_S` with one command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 TIMEOUT_S = 0.25
 RETRY_PAUSE_S = 3.0
 _COUNTER_TTL_S: dict[Period, int] = {"day": 2 * 86_400, "month": 62 * 86_400}
-# sent with each command, 2 kB: Redis compiles a script once, and one that has restarted needs no second round trip
+# sent with each command, 2 kB: Redis caches the compiled script, and a restarted Redis needs no second round trip
 _TAKE = (files("app.access") / "take.lua").read_text(encoding="utf-8")
 _GIVE_BACK = (files("app.access") / "give_back.lua").read_text(encoding="utf-8")
 
@@ -34,12 +34,12 @@ Answer = bytes | int | list["Answer"] | None
 
 
 class RedisUnreachable(Exception):
-    """Redis does not answer, or did not a moment ago."""
+    """Redis does not answer, or has not answered within the last `RETRY_PAUSE_S`."""
 
 
 class RedisStore:
-    """failed: called for each message without an answer. clock: for tests; else Redis' own, so that servers whose
-    clocks differ agree."""
+    """failed: called for each failed round trip. clock: for tests; by default Redis' own clock, so that servers with
+    different clocks agree."""
 
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None
@@ -54,7 +54,7 @@ class RedisStore:
         self._fallback = MemoryStore(clock or time.time)
         self._waiting: list[tuple[Command, asyncio.Future[Answer]]] = []
         self._sender: asyncio.Task[None] | None = None
-        self._retry_at_s = 0.0  # while Redis is down: when to try it again; 0: it answers
+        self._retry_at_s = 0.0  # while Redis is down: time of the next attempt; 0: Redis is up
 
     async def take(self, charge: Charge) -> ChargeResult:
         now = self._now_s()
@@ -76,7 +76,7 @@ class RedisStore:
         return ChargeResult(fits == 1, now_s, tuple(windows), tuple(int(count) for count in counts[2 * rates :]))
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:
-        """While Redis does not answer, to this server's own count, from which they were taken."""
+        """Refunds characters; while Redis is down, to this server's own counters, which were charged."""
         if not quotas or characters <= 0:
             return
         now = self._now_s()
@@ -104,12 +104,12 @@ class RedisStore:
         return (self._clock or time.time)()
 
     async def _answer(self, *command: str | int) -> Answer:
-        """To one command, which is sent together with all others that wait."""
+        """The answer to one command, which is pipelined with all waiting commands."""
         now = time.monotonic()
         if now < self._retry_at_s:
             raise RedisUnreachable
         if self._retry_at_s:
-            self._retry_at_s = now + RETRY_PAUSE_S  # only this command tries whether Redis is back
+            self._retry_at_s = now + RETRY_PAUSE_S  # only this command probes Redis
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
         if self._sender is None or self._sender.done():
@@ -125,7 +125,7 @@ class RedisStore:
                     for command, _ in sent:
                         pipe.execute_command(*command)
                     answers = await pipe.execute()
-            except Exception as error:  # of whatever kind: the requests that wait have to be answered
+            except Exception as error:  # any failure: the waiting requests need an answer
                 self._failed()
                 if not self._retry_at_s:
                     logger.warning(
@@ -137,7 +137,7 @@ class RedisStore:
                     logger.warning("Redis answers again: limits and quotas are shared as before")
                 self._retry_at_s = 0.0
             for place, (_, future) in enumerate(sent):
-                if future.done():  # the client has left
+                if future.done():  # the client has disconnected
                     continue
                 if answers:
                     future.set_result(answers[place])

@@ -1,16 +1,16 @@
 """The engine: from a domain request to tokens and back, over one process per device.
 
-In the front end's process, in the order of a request's way:
+In the front end's process, in the order in which a request passes through:
 
 interface.py        Engine, and the requests and results that callers see
-async_engine.py     the engine over device processes: what is started, loaded and stopped
-tasks/              one use case a file: translation, generation, attention, gates, score, alignment
+async_engine.py     starts, loads and stops the device processes
+tasks/              one use case per file: translation, generation, attention, gates, score, alignment
 input_processor.py  texts to token ids and messages, or a refusal that names the limit
 admission.py        bounds on requests, tokens and waiting time, and the estimate of the wait
-registry/           the checkpoints that are offered, and how models are loaded, reloaded and unloaded
-dispatch/           to the least busy device process; processes are placed, supervised and respawned
+registry/           the checkpoints on offer; loads, reloads and unloads models
+dispatch/           sends to the least busy device process; places, supervises and respawns processes
 output/             tokens to text, and token views
-metrics/            for Prometheus and traces
+metrics/            Prometheus metrics and spans
 
 Across the boundary: protocol/ (typed messages, msgpack, never pickle).
 

@@ -1,5 +1,4 @@
-"""Admission control: bounded requests, queued tokens and expected waiting time, decided before anything reaches a
-device."""
+"""Admission control: bounds requests, queued tokens and expected waiting time before anything reaches a device."""
 
 from __future__ import annotations
 
@@ -12,25 +11,25 @@ from typing import NamedTuple
 
 from app.errors import EngineUnavailable, InvalidRequest, Overloaded
 
-WINDOW_S = 30.0  # of the measured time
-MIN_MEASURED_S = 2.0  # measured for less, a rate says nothing
-REPORT_INTERVAL_S = 2.0  # devices report every second what they computed for cancelled requests
+WINDOW_S = 30.0  # of measured time
+MIN_MEASURED_S = 2.0  # a rate over less time is noise
+REPORT_INTERVAL_S = 2.0  # devices report work for cancelled requests every second
 MAX_RETRY_AFTER_S = 60
 
 
 class Throughput:
-    """Finished work over the time in which the clock ran: time without work says nothing about how fast it goes."""
+    """Finished work per second of measured time; the clock stops while there is no work."""
 
     def __init__(self) -> None:
         self._before_s = 0.0
         self._since: float | None = None
         self._stopped = 0.0
         self._reported_s = -REPORT_INTERVAL_S
-        self._finished: deque[tuple[float, int]] = deque()  # (when, by our own clock; work)
-        self._work = 0  # their sum
+        self._finished: deque[tuple[float, int]] = deque()  # (time by our own clock, work)
+        self._work = 0  # sum over _finished
 
     def run(self, on: bool) -> None:
-        """Let the clock run, or stop it."""
+        """Starts or stops the clock."""
         if on == (self._since is not None):
             return
         self._before_s = self._clock_s()
@@ -42,21 +41,21 @@ class Throughput:
             self._add(work)
 
     def reported(self, work: int) -> None:
-        """Work for cancelled requests, reported up to a second later: perhaps when all have left, and the clock, which
-        ran for them, stands still."""
+        """Adds work for cancelled requests. The report comes up to a second late, perhaps when all requests are gone
+        and the clock that ran for them has stopped."""
         if self._since is not None or time.monotonic() - self._stopped <= REPORT_INTERVAL_S:
             self._reported_s = self._clock_s()
             self._add(work)
 
     def rate(self) -> float | None:
-        """Work a second over the last `WINDOW_S` of the measured time; None while there is too little to say. Up to
-        the last report if there was one just now: later time is known, but not yet all the work that was done in it."""
+        """Work per second over the last `WINDOW_S` of measured time; None while too little is measured. Ends at the
+        last report if it is recent: work done since then is not known yet."""
         now_s = self._clock_s()
         self._forget(now_s)
         until_s = self._reported_s if now_s - self._reported_s < REPORT_INTERVAL_S else now_s
         measured_s = until_s - max(0.0, now_s - WINDOW_S)
         done = self._work
-        for when, work in reversed(self._finished):  # few: not the whole window, for this runs at every request
+        for when, work in reversed(self._finished):  # only the newest entries: this runs on every request
             if when <= until_s:
                 break
             done -= work
@@ -73,26 +72,26 @@ class Throughput:
         return self._before_s + (0.0 if self._since is None else time.monotonic() - self._since)
 
     def _forget(self, now_s: float) -> None:
-        """Not only in `rate`: a service that never is full would remember every request."""
+        """Drops old entries. Also called outside `rate`, or a service that is never full would keep every request."""
         while self._finished and self._finished[0][0] < now_s - WINDOW_S:
             self._work -= self._finished.popleft()[1]
 
 
 class Backlog:
-    """What was admitted and is not done yet, of one model or of all, and how fast it gets done.
+    """Admitted, unfinished work of one model or of all, and its throughput.
 
-    open: requests;  requests: their sequences;  work: tokens, to read and to write;  rows: slots that they need.
-    Throughput is measured twice: `loaded` while there is more to do than fits the slots, which is the only rate that
-    says how fast a queue moves; `busy` while there is anything to do."""
+    open: requests;  requests: their sequences;  work: tokens to read and to write;  rows: slots that they need.
+    Throughput is measured twice: `loaded` while the work exceeds the slots, the only rate at which a queue moves;
+    `busy` while there is any work."""
 
     def __init__(self) -> None:
         self.open = self.requests = self.work = self.rows = 0
         self.busy, self.loaded = Throughput(), Throughput()
 
     def queue_s(self, slots: int, sequences: int = 1) -> float:
-        """How long the last of a new request's sequences would wait for a slot: while the work that has none is done at
-        the measured throughput, or until its turn among all requests comes so many times, every second start being
-        one (`app.engine.worker.request_queue`). 0 while there is no throughput to measure: a first burst is let in."""
+        """Seconds until the last of a new request's sequences gets a slot: the time to finish the work that waits for a
+        slot, or, if shorter, `sequences` turns of fair scheduling, where every second start is a turn
+        (`app.engine.worker.request_queue`). 0 without a measured throughput: a first burst is admitted."""
         if self.rows <= slots or not (rate := self.loaded.rate()):
             return 0.0
         waiting = self.work * (self.rows - slots) / self.rows
@@ -100,14 +99,14 @@ class Backlog:
         return min(waiting, in_turn) / rate
 
     def retry_after_s(self) -> int:
-        """How long all of it will take at the measured throughput, in whole seconds; 1 to 60."""
+        """Whole seconds to finish all of the work at the measured throughput, 1 to 60."""
         rate = self.loaded.rate() or self.busy.rate()
         return max(1, min(MAX_RETRY_AFTER_S, math.ceil(self.work / rate))) if rate else 1
 
 
 class Demand(NamedTuple):
-    """What a request, or a part of it, takes of one model, by its plain name. read_tokens: of its sources and prompts;
-    new_tokens: how many it will probably write; rows: the slots that it needs, a beam of k counts k."""
+    """The cost of a request, or of a part of it, on one model. model: without its version. read_tokens: of sources and
+    prompts; new_tokens: expected output; rows: slots, a beam of k counts k."""
 
     model: str
     requests: int
@@ -120,7 +119,7 @@ class Demand(NamedTuple):
         return self.read_tokens + self.new_tokens
 
     def plus(self, other: Demand, sign: int = 1) -> Demand:
-        """Of the same model; sign -1 takes it away."""
+        """Adds a demand on the same model; sign -1 subtracts it."""
         _, requests, read_tokens, new_tokens, rows = other
         return Demand(
             self.model,
@@ -132,8 +131,8 @@ class Demand(NamedTuple):
 
 
 class Admission:
-    """Requests and tokens are bounded for all models together, waiting time for each: a model has its own slots and
-    its own speed. slots: of one model on all devices. max_queue_age_s: how long a request may wait for a slot."""
+    """Bounds requests and tokens over all models, and waiting time per model, which has its own slots and speed.
+    slots: of one model on all devices. max_queue_age_s: the longest that a request may wait for a slot."""
 
     def __init__(
         self, max_requests: int, max_tokens: int, *, slots: int = 64, max_queue_age_s: float = math.inf
@@ -151,9 +150,9 @@ class Admission:
 
     @contextmanager
     def admitted(self, *demands: Demand) -> Iterator[Callable[[Demand], None]]:
-        """Room for all of it together. Overloaded or EngineUnavailable if there is none now; InvalidRequest if it could
-        never fit. Yields what gives back the part of a sequence that is answered, at once: else the last text of a page
-        would keep others out as if all of the page were still to do."""
+        """Holds room for all demands. Raises Overloaded or EngineUnavailable if there is no room now, InvalidRequest
+        if they can never fit. Yields a function that releases an answered sequence's part early: otherwise the last
+        text of a page would keep other requests out as if the whole page were unfinished."""
         held: dict[str, Demand] = {}
         for demand in demands:
             held[demand.model] = held[demand.model].plus(demand) if demand.model in held else demand
@@ -178,12 +177,12 @@ class Admission:
                 self.models[demand.model].open -= 1
 
     def start_by(self, first: bool = True) -> float:
-        """When a request that comes in now must have got its slots: its first sequence. The sequences beside it then
-        have the request's time and no other limit (0), or most of a page would be computed for a 429."""
+        """The deadline (monotonic seconds) by which a new request must have its slots. Applies to the first sequence;
+        later ones (0) have only the request timeout, or most of a page could be computed for a 429."""
         return time.monotonic() + self.max_queue_age_s if first else 0.0
 
     def _done(self, part: Demand) -> None:
-        """Not for what failed or was cancelled: devices report how much of that was computed (`wasted`)."""
+        """Only for finished work: devices report the computed part of failed and cancelled requests (`wasted`)."""
         for backlog in (self.models[part.model], self.all):
             if work := part.work:
                 backlog.busy.finished(work)
@@ -191,8 +190,8 @@ class Admission:
         self._count(part, -1)
 
     def wasted(self, model: str, tokens: int) -> None:
-        """So many were computed for requests that were cancelled. The time went into them, so they count: else a
-        service that many clients leave would think itself slow, and refuse the clients that stay."""
+        """Counts tokens computed for cancelled requests. They took time: without them, a service with many
+        disconnecting clients would seem slow and refuse the remaining clients."""
         for backlog in (self.models[model], self.all):
             backlog.busy.reported(tokens)
             backlog.loaded.reported(tokens)
@@ -202,7 +201,7 @@ class Admission:
             raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
 
     def check_room(self, requests: int = 1, tokens: int = 1) -> None:
-        """EngineUnavailable or Overloaded if so much would be refused, whatever model it is for."""
+        """Raises EngineUnavailable or Overloaded if so much would be refused for any model."""
         self.refuse_when_draining()
         if self.all.requests + requests > self.max_requests:
             raise self._overloaded("overloaded_requests", self.all)
@@ -240,14 +239,14 @@ class Admission:
             backlog.busy.run(backlog.requests > 0)
         model.loaded.run(model.rows > self.slots)
         loaded = self.all.requests >= self.max_requests
-        for backlog in self.models.values():  # without a generator, since this runs three times for each sequence
+        for backlog in self.models.values():  # a generator is slower, and this runs three times per sequence
             loaded = loaded or backlog.rows > self.slots
         self.all.loaded.run(loaded)
 
     def queue_s(self, model: str, sequences: int = 1) -> float:
-        """How long a new request of so many sequences would wait for its last slot; see `Backlog.queue_s`."""
+        """Seconds until the last slot of a new request of so many sequences; see `Backlog.queue_s`."""
         return self.models[model].queue_s(self.slots, sequences) if model in self.models else 0.0
 
     def retry_after_s(self, model: str) -> int:
-        """When that model will have done what it has, in whole seconds; 1 to 60."""
+        """Whole seconds until the model finishes its current work, 1 to 60."""
         return self.models[model].retry_after_s() if model in self.models else 1

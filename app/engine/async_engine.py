@@ -1,4 +1,4 @@
-"""The engine over device processes: what starts, loads and stops them, and the way of each request to its task."""
+"""The engine over device processes: starts, loads and stops them, and wires the tasks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AsyncEngine:
         self.dispatcher = Dispatcher(
             self.supervisor, settings.request_timeout_s, self.metrics, self.admission.retry_after_s
         )
-        longest_request_s = 2 * settings.request_timeout_s + 1  # an inspection may follow a search
+        longest_request_s = 2 * settings.request_timeout_s + 1  # a search, then an inspection
         self.lifecycle = ModelLifecycle(self.registry, self.supervisor, longest_request_s)
         self.load_model = partial(self._change, self.lifecycle.load)
         self.reload_model = partial(self._change, self.lifecycle.reload)
@@ -78,7 +78,7 @@ class AsyncEngine:
         self.gates, self.score = GatesTask(*rooms).gates, ScoreTask(*rooms).score
 
     async def start(self) -> None:
-        """Returns at once; models load in the background and `status` says how far they are."""
+        """Returns at once; models load in the background, and `status` reports progress."""
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -93,14 +93,14 @@ class AsyncEngine:
             self.supervisor.leave_idle()
 
     async def drain(self) -> None:
-        """Refuse new work and be ready for none; what is in flight may finish until the drain timeout."""
+        """Refuses new requests and waits for the running ones until the drain timeout."""
         self.admission.draining = True
         if self._starting is not None:
             await self._starting
         await self.dispatcher.drain(self.settings.drain_timeout_s)
 
     async def stop(self) -> None:
-        """Drain, then end the processes."""
+        """Drains, then ends the processes."""
         await self.drain()
         await self.lifecycle.stop()
         await self.supervisor.stop()
@@ -127,10 +127,10 @@ class AsyncEngine:
         return PoolStatus(ready, states, len(registry.versions), tuple(problems))
 
     def models(self) -> list[ModelInfo]:
-        """The models that at least one device has loaded."""
+        """The models that are loaded on at least one device."""
         devices = self.supervisor.devices.values()
         held = list(self.registry.versions.values()), [(set(d.loaded), dict(d.precisions)) for d in devices]
-        if held != self._models[0]:  # this runs at every request, and it seldom changes
+        if held != self._models[0]:  # cached: this runs on every request and seldom changes
             self._models = held, [info for version in held[0] if (info := self._info(version)).devices]
         return list(self._models[1])
 

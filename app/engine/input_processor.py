@@ -1,9 +1,8 @@
-"""From a request's texts to what a device gets, or a refusal.
+"""Turns a request's texts into token ids and decoding options, or refuses the request.
 
-Texts become token ids: nothing is cut silently, a refusal names the length and the limit. Forced prefixes and required
-terms become runs of tokens that the model can write, and decoding options get every choice made. Before anything is
-sent to a device, a request is refused by the name of its field for what no device could do, and an attention answer
-that would be too large together with the changes with which it would fit.
+No text is truncated: a refusal names the length and the limit. Forced prefixes and required terms become token runs
+that the model can write. Requests that no device could serve are refused here, by the name of their field; an attention
+answer that would be too large is refused with the changes that make it fit.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MOST_BEAM = 64
 
 
 def check_translation(request: TranslationRequest, widest: int) -> None:
-    """widest: the hypotheses that a model has slots for. InvalidRequest names the field and the limit."""
+    """Raises InvalidRequest with the field and its limit. widest: the widest beam that the model has slots for."""
     options, widest, terms = request.options, min(widest, MOST_BEAM), len(request.required)
     for field, value, least, most in (
         ("beam_size", options.decoding.beam_size, 1, widest),
@@ -43,7 +42,7 @@ def check_translation(request: TranslationRequest, widest: int) -> None:
 
 
 class AttentionSize(NamedTuple):
-    """Numbers of the maps, in the encoding that is wanted, and of the rollout, which is always digits."""
+    """Number of values in the maps, in the requested encoding, and in the rollout, which is always digits."""
 
     weights: int
     rollout: int
@@ -55,9 +54,9 @@ class AttentionSize(NamedTuple):
 def check_attention_size(
     config: CheckpointConfig, query: AttentionQuery, source_tokens: int, input_tokens: int, likely: int = 0
 ) -> None:
-    """AnswerTooLarge if the answer would hold more numbers than the query allows; InvalidRequest for layers or heads
-    that the network does not have. input_tokens: what the decoder reads; at least so many, while the target is still
-    to be found, and then likely so many: what is suggested fits these too, if anything does."""
+    """Raises AnswerTooLarge if the answer exceeds the query's limits, InvalidRequest for layers or heads that the
+    network lacks. input_tokens: the decoder's input length, or its lower bound while the target is not known; likely:
+    then the expected length, which the suggested changes also fit if possible."""
     size = attention_size(config, query, source_tokens, input_tokens)
     if size.fits(query):
         return
@@ -108,7 +107,7 @@ def attention_size(
 
 
 def smaller_queries(query: AttentionQuery) -> Iterator[AttentionQuery]:
-    """The same inspection with less in its answer; first what loses least."""
+    """Variants of the query with a smaller answer, the least lossy first."""
     starts = [query]
     if query.max_bytes > query.max_values:
         starts.append(replace(query, max_values=query.max_bytes))
@@ -134,7 +133,7 @@ def reductions(selection: AttentionSelection, *, one_map: bool) -> Iterator[Atte
 
 
 def changed_fields(query: AttentionQuery, smaller: AttentionQuery) -> dict[str, Any]:
-    """In the fields of a request."""
+    """The differences between two queries, as fields of a request."""
     before, then = query.selection, smaller.selection
     changed: dict[str, Any] = {} if smaller.max_values == query.max_values else {"encoding": "u16"}
     if (then.reduce_heads, then.reduce_layers) != (before.reduce_heads, before.reduce_layers):
@@ -146,8 +145,8 @@ def changed_fields(query: AttentionQuery, smaller: AttentionQuery) -> dict[str, 
 
 
 def selected_count(numbers: Sequence[int] | None, count: int, noun: str) -> int:
-    """How many of `count` layers, heads or units are meant. InvalidRequest, in the device's words, for a number that
-    there is not: before a translation is made for it."""
+    """How many of `count` layers, heads or units are selected. Raises InvalidRequest, with the device's message, for a
+    number out of range: before a translation is computed for it."""
     try:
         return len(resolve(numbers, count, noun))
     except SelectionError as error:
@@ -155,11 +154,11 @@ def selected_count(numbers: Sequence[int] | None, count: int, noun: str) -> int:
 
 
 T = TypeVar("T")
-LONG_CHARACTERS = 2000  # about a millisecond of tokenizing, ten times what a thread costs
+LONG_CHARACTERS = 2000  # about a millisecond of tokenizing, ten times the cost of a thread
 
 
 async def run_tokenizer(characters: int, tokenize: Callable[[], T]) -> T:
-    """What `tokenize` gives; of long texts in a thread, since 100,000 characters would hold up everyone for 180 ms."""
+    """Runs `tokenize`, for long texts in a thread: 100,000 characters would block the event loop for 180 ms."""
     return tokenize() if characters <= LONG_CHARACTERS else await asyncio.to_thread(tokenize)
 
 
@@ -170,21 +169,21 @@ def refuse_long(noun: str, count: int, most: int, field_name: str, way_out: str 
 
 
 def source_token_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
-    """What the encoder reads; () for a text without tokens."""
+    """The encoder's input; () for a text without tokens. Raises TextTooLong."""
     source, config = checkpoint.source_ids(text), checkpoint.config
     refuse_long("text", len(source), config.max_source_tokens, field_name)
     return source if len(source) > len(config.source_prefix) + len(config.source_suffix) else ()
 
 
 def required_source_ids(checkpoint: Checkpoint, text: str) -> tuple[int, ...]:
-    """The same; InvalidRequest for a text without tokens."""
+    """The encoder's input. Raises InvalidRequest for a text without tokens, TextTooLong."""
     if source := source_token_ids(checkpoint, text, "source"):
         return source
     raise InvalidRequest("The source has no tokens that the model reads.", field="source")
 
 
 def check_given_source(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
-    """A source that was given as ids, without what the checkpoint puts around them."""
+    """Checks source ids that a request sent, without prefix and suffix. Raises InvalidRequest, TextTooLong."""
     size, config = checkpoint.tokenizers["source"].size, checkpoint.config
     if unknown := [token for token in ids if token >= size]:
         message = f"There is no token {unknown[0]:,}: this model's source vocabulary has {size:,} (0 to {size - 1:,})."
@@ -197,8 +196,8 @@ def check_given_source(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
 
 
 def target_token_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
-    """A target that was given, or its beginning, without its start token. A text without tokens is refused, for nothing
-    would be forced; and so is one of unknown tokens alone, which say nothing of that text."""
+    """Tokens of a forced target or prefix, without the start token. Refuses a text without tokens, which would force
+    nothing, and a text of unknown tokens only, which would force another text."""
     writer = checkpoint.tokenizers["target"]
     target, unknown = writer.encode(text), writer.special.unknown
     refuse_long_target(checkpoint, target, field_name)
@@ -223,7 +222,7 @@ def refuse_long_prompt(checkpoint: Checkpoint, prompt: Sequence[int]) -> None:
 
 
 def refuse_unknown_characters(checkpoint: Checkpoint, text: str, field_name: str) -> None:
-    """UnknownCharacters for a text of a lyricist that holds what its vocabulary does not."""
+    """Raises UnknownCharacters for text outside a lyrics model's vocabulary."""
     if unknown := checkpoint.tokenizers["target"].unknown(text):
         them = "it" if len(unknown) == 1 else "them"
         message = f"{checkpoint.name} has never seen {quoted_parts(unknown)}: leave {them} out."
@@ -231,13 +230,13 @@ def refuse_unknown_characters(checkpoint: Checkpoint, text: str, field_name: str
 
 
 def quoted_parts(parts: Sequence[str]) -> str:
-    """The first of them, fit for a sentence."""
+    """The first five parts, quoted for an error message."""
     return " ".join(part if part.isprintable() and part.strip() else repr(part) for part in parts[:5])
 
 
 def lyrics_token_ids(checkpoint: Checkpoint, text: str, *, only_known: bool) -> list[int]:
-    """A whole text for a lyricist to read, its start token first where it has one. only_known: UnknownCharacters for
-    what its vocabulary does not hold."""
+    """Token ids of a whole text for a lyrics model, with its start token if it has one. only_known: raise
+    UnknownCharacters for text outside the vocabulary."""
     if only_known:
         refuse_unknown_characters(checkpoint, text, "text")
     tokens = checkpoint.target_ids(text)
@@ -246,7 +245,7 @@ def lyrics_token_ids(checkpoint: Checkpoint, text: str, *, only_known: bool) -> 
 
 
 def given_prompt_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, ...]:
-    """A prompt that was given as tokens, its start token first where the model has one."""
+    """Checks prompt ids from a request and prepends the model's start token if they lack it. Raises InvalidRequest."""
     tokenizer, start = checkpoint.tokenizers["target"], checkpoint.config.target_prefix
     size, special = tokenizer.size, tokenizer.special
     if unknown := [token for token in ids if not 0 <= token < size]:
@@ -259,7 +258,7 @@ def given_prompt_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, .
 
 
 def prompt_token_ids(checkpoint: Checkpoint, request: GenerationRequest) -> tuple[int, ...]:
-    """What a lyricist continues."""
+    """The prompt of a lyrics model as token ids. Raises InvalidRequest, TextTooLong, UnknownCharacters."""
     wanted, most = request.decoding.max_new_tokens, checkpoint.config.max_new_tokens
     if wanted is not None and wanted > most:
         message = f"{checkpoint.name} writes at most {most:,} tokens at once, not {wanted:,}."
@@ -275,15 +274,15 @@ def prompt_token_ids(checkpoint: Checkpoint, request: GenerationRequest) -> tupl
     return prompt
 
 
-UNKNOWN_CHARACTER = "\ue000"  # a character that no vocabulary has, and which therefore is a token by itself
-MIN_BEAM_WITH_TERMS = 4  # hypotheses that hold terms are searched beside what the model would write
-# a text's beginning, the middle of a sentence, and no space before the term
+UNKNOWN_CHARACTER = "\ue000"  # in no vocabulary, and therefore always a token by itself
+MIN_BEAM_WITH_TERMS = 4  # keeps unconstrained hypotheses in the beam beside hypotheses with terms
+# start of a text, within a sentence, after a bracket, and after a character other than a space
 TERM_CONTEXTS = ("", "a ", "(", UNKNOWN_CHARACTER)
 TokenRun = tuple[int, ...]
 
 
 def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
-    """The beginning of a translation; () of white space alone. UnknownCharacters for what could not be shown."""
+    """Token ids of a forced prefix; () for white space. Raises UnknownCharacters if the model cannot write the text."""
     if not prefix.strip():
         return ()
     ids, never = target_token_ids(checkpoint, prefix, "prefix"), unwritable_tokens(checkpoint)
@@ -294,14 +293,14 @@ def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
 
 
 def unwritable_tokens(checkpoint: Checkpoint) -> frozenset[int]:
-    """Tokens that decoding never chooses as a part of a text."""
+    """Tokens that decoding never emits as text."""
     config, special = checkpoint.config, checkpoint.tokenizers["target"].special
     others = (each for each in (config.eos, special.unknown) if each is not None)
     return frozenset((*config.suppressed, *others))
 
 
 def required_token_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[TokenRun, ...]:
-    """All runs of each form of a term. InvalidRequest for a term of which no form can be written."""
+    """All token runs of all forms of a term. Raises InvalidRequest for a term without a writable form."""
     never = unwritable_tokens(checkpoint)
     runs = dict.fromkeys(run for form in forms for run in _standalone_runs(checkpoint, form.strip()))
     if writable := tuple(run for run in runs if never.isdisjoint(run)):
@@ -315,13 +314,13 @@ def required_token_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[T
 
 
 def parts_of_tokens(checkpoint: Checkpoint, text: str, never: Collection[int]) -> list[str]:
-    """The parts of a text whose tokens are among these, each once."""
+    """The distinct parts of a text that are tokenized to ids in `never`."""
     pieces = checkpoint.tokenizers["target"].pieces(text)
     return list(dict.fromkeys(text[piece.start : piece.end] for piece in pieces if piece.id in never))
 
 
 def _standalone_runs(checkpoint: Checkpoint, form: str) -> Iterator[TokenRun]:
-    """The tokens that stand for the form alone, wherever it may stand."""
+    """The token runs of the form alone, one per context."""
     writer = checkpoint.tokenizers["target"]
     for before in TERM_CONTEXTS if form else ():
         if UNKNOWN_CHARACTER in before and writer.special.unknown is None:
@@ -333,7 +332,7 @@ def _standalone_runs(checkpoint: Checkpoint, form: str) -> Iterator[TokenRun]:
 
 
 class TranslationPlan(NamedTuple):
-    """A request as tokens. source: () for nothing that the model reads. decoding: with every choice made."""
+    """A request as tokens. source: () for a text without tokens. decoding: with every option resolved."""
 
     request: TranslationRequest
     checkpoint: ModelVersion
@@ -346,11 +345,11 @@ class TranslationPlan(NamedTuple):
 def plan_translation(
     request: TranslationRequest, checkpoint: ModelVersion, defaults: DecodingOptions, *, slots: int, streamed: bool
 ) -> TranslationPlan:
-    """defaults: the server's beam_size and length_penalty. InvalidRequest names the field that cannot be read."""
+    """defaults: the server's beam_size and length_penalty. Raises InvalidRequest with the field at fault."""
     options, source = request.options, source_token_ids(checkpoint, request.text, "q")
     prefix = prefix_token_ids(checkpoint, options.prefix) if options.prefix else ()
     required = tuple(map(partial(required_token_runs, checkpoint), request.required))
-    # more hypotheses than alternatives, since two may read the same
+    # more hypotheses than alternatives, since two may have the same text
     beam_size = max(options.decoding.beam_size or defaults.beam, options.alternatives + 1)
     if required:
         wide = max(constrained_beam_size(required, beam_size), MIN_BEAM_WITH_TERMS)
@@ -373,8 +372,8 @@ def resolve_search(
     scores: bool = False,
     streamed: bool = False,
 ) -> DecodingOptions:
-    """Options of a beam search that returns all its hypotheses. What `wanted` leaves open is the server's choice
-    (defaults), and the limit of new tokens the model's, with room for the terms that are required."""
+    """Options of a beam search that returns all its hypotheses. Unset options take the server's defaults; an unset
+    token limit is the model's for this source length, plus room for the required terms."""
     beam_size, length_penalty = beam_size or wanted.beam_size or defaults.beam, wanted.length_penalty
     limit, most = wanted.max_new_tokens, checkpoint.config.max_new_tokens
     if length_penalty is None:

@@ -1,4 +1,4 @@
-"""What the rest of the service sees of the engine: the `Engine` protocol, its requests and its results.
+"""The engine's public interface: the `Engine` protocol, its requests and its results.
 
 Plain values, no HTTP, no tensors. Lengths are in tokens, log-probabilities and entropies in nats, times in seconds
 unless a name says otherwise; layers, heads, units and positions count from 0.
@@ -32,8 +32,7 @@ DEFAULT_FOCUS, NO_FINDINGS = WalkthroughFocus(), AttentionFindings()
 
 @dataclass(frozen=True, slots=True)
 class TokenView:
-    """One token; `start` and `end` are code points of the text it came from and `word` the number of its word, None for
-    special tokens."""
+    """One token. start, end: code point offsets in its text, word: the number of its word; None for special tokens."""
 
     id: int
     piece: str
@@ -46,7 +45,7 @@ class TokenView:
 
 @dataclass(frozen=True, slots=True)
 class GatesQuery:
-    """The gates of a lyricist over one text. More gate values than max_values are refused."""
+    """A lyrics model's gate activations over a text. Refused if they are more than max_values numbers."""
 
     text: str
     model: str | None = None
@@ -57,8 +56,8 @@ class GatesQuery:
 
 @dataclass(frozen=True, slots=True)
 class TokenExpectation:
-    """What was expected at one place. log_probability, rank (1 is the likeliest): of the token that came there; None
-    where none did. entropy of all that might have come; top: the likeliest, best first."""
+    """The next-token distribution at one position. log_probability, rank (1 is the most likely): of the actual token,
+    None if there is none. entropy: of the distribution; top: the most likely tokens, best first."""
 
     log_probability: float | None
     rank: int | None
@@ -68,9 +67,9 @@ class TokenExpectation:
 
 @dataclass(frozen=True, slots=True)
 class GatesResult:
-    """values: gate -> [layers, T, units], after each of the T `tokens`; units: those of each layer. bounds: between
-    which numbers a gate lies, None where it has no bounds. depth, hidden: of the whole model. steps: after each token,
-    what was expected next, and what came; after the last, nothing did."""
+    """values: gate -> [layers, T, units], after each of the T `tokens`; units: the selected units per layer. bounds:
+    the range of a gate, None if unbounded. depth, hidden: of the whole model. steps: the next-token distribution after
+    each token; the last one has no actual token."""
 
     model: str
     cell: str
@@ -89,9 +88,9 @@ class GatesResult:
 
 @dataclass(frozen=True, slots=True)
 class ScoreQuery:
-    """How probable `text` is: to a lyricist, or as the translation of `source` to a translator. by_rules: by the
-    probabilities that decoding uses, which leave out what it never chooses; else those of the whole vocabulary.
-    ids: a lyricist's tokens, instead of `text`. least_predicted: 0 takes a text of one token too, which is given."""
+    """The log-probability of `text` under a lyrics model, or as a translation of `source`. by_rules: under the
+    decoding distribution, without suppressed tokens; else under the whole vocabulary. ids: a lyrics model's tokens,
+    instead of `text`. least_predicted: 0 admits a text of one token, which is not predicted."""
 
     text: str
     source: str | None = None
@@ -104,8 +103,8 @@ class ScoreQuery:
 
 @dataclass(frozen=True, slots=True)
 class ScoreResult:
-    """steps: one for each of the `tokens`, what was expected there; None where the token was given. characters: how
-    many code points of the text the predicted tokens stand for; a translation's end token is predicted, and is none."""
+    """steps: the distribution before each of the `tokens`; None for a token that is not predicted. characters: code
+    points of the predicted tokens; a translation's end token is predicted and has none."""
 
     model: str
     text: str
@@ -118,8 +117,8 @@ class ScoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceQuery:
-    """An inspection of one sentence, `source` or `source_ids` (without what a checkpoint puts around them); `target`
-    None: the model's own translation, which begins with `prefix` and is searched for as `decoding` says."""
+    """Inspects one sentence pair. source_ids: instead of `source`, without the checkpoint's prefix and suffix. target:
+    None for the model's own translation, decoded with `prefix` and `decoding`."""
 
     source: str | None
     target: str | None = None
@@ -133,8 +132,8 @@ class SentenceQuery:
 class AttentionQuery(SentenceQuery):
     """Attention maps and findings of one forward pass.
 
-    More weights than max_values are refused; max_bytes of them would not be, were they returned as bytes. max_digits:
-    limit of what is digits in any encoding, the rollout. one_map: the answer has room for one map, of cross-attention.
+    max_values: the most weights in the answer; max_bytes: the limit if they were encoded as bytes. max_digits: the
+    limit of the rollout, which is digits in any encoding. one_map: the answer holds a single cross-attention map.
     """
 
     selection: AttentionSelection = ALL_MAPS
@@ -146,15 +145,15 @@ class AttentionQuery(SentenceQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkthroughQuery(SentenceQuery):
-    """Every intermediate of one forward pass, as the focus sees it."""
+    """Every intermediate value of one forward pass, selected by `focus`."""
 
     focus: WalkthroughFocus = DEFAULT_FOCUS
 
 
 @dataclass(frozen=True, slots=True)
 class InspectionTimings:
-    """Wall clock of the parts of an inspection: texts to tokens; the search for the model's own translation, None where
-    there was none; the pass that is shown. The last two with their waits for a device."""
+    """Wall clock time of an inspection: tokenizing, decoding (None if the target was sent), and the inspected forward
+    pass. The last two include the wait for a device."""
 
     encode_s: float = 0.0
     decode_s: float | None = None
@@ -163,10 +162,9 @@ class InspectionTimings:
 
 @dataclass(frozen=True, slots=True)
 class AttentionResult:
-    """Both decoder sides are given: row t of `decoder` and `cross` read input token t to predict output token t.
-    network: its measures, and the sha256 of its weights' file. finished: whether the last output token is the end.
-    found_logprob: what the search said of its own translation. max_source_tokens, max_target_tokens: the longest that
-    the model takes."""
+    """Row t of `decoder` and `cross` maps reads input token t and predicts output token t. network: its dimensions, and
+    the SHA-256 of the weights file. finished: whether the last output token is the end token. found_logprob: the
+    log-probability of the decoded translation. max_source_tokens, max_target_tokens: the model's limits."""
 
     model: str
     network: Mapping[str, object]
@@ -203,8 +201,8 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an answer took. Times count from its admission: queued_s until a device began to read, where the device
-    says so; first_token_s of streams. Several continuations: the first to begin, the last to end."""
+    """Tokens and times of an answer, counted from admission. queued_s: until a device starts, None if not reported.
+    first_token_s: streams only. For several continuations: the earliest start and the latest end."""
 
     read_tokens: int = 0
     new_tokens: int = 0
@@ -215,9 +213,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TranslationOptions:
-    """How texts are translated; all sentences of a text share one. model None: the first loaded translator of the pair.
-    alternatives: how many further translations are wanted. prefix: what the translation begins with. wants: what is
-    returned beside the text. decoding: what it leaves open, the server's settings decide."""
+    """Options shared by all sentences of a text. model: None for the first loaded translator of the pair.
+    alternatives: number of further translations. prefix: forced start of the translation. wants: details to return
+    beside the text. decoding: unset options take the server's settings."""
 
     source_language: str
     target_language: str
@@ -230,8 +228,8 @@ class TranslationOptions:
 
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
-    """One sentence, or as much text as the model takes. required: terms that the translation has to hold, each in any
-    one of its forms."""
+    """One sentence, or as much text as the model reads. required: terms that the translation must contain, each in any
+    of its forms."""
 
     text: str
     options: TranslationOptions
@@ -240,8 +238,8 @@ class TranslationRequest:
 
 @dataclass(frozen=True, slots=True)
 class AlignedWord:
-    """One word of a translation and the source word that the model read most while it wrote it, as code points of the
-    two texts, ends exclusive. weight: the share of its attention, 0 to 1."""
+    """A word of the translation and the source word that it attends to most, as code points of the two texts, ends
+    exclusive. weight: its share of the attention, 0 to 1."""
 
     target_start: int
     target_end: int
@@ -252,9 +250,9 @@ class AlignedWord:
 
 @dataclass(frozen=True, slots=True)
 class TranslationResult:
-    """`finish_reason` "length" means that the decoder ran into its limit before it ended the sentence; "repetition",
-    that the text goes round in circles. scores: of the text and of each alternative, log-probability over length to the
-    power of the length penalty. tokens: they join to the text. scores, tokens, alignment: None where not wanted."""
+    """finish_reason: "length" if decoding reached its token limit, "repetition" if the text repeats itself. scores: of
+    the text and each alternative, log-probability / length ** length_penalty. tokens: joined, they are the text.
+    scores, tokens, alignment: None if not requested."""
 
     text: str
     alternatives: tuple[str, ...] = ()
@@ -268,8 +266,8 @@ class TranslationResult:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """A text to continue n times. Without a seed the engine draws one and returns it; sample i uses `seed + i`.
-    prompt_ids: the prompt as tokens, instead. decoding.logprobs: with the tokens of each text."""
+    """A prompt to continue n times. Sample i uses `seed + i`; without a seed the engine draws one and returns it.
+    prompt_ids: the prompt as tokens, instead of `prompt`. decoding.logprobs: return the tokens too."""
 
     prompt: str
     model: str | None = None
@@ -281,7 +279,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """tokens: they join to the text; None where they are not wanted."""
+    """tokens: joined, they are the text; None if not requested."""
 
     text: str
     finish_reason: FinishReason
@@ -291,7 +289,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """`continuations` has n members; the first is the answer, the rest are its alternatives."""
+    """continuations: n texts; the first is the answer, the others are alternatives."""
 
     continuations: tuple[Continuation, ...]
     model: str
@@ -300,8 +298,8 @@ class GenerationResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One loaded checkpoint, as `GET /models` shows it. Languages are None for lyricists. precision: what it decodes
-    in, None where it is on no device;  loaded_at: when this version was read."""
+    """A loaded checkpoint, as in `GET /models`. Languages are None for lyrics models. precision: of the computation,
+    None if no device has loaded it; loaded_at: when this version was loaded."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -314,7 +312,7 @@ class ModelInfo:
     max_new_tokens: int
     devices: tuple[str, ...]
     scores: Mapping[str, Any] = field(default_factory=dict)
-    version: int = 1  # counts the loads of this name since the start
+    version: int = 1  # the number of loads of this name since the start
     precision: str | None = None
     licence: str | None = None
     loaded_at: datetime = EPOCH
@@ -322,7 +320,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """What loading, reloading or unloading came to, and how long it took."""
+    """The result of loading, reloading or unloading a model, and its duration."""
 
     model: ModelInfo
     seconds: float
@@ -330,17 +328,17 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """`ready` when at least one device can take requests; what is less than whole stands in `problems`."""
+    """ready: whether at least one device accepts requests; `problems` lists everything that is degraded."""
 
     ready: bool
     devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"
     models: int
-    problems: tuple[str, ...]  # one sentence each: checkpoints that were not loaded, devices that are down
+    problems: tuple[str, ...]  # one sentence each: checkpoints that failed to load, devices that are down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """The engine's section of `app.settings`, which says what each field means. Times in seconds."""
+    """The engine's section of `app.settings`, which documents the fields. Times in seconds."""
 
     checkpoints: Path
     devices: str = "auto"
@@ -365,40 +363,40 @@ class EngineSettings:
 
 
 class Engine(Protocol):
-    """What `app.api` sees of the pool. Every method may raise `EngineError`s."""
+    """The engine as `app.api` uses it. Every method may raise `EngineError`s."""
 
     def status(self) -> PoolStatus: ...
 
     def models(self) -> Sequence[ModelInfo]: ...
 
     async def curves(self, name: str) -> TrainingCurves:
-        """How a model that is loaded was trained, as its folder has it now."""
+        """The training curves of a loaded model, read from its folder now."""
 
     def check_room(self) -> None:
-        """Raises what the smallest request would be refused with now; cheap, before anything of it is parsed."""
+        """Raises the refusal of the smallest request, if any; cheap, for use before a body is parsed."""
 
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        """Answers in the order of `requests`; admitted or refused together."""
+        """Answers in the order of `requests`, which are admitted or refused together."""
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
-        """The most tokens that one text may have for the translator of a pair of languages."""
+        """The maximum number of tokens of one text for the translator of a language pair."""
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
     ) -> list[int]:
-        """How many tokens each text has for that translator: tokenizing alone, no device."""
+        """The number of tokens of each text for that translator; tokenizes only, without a device."""
 
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
-        """The aligned words of each text and its translation; () where one of the two has no tokens."""
+        """The aligned words of each (text, translation) pair; () if either has no tokens."""
 
     async def generate(self, request: GenerationRequest) -> GenerationResult: ...
 
     def stream_translation(
         self, request: TranslationRequest
     ) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
-        """The same answer, its text as it is found. Until the context is open nothing has been said."""
+        """`translate` with its text streamed. Nothing is sent before the context is entered."""
 
     def stream_generation(
         self, request: GenerationRequest
@@ -413,10 +411,10 @@ class Engine(Protocol):
     async def score(self, query: ScoreQuery) -> ScoreResult: ...
 
     async def load_model(self, name: str) -> ModelChange:
-        """Serve a folder that is not served yet; its name is that of its folder among the checkpoints."""
+        """Loads a checkpoint folder by its name."""
 
     async def reload_model(self, name: str) -> ModelChange:
-        """Serve a folder's new content under the same name; the old one goes on if it cannot be served."""
+        """Replaces a model by the folder's new content; the old version stays if the new one fails to load."""
 
     async def unload_model(self, name: str) -> ModelChange:
-        """Serve it no more; returns when the requests that have it are done."""
+        """Stops offering a model; returns when the requests that use it are done."""

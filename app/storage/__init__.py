@@ -1,1 +1,1 @@
-"""What callers leave on the server: glossaries, suggestions, translated files."""
+"""Data that callers store on the server: glossaries, suggestions, translated files."""

@@ -1,9 +1,6 @@
-"""Glossaries that callers keep on this server, each in a JSON file of its own:
+"""Glossaries of callers, one JSON file each: FOLDER/glossaries/<hash of the owner's name>/<id>.json
 
-FOLDER/glossaries/<hash of the owner's name>/<id>.json
-
-They survive a restart, and every process that has the folder sees the same. No file name holds anything that a caller
-sent.
+All processes that share the folder share the glossaries. No file name contains text that a caller sent.
 """
 
 from __future__ import annotations
@@ -41,8 +38,8 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Dictionary(msgspec.Struct, frozen=True):
-    """Source term -> target term, for one language pair. Language codes are as the caller spelt them, in lower case, or
-    as the loaded pair has them."""
+    """Source term -> target term for one language pair. Language codes are as the caller spelled them, in lower case,
+    or the codes of the loaded pair."""
 
     source: str
     target: str
@@ -54,7 +51,7 @@ class Dictionary(msgspec.Struct, frozen=True):
 
 
 class Glossary(msgspec.Struct, frozen=True):
-    """At most one dictionary for each pair."""
+    """A named set of dictionaries, at most one per language pair."""
 
     id: str
     name: str
@@ -63,7 +60,7 @@ class Glossary(msgspec.Struct, frozen=True):
     format_version: int = 1
 
     def dictionary(self, source: str, target: str) -> Dictionary | None:
-        """The one for this pair, or for the pair that is closest to it."""
+        """The dictionary of this pair, or of the closest pair; None if no pair is close."""
         for from_code in closest_codes(source, [dictionary.source for dictionary in self.dictionaries]):
             by_target = {d.target: d for d in self.dictionaries if d.source == from_code}
             for to_code in closest_codes(target, by_target):
@@ -71,18 +68,18 @@ class Glossary(msgspec.Struct, frozen=True):
         return None
 
     def with_dictionary(self, changed: Dictionary) -> Glossary:
-        """In place of the dictionary for the same pair, or else as the last."""
+        """Replaces the dictionary of the same pair, or appends."""
         by_pair = {dictionary.pair: dictionary for dictionary in self.dictionaries} | {changed.pair: changed}
         return msgspec.structs.replace(self, dictionaries=tuple(by_pair.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class GlossaryLimits:
-    """DeepL's limits, but for the number of entries and for the bytes of one owner, which DeepL does not limit."""
+    """DeepL's limits; `entries` and `bytes_per_owner` are our own."""
 
     glossaries_per_owner: int = 1000
     dictionaries: int = 100
-    entries: int = 20_000  # of one dictionary
+    entries: int = 20_000  # per dictionary
     term_bytes: int = 1024
     name_characters: int = 1024
     file_bytes: int = 10_000_000
@@ -90,7 +87,7 @@ class GlossaryLimits:
 
 
 class GlossaryStore:
-    """All methods read or write files: call them in a thread. Methods that take an id raise `UnknownGlossary`, methods
+    """All methods do blocking file I/O: call them in a thread. Methods that take an id raise `UnknownGlossary`; methods
     that write raise `InvalidRequest` beyond a limit."""
 
     def __init__(self, folder: Path, limits: GlossaryLimits | None = None) -> None:
@@ -108,8 +105,8 @@ class GlossaryStore:
             return self._save(owner, glossary)
 
     def all(self, owner: str, shown: Callable[[Glossary], T]) -> list[T]:
-        """`shown` of each glossary, the oldest first; the entries of only one are in memory at a time. A file that
-        cannot be read is left out, and logged."""
+        """`shown` of each glossary, oldest first; only one glossary's entries are in memory at a time. Unreadable files
+        are logged and skipped."""
         rows: list[tuple[datetime, str, T]] = []
         for path in self._folder_of(owner).glob("*.json"):
             with suppress(UnknownGlossary):
@@ -121,7 +118,7 @@ class GlossaryStore:
         return self._read(self._path(owner, glossary_id))
 
     def find(self, owner: str, glossary_id: str, source: str, target: str) -> Mapping[str, str]:
-        """The entries for a translation of this pair; `InvalidRequest` where the glossary has none for it."""
+        """The entries for this pair; `InvalidRequest` if the glossary has none."""
         glossary = self.get(owner, glossary_id)
         if (dictionary := glossary.dictionary(source, target)) is not None:
             return dictionary.entries
@@ -135,7 +132,7 @@ class GlossaryStore:
             return self._save(owner, msgspec.structs.replace(glossary, name=name))
 
     def merge(self, owner: str, glossary_id: str, dictionaries: Sequence[Dictionary]) -> Glossary:
-        """Existing terms get their new translation, the others are added."""
+        """Adds entries; existing terms get the new translation."""
         with self._changing(owner, glossary_id) as glossary:
             for dictionary in dictionaries:
                 existing = next((d.entries for d in glossary.dictionaries if d.pair == dictionary.pair), {})
@@ -144,12 +141,12 @@ class GlossaryStore:
             return self._save(owner, glossary)
 
     def put(self, owner: str, glossary_id: str, dictionary: Dictionary) -> Glossary:
-        """In place of the dictionary for the same pair, if there is one."""
+        """Replaces the dictionary of the same pair, or appends."""
         with self._changing(owner, glossary_id) as glossary:
             return self._save(owner, glossary.with_dictionary(dictionary))
 
     def drop(self, owner: str, glossary_id: str, source: str, target: str) -> Glossary:
-        """Without the dictionary of this pair, which has to exist."""
+        """Removes the dictionary of this pair; `UnknownGlossary` if the glossary has none."""
         with self._changing(owner, glossary_id) as glossary:
             dropped = glossary.dictionary(source, target)
             if dropped is None:
@@ -163,7 +160,7 @@ class GlossaryStore:
 
     @contextmanager
     def _changing(self, owner: str, glossary_id: str) -> Iterator[Glossary]:
-        """The glossary, under the lock of its owner's folder. For an unknown id no folder is made."""
+        """Locks the owner's folder and yields the glossary. An unknown id creates no folder."""
         with unavailable_if_unwritable(self._folder_of(owner)):
             exists = self._path(owner, glossary_id).is_file()
         if not exists:
@@ -210,7 +207,7 @@ class GlossaryStore:
         return glossary
 
     def _problems(self, glossary: Glossary) -> Iterator[tuple[str, str | None]]:
-        """Sentences on what this server does not keep, each with the field at fault."""
+        """A message and the field at fault for each limit that the glossary exceeds."""
         limits, length, count = self._limits, len(glossary.name), len(glossary.dictionaries)
         if not 1 <= length <= limits.name_characters or not glossary.name.strip():
             most = f"{limits.name_characters:,}, of which one is not white space."
@@ -232,8 +229,8 @@ class GlossaryStore:
 
 
 def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> dict[str, str]:
-    """Entries by their source term. Empty lines are skipped, and in csv lines with four cells, as DeepL's site writes
-    them, the last two (languages). `InvalidRequest` names the line that cannot be read."""
+    """Target terms by source term. Skips empty lines; a CSV row may have two more cells, the languages that DeepL's
+    site writes, which are ignored. `InvalidRequest` names the malformed line."""
     rows: Iterable[list[str]]
     if form == "tsv":
         rows = (line.split("\t") for line in lines.replace("\r\n", "\n").split("\n"))
@@ -264,8 +261,7 @@ def entries_as_tsv(entries: Mapping[str, str]) -> str:
 
 @contextmanager
 def unavailable_if_unwritable(folder: Path) -> Iterator[None]:
-    """Raises `EngineUnavailable` where the folder cannot be written or the disk is full, which is not the request's
-    fault."""
+    """Turns an `OSError` (the folder is not writable or the disk is full) into `EngineUnavailable`."""
     try:
         yield
     except OSError as error:
@@ -277,8 +273,7 @@ def unavailable_if_unwritable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """One holder at a time, among all threads and processes; makes the folder where it is missing. The lock is the
-    kernel's, which frees it when its process ends."""
+    """A lock across threads and processes, released by the kernel if the process dies. Creates the folder."""
     with ExitStack() as stack:
         with unavailable_if_unwritable(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +284,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes beside `path` and renames, so that after a crash, and for readers, the file is either old or new."""
+    """Writes a temporary file and renames it, so that a reader or a crash sees either the old or the new content."""
     with unavailable_if_unwritable(path.parent):
         descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=".aside-")
         try:

@@ -1,6 +1,4 @@
-"""Better translations that readers suggest, one JSON object a line, as training data for the next model.
-
-FOLDER/suggestions.jsonl    {"q", "s", "source", "target", "at"}"""
+"""Suggested translations, appended to FOLDER/suggestions.jsonl as training data: {q, s, source, target, at}."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ MAX_BYTES = 10_000_000
 
 
 class SuggestionsFull(Exception):
-    """The file has reached its largest size."""
+    """The file has reached its maximum size."""
 
 
 class SuggestionStore:
-    """Each line is one write to a file that is only appended to, so that lines of threads and processes stay whole."""
+    """Each line is one write in append mode, so that lines of concurrent threads and processes stay whole."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = folder / "suggestions.jsonl"
@@ -27,8 +25,8 @@ class SuggestionStore:
         self._lock = threading.Lock()
 
     def add(self, q: str, s: str, source: str, target: str) -> None:
-        """q: the text; s: what its translation should be; source, target: codes of a loaded pair. Writes to the disk:
-        call it in a thread. Raises `SuggestionsFull`, or `OSError` where it cannot write."""
+        """q: the text; s: the suggested translation; source, target: codes of a loaded pair. Blocking: call it in a
+        thread. Raises `SuggestionsFull`, or `OSError` if the write fails."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         fields = {"q": q, "s": s, "source": source, "target": target, "at": at}
         line = msgspec.json.encode(fields) + b"\n"

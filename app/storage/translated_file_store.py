@@ -1,4 +1,4 @@
-"""Translated files, until they are fetched or expire: FOLDER/files/<a random name>.<extension>"""
+"""Translated files until they expire: FOLDER/files/<random name>.<extension>"""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MAX_PAUSE_S = 60.0
 
 
 class TranslatedFileStore:
-    """retention_s: how long a file is kept; max_total_bytes: of all files. Methods that are not coroutines read and
-    write the disk: call them in a thread. All processes that share the folder serve the same files."""
+    """retention_s: lifetime of a file. max_total_bytes: of all files together. All processes that share the folder
+    serve the same files. The synchronous methods do blocking file I/O: call them in a thread."""
 
     def __init__(self, folder: Path, retention_s: float, max_total_bytes: int) -> None:
         self.retention_s = retention_s
@@ -32,8 +32,8 @@ class TranslatedFileStore:
         self._lock = threading.Lock()
 
     def keep(self, extension: str, content: bytes) -> str:
-        """The name under which `content` can be read from now on. extension: with its dot. Raises `Overloaded` while
-        other files take all the room, `OSError` where the folder cannot be written."""
+        """Stores `content` and returns its name. extension: with its dot. Raises `Overloaded` while other files take
+        up the room, `OSError` if the folder is not writable."""
         name = secrets.token_urlsafe(32) + extension
         assert _NAME.fullmatch(name), extension
         with self._lock:
@@ -52,7 +52,7 @@ class TranslatedFileStore:
         return name
 
     def read(self, name: str) -> bytes | None:
-        """None where there is no such file, or it has expired."""
+        """The content; None if the file does not exist or has expired."""
         if not _NAME.fullmatch(name):
             return None
         path = self._folder / name
@@ -67,7 +67,7 @@ class TranslatedFileStore:
                 path.unlink(missing_ok=True)  # another process may have removed it
 
     async def expire(self) -> None:
-        """Removes files as they expire, also those of an earlier process, until cancelled."""
+        """Removes expired files periodically, also files of earlier processes, until cancelled."""
         while True:
             try:
                 await asyncio.to_thread(self.remove_expired)
@@ -76,7 +76,7 @@ class TranslatedFileStore:
             await asyncio.sleep(min(self.retention_s / 2, _MAX_PAUSE_S))
 
     def _kept(self) -> list[tuple[Path, int, float]]:
-        """Each file, its size in bytes, and the seconds until it expires."""
+        """(path, size in bytes, seconds until it expires) of each file."""
         kept: list[tuple[Path, int, float]] = []
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             with suppress(FileNotFoundError):

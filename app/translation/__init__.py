@@ -1,7 +1,7 @@
-"""Texts of any length, layout and format, translated sentence by sentence; nothing of them is lost on the way.
+"""Translates texts of any length, layout and format, sentence by sentence.
 
-`prepare` cuts a text into sentences, `text_translator` takes them through `cached_engine` and `repair`, `assemble`
-joins their translations.
+`prepare` splits a text into sentences, `text_translator` translates them through `cached_engine` and `repair`, and
+`assemble` joins the translations.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ TextFormat = Literal["text", "html"]
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """options: of all its sentences; the languages are codes of a loaded pair, and the translation of the first
-    sentence begins with the prefix. glossary: source terms, and what each becomes. split: whether the text is cut into
-    sentences; without it, only where it is too long for the model."""
+    """options: shared by all sentences, with languages of a loaded pair; the prefix applies to the first sentence.
+    glossary: source term -> target term. split: whether to split into sentences; without it, only text that is too long
+    for the model is split."""
 
     text: str
     options: TranslationOptions

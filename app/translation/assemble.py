@@ -1,4 +1,4 @@
-"""The translations of the sentences of a text, assembled into one translation of all of it."""
+"""Joins the translations of a text's sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FROM_BEST_TO_WORST: tuple[FinishReason, ...] = ("stop", "length", "repetition")
 
 
 def assembled(text: SegmentedText, parts: Sequence[TranslationResult], target_language: str) -> TranslationResult:
-    """parts: the translations of the pieces of `text`. Spans of the alignment refer to whole texts."""
+    """Joins the translations of the pieces of `text`; alignment spans refer to whole texts."""
     if not parts:
         return TranslationResult(text.text)
     layout = text.layout(target_language)
@@ -35,7 +35,7 @@ def worst_finish_reason(reasons: Iterable[FinishReason]) -> FinishReason:
 
 
 def total_usage(usages: Sequence[Usage]) -> Usage:
-    """Of sentences that are translated side by side: all tokens, the first to begin, the last to end."""
+    """Usage of sentences translated concurrently: all tokens, the earliest start, the latest end."""
 
     def least(times: Iterable[float | None]) -> float | None:
         return min((time for time in times if time is not None), default=None)
@@ -56,7 +56,7 @@ def _joined_text(texts: Iterable[str], layout: Sequence[str]) -> str:
 def _joined_alternatives(
     parts: Sequence[TranslationResult], layout: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[float, ...] | None]:
-    """The i-th of each sentence, or its best where it has fewer; no text twice. Scores: means over the sentences."""
+    """Text i joins alternative i of every sentence, or the best if it has fewer; distinct. Scores: sentence means."""
     scored = all(part.scores for part in parts)
     score_of: dict[str, float] = {}
     for number in range(1 + max(len(part.alternatives) for part in parts)):
@@ -68,7 +68,7 @@ def _joined_alternatives(
 
 
 def _joined_tokens(parts: Sequence[TranslationResult], layout: Sequence[str]) -> tuple[WrittenToken, ...] | None:
-    """Layout before a sentence is part of its first token, layout behind the last sentence of the last token."""
+    """Layout before a sentence joins its first token, layout after the last sentence joins the last token."""
     if all(part.tokens is None for part in parts):
         return None
     tokens: list[WrittenToken] = []

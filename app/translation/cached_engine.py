@@ -1,5 +1,4 @@
-"""The engine behind a cache of translated sentences: each distinct sentence is translated once, in groups that the
-engine has room for."""
+"""A cache of sentence translations in front of the engine, and batches of sentences that the engine has room for."""
 
 from __future__ import annotations
 
@@ -17,25 +16,25 @@ from app.translation.repair.text_edits import without_invented_layout
 
 R = TypeVar("R")
 T = TypeVar("T")
-# Model, its version and the request: compared by value, so that no two requests are mistaken for each other.
+# Model, version and request, compared by value, so that requests cannot collide.
 CacheKey = tuple[str, int, TranslationRequest]
-ModelKey = tuple[str | None, str, str]  # name or None, source and target language
-_ENTRY_BYTES = 2000  # of the objects of one entry beside its texts, measured
+ModelKey = tuple[str | None, str, str]  # model name or None, source and target language
+_ENTRY_BYTES = 2000  # per entry, without its texts; measured
 _TOKEN_BYTES = 200
 _CHARACTER_BYTES = 4
 
 GROUP_SENTENCES = 256
-GROUP_BYTES = 32_768  # at most as many tokens, of which the engine queues twice as many by default
-_THREAD_CHARACTERS = 4000  # their layout and repair take a few milliseconds, starting a thread a tenth of one
-_LOOKUPS_PER_TURN = 1000  # of sentences, before the event loop serves other requests
-_ROOM_WAIT_S = 30.0  # for the groups behind the first, since some of the text is translated already
+GROUP_BYTES = 32_768  # at most as many tokens, half of what the engine queues by default
+_THREAD_CHARACTERS = 4000  # layout and repair of so many take a few milliseconds, starting a thread 0.1 ms
+_LOOKUPS_PER_TURN = 1000  # sentences between yields to the event loop
+_ROOM_WAIT_S = 30.0  # for groups after the first, when part of the text is already translated
 _MAX_RETRY_PAUSE_S = 2.0
-_PAIRS_PER_ALIGNMENT = 128  # of sentences and translations: some 8,000 tokens
-_GLOSSARY_FIELD = "glossary"  # at fault where a model cannot write a term
+_PAIRS_PER_ALIGNMENT = 128  # sentence pairs: about 8,000 tokens
+_GLOSSARY_FIELD = "glossary"  # the error's field if a model cannot write a term
 
 
 class TranslationCache:
-    """Translations of whole sentences; the least recently used are dropped beyond `max_bytes`. 0 keeps nothing."""
+    """An LRU cache of sentence translations, bounded by `max_bytes`; 0 disables it."""
 
     def __init__(self, max_bytes: int = 0) -> None:
         self.max_bytes = max_bytes
@@ -69,8 +68,8 @@ class TranslationCache:
 
 
 class CachedEngine:
-    """Translates sentences. All are refused if the engine has no room for the first group, unless they continue a text
-    of which some is translated (`patient`); the groups behind the first wait for room."""
+    """Translates sentences in groups. Refused if the engine has no room for the first group, unless part of the text is
+    translated already (`patient`); later groups wait for room."""
 
     def __init__(self, engine: Engine, cache: TranslationCache) -> None:
         self._engine, self._cache = engine, cache
@@ -78,7 +77,7 @@ class CachedEngine:
     async def translate(
         self, requests: Sequence[TranslationRequest], *, patient: bool = False
     ) -> list[TranslationResult]:
-        """In the order of the requests."""
+        """Results in the order of `requests`; each distinct sentence is translated once."""
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
         if len(requests) == 1 and not self._cache.max_bytes:  # most requests: nothing to look up or to group
             (result,) = await retried_while_overloaded(partial(self._engine.translate, requests), deadline)
@@ -95,7 +94,7 @@ class CachedEngine:
             for request, model, written in zip(group, models, group_results, strict=True):
                 result = without_invented_layout(written, request.options.prefix)
                 results[request] = result
-                # A result of a model that was loaded again meanwhile may be of either version, and is not kept.
+                # A model reloaded in the meantime may have translated with either version: not cached.
                 if model is not None and self._model(request) == model and result.model == model.name:
                     self._cache.put((model.name, model.version, request), replace(result, usage=Usage()))
         return [translated for request in requests if (translated := results[request]) is not None]
@@ -105,7 +104,7 @@ class CachedEngine:
         return None if model is None else self._cache.get((model.name, model.version, request))
 
     def _model(self, request: TranslationRequest) -> ModelInfo | None:
-        """The model that translates this request; None also without a cache."""
+        """The model that will translate the request; None if there is none, or without a cache."""
         options = request.options
         for model in self._engine.models() if self._cache.max_bytes else ():
             pair = model.source_language, model.target_language
@@ -114,7 +113,7 @@ class CachedEngine:
         return None
 
     async def translated_or_none(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult | None]:
-        """None for requests whose required terms the model has no tokens for."""
+        """`translate`, with None for requests with required terms that the model cannot write."""
         return await _each_or_none(
             requests,
             lambda part: self.translate(part, patient=True),
@@ -124,7 +123,7 @@ class CachedEngine:
     async def aligned(
         self, requests: Sequence[TranslationRequest], translations: Sequence[TranslationResult]
     ) -> list[TranslationResult]:
-        """The translations with their word alignments, but for those that are longer than the model reads."""
+        """The translations with word alignments, except pairs that are too long for the model."""
         numbers_of: defaultdict[ModelKey, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             options = request.options
@@ -151,7 +150,7 @@ class CachedEngine:
 async def _each_or_none(
     items: Sequence[R], call: Callable[[Sequence[R]], Awaitable[Sequence[T]]], refuses: Callable[[EngineError], bool]
 ) -> list[T | None]:
-    """The result of each item; None for an item that is refused alone, which halving the items finds."""
+    """One result per item, None for refused items, which are isolated by bisection."""
     try:
         return list(await call(items))
     except EngineError as error:
@@ -165,12 +164,12 @@ async def _each_or_none(
 
 
 async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:
-    """The result of `work`, which runs in a thread for long texts, so that other requests are served meanwhile."""
+    """Runs `work`, for long texts in a thread, so that the event loop is not blocked."""
     return work() if characters <= _THREAD_CHARACTERS else await asyncio.to_thread(work)
 
 
 async def retried_while_overloaded(call: Callable[[], Awaitable[T]], deadline: float) -> T:
-    """Repeats the call while the engine is overloaded, until `deadline`; 0: does not repeat it."""
+    """Repeats the call while the engine is overloaded, until `deadline` (monotonic seconds); 0: no retries."""
     pause = 0.05
     while True:
         try:

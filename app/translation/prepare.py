@@ -1,7 +1,7 @@
-"""A text is prepared for a model: cut into sentences that fit it, and cleared of what it cannot read.
+"""Prepares a text for a model: splits it into sentences that fit, and removes what the model cannot read.
 
-What stands between the sentences (layout) and inside them (marks: emoji, wide spaces; links that the model cannot
-copy) is kept with its place, to be put around and into the translations.
+Layout between sentences and marks within them (emoji, wide spaces, links that the model cannot copy) are kept with
+their positions, to be restored in the translation.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？）」』،؛]")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”»)\]]*\s")
-_FILL = 0.9  # of the model's room, since a part may have more tokens for its length than the whole
+_FILL = 0.9  # of the model's limit, since a part may have more tokens per character than the whole
 _GLUE = "\u200d\ufe0e\ufe0f\u20e3"
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
 _ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "tokens"})
 
 
 def one_plain_sentence(text: str) -> bool:
-    """A quick test: whether the text is certainly one sentence from its first character to its last, without a mark,
-    link, placeholder or digit. False also for other scripts and for rarer signs."""
+    """A quick test: True only for one sentence without marks, links, placeholders or digits; False also for other
+    scripts and rarer characters."""
     return _PLAIN_SENTENCE.fullmatch(text) is not None and text[-1] != " " and "  " not in text
 
 
@@ -61,10 +61,10 @@ def one_plain_sentence(text: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class SegmentedText:
     """A text as pieces to translate and the layout between them. Breaks (line ends, tabs, control characters, columns
-    of spaces) always part pieces. Whatever is no word at the edges of a piece (list markers, spaces, emoji) is layout
-    too; a text without letters, or of nothing but links and placeholders beside numbers, is never translated.
+    of spaces) always separate pieces. List markers, spaces and emoji at the edges of a piece are layout too. A text
+    without letters, or with only links, placeholders and numbers, is not translated.
 
-    spans: of the pieces in the text, in order, none of them empty. language: of the text."""
+    spans: of the pieces in the text, in order and not empty. language: of the text."""
 
     text: str
     language: str
@@ -72,7 +72,7 @@ class SegmentedText:
 
     @property
     def whole(self) -> bool:
-        """Whether the text is one piece, without layout."""
+        """Whether the text is a single piece without layout."""
         return self.spans == ((0, len(self.text)),)
 
     @property
@@ -80,8 +80,8 @@ class SegmentedText:
         return [self.text[start:end] for start, end in self.spans]
 
     def layout(self, target_language: str) -> list[str]:
-        """What stands before each piece in the translation, and after the last one: the same as in the source, but for
-        single spaces between sentences where only one of the two languages sets them."""
+        """The layout before each piece and after the last one: the source's, except for single spaces between sentences
+        where only one of the two languages uses them."""
         layout = [self.text[start:end] for start, end in _between(self.spans, 0, len(self.text))]
         source_unspaced, target_unspaced = _sets_no_spaces(self.language), _sets_no_spaces(target_language)
         if source_unspaced != target_unspaced:
@@ -94,7 +94,7 @@ class SegmentedText:
 
 
 def _between(cuts: Iterable[Span], start: int, end: int) -> Iterator[Span]:
-    """The parts of [start, end) before, between and behind the cuts."""
+    """The parts of [start, end) before, between and after the cuts."""
     for cut_start, cut_end in cuts:
         yield start, cut_start
         start = cut_end
@@ -106,7 +106,7 @@ def _sets_no_spaces(language: str) -> bool:
 
 
 def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
-    """split: whether lines are cut into sentences."""
+    """split: whether to split lines into sentences."""
     if one_plain_sentence(text):
         return SegmentedText(text, language, ((0, len(text)),))
     spans = []
@@ -119,7 +119,7 @@ def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
 
 
 def _split_at_marks(line: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Also where an emoji or a wide space follows the end of a sentence: the splitter knows only plain spaces."""
+    """Also splits after an emoji or wide space after the end of a sentence: the splitter handles plain spaces."""
     for start, end in spans:
         for mark in MARK.finditer(line, start, end):
             if mark[0] != " " and mark.start() > start and line[mark.start() - 1] in _FINAL_PUNCTUATION:
@@ -130,9 +130,9 @@ def _split_at_marks(line: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _words_in(text: str, start: int, end: int) -> list[Span]:
-    """The span without layout at its edges; none where nothing of it is to be translated."""
+    """The span without layout at its edges; [] if nothing in it is translatable."""
     while start < end:
-        if text[start].isalpha() and text[start + 1 : start + 2] != ")":  # nearly always
+        if text[start].isalpha() and text[start + 1 : start + 2] != ")":  # the common case
             break
         mark = MARK.match(text, start, end) or _LIST_MARKER.match(text, start, end)
         if mark is None:
@@ -151,8 +151,8 @@ def _words_in(text: str, start: int, end: int) -> list[Span]:
 async def split_to_fit(
     text: SegmentedText, room: int, count_tokens: CountTokens, *, certain: bool = False
 ) -> SegmentedText:
-    """The same text in pieces of at most `room` tokens. certain: also counts the tokens of pieces with fewer bytes than
-    that; they may have more tokens than bytes only where the tokenizer rewrites characters."""
+    """Splits pieces into at most `room` tokens. certain: count tokens also for pieces with fewer bytes than `room`;
+    they exceed it only if the tokenizer expands characters."""
     done: list[Span] = []
     open_spans = list(text.spans)
     while open_spans:
@@ -173,19 +173,19 @@ async def split_to_fit(
 
 
 def split_in_half(sentence: str, language: str) -> SegmentedText:
-    """A sentence in two pieces, or one where it cannot be split."""
+    """A sentence in two pieces, or in one if it cannot be split."""
     return SegmentedText(sentence, language, tuple(cut_spans(sentence, 0, len(sentence), (len(sentence) + 1) // 2)))
 
 
 def keeps_spaces(source: str, translation: str) -> bool:
-    """Whether it has the wide and double spaces of its source, in their order, and none at its edges."""
+    """Whether the translation has its source's wide and double spaces in order, and none at its edges."""
     if not UNUSUAL.search(source):
         return True
     return translation == translation.strip() and WIDE_SPACE.findall(translation) == WIDE_SPACE.findall(source)
 
 
 def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
-    """The parts of a sentence between its wide and double spaces, or else between its emoji; None without any."""
+    """The parts of a sentence between its wide and double spaces, or else between its emoji; None without either."""
     inside = {at for span in protected_spans(sentence) for at in range(span.start, span.end)}
     cuts = [match.span() for match in WIDE_SPACE.finditer(sentence) if match.start() not in inside]
     cuts = cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
@@ -196,15 +196,15 @@ def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
 
 
 def _sentence_parts(text: str, start: int, end: int) -> list[Span]:
-    """Sentences that the splitter has missed, for instance because all letters are lower case; none if there is one."""
+    """Sentences that the splitter missed, such as all-lowercase ones; [] if there is only one."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
     parts = _between(((at, at) for at in ends), start, end) if ends else ()
     return [span for part in parts for span in _words_in(text, *part)]
 
 
 def cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:
-    """Parts of at most about `size` characters: cut behind a clause, else between words, else between characters, but
-    never within a link."""
+    """Splits into parts of about `size` characters at most: after a clause, else between words, else between
+    characters, but never within a link."""
     spans = []
     links = [(start + link.start, start + link.end) for link in protected_spans(text[start:end])]
     while start < end:
@@ -218,7 +218,7 @@ def cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:
 
 
 def _best_cut(text: str, start: int, most: int) -> int:
-    """The end of a part that begins at `start` and ends at `most` at the latest."""
+    """The best end of a part from `start`, at most `most`."""
     least = start + (most - start) // 2
     clauses = [match.end() for match in _CLAUSE_END.finditer(text, least, most)]
     if clauses:
@@ -237,8 +237,8 @@ def _best_cut(text: str, start: int, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`text` was taken out at `at` of what the model reads, which has `gap` there instead. length: of the part of the
-    source for which it stands."""
+    """`text` was removed at `at` from the model's input, which has `gap` in its place. length: of the source span that
+    it replaces."""
 
     at: int
     text: str
@@ -248,8 +248,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSentence:
-    """One sentence: as it stands in the text (source), as the model reads it (the request's text), and what its
-    translation has to hold. protected: links and placeholders in the request's text."""
+    """A sentence as in the text (source) and as the model reads it (the request's text), with the elements that its
+    translation must contain. protected: links and placeholders in the request's text."""
 
     source: str
     marks: tuple[Mark, ...]
@@ -267,7 +267,7 @@ class PreparedSentence:
         matcher: TermMatcher | None,
         taken_out: Sequence[ProtectedSpan] = (),
     ) -> PreparedSentence:
-        """taken_out: links that the model does not read."""
+        """taken_out: links to remove from the model's input."""
         clean, marks = _without_marks(source, taken_out)
         if matcher is None and not marks and one_plain_sentence(clean):
             return cls(source, (), TranslationRequest(clean, options), matcher)
@@ -282,7 +282,7 @@ class PreparedSentence:
         return cls(source, marks, request, matcher, protected, tuple(number_spans(clean, covered)), terms)
 
     def without_links(self) -> PreparedSentence:
-        """The same sentence with its links taken out like marks."""
+        """The same sentence with its links removed like marks."""
         return PreparedSentence.of(self.source, self.request.options, self.matcher, protected_spans(self.source))
 
     @property
@@ -291,22 +291,22 @@ class PreparedSentence:
 
     @property
     def shown_marks(self) -> list[Mark]:
-        """Marks that the translation has to hold."""
+        """Marks that the translation must contain."""
         return [mark for mark in self.marks if mark.text]
 
     @property
     def plain(self) -> bool:
-        """Whether its translation needs no repair."""
+        """Whether the translation needs no repair."""
         return not (self.protected or self.numbers or self.terms or (self.marks and self.shown_marks))
 
     @property
     def constrained_request(self) -> TranslationRequest:
-        """The same request with the terms required."""
+        """The request with required terms."""
         options = replace(self.request.options, alternatives=0)
         return TranslationRequest(self.clean, options, tuple(dict.fromkeys(term.forms for term in self.terms)))
 
     def in_source(self, words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
-        """The same alignment, with places in `source` instead of `clean`."""
+        """The alignment with offsets in `source` instead of `clean`."""
         ends = [mark.at + len(mark.gap) for mark in self.marks]
         starts = [mark.at for mark in self.marks]
         growth = list(accumulate((mark.length - len(mark.gap) for mark in self.marks), initial=0))
@@ -319,7 +319,7 @@ class PreparedSentence:
 
 
 def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tuple[str, tuple[Mark, ...]]:
-    """What the model reads, and its marks. taken_out: in order, without overlaps."""
+    """The model's input, and the removed marks. taken_out: in order, without overlaps."""
     if not taken_out and not UNUSUAL.search(source):
         return source, ()
     clean: list[str] = []
@@ -343,21 +343,21 @@ def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tupl
 
 
 def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan]) -> Iterator[Span]:
-    """Runs of marks and of what is taken out beside them; neighbours are one span."""
+    """Spans of marks and of `taken_out`; adjacent spans are merged."""
     spans = [
         match.span()
         for match in MARK.finditer(source)
         if match[0] not in JOINERS or not is_spelling_joiner(source, match.start())
     ]
     spans += [match.span() for match in re.finditer(SOFT_HYPHEN, source)]
-    if not taken_out:  # a link or a placeholder with a mark inside is taken out as a whole
+    if not taken_out:  # a link or placeholder that contains a mark is removed whole
         taken_out = [span for span in protected_spans(source) if UNUSUAL.search(source, span.start, span.end)]
     for span in taken_out:
         around = source[max(0, span.start - 1) : span.start] + source[span.end : span.end + 1]
         brackets = around in _BRACKETS
         spans.append((span.start - brackets, span.end + brackets))
     spans.sort()
-    if spans and spans[0][0] == 0:  # the comma behind a name at the beginning goes with it
+    if spans and spans[0][0] == 0:  # a name at the start takes its comma with it
         pause = _PAUSE.match(source, spans[0][1])
         spans[0] = (0, pause.end() if pause else spans[0][1])
     remaining = deque(spans)

@@ -37,15 +37,15 @@ from app.translation.repair.text_edits import LayoutFilter, without_invented_lay
 
 TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslationResult]]]
 
-_MAX_HALVINGS = 2  # of a sentence whose translation did not end
-_SHORT_CHARACTERS = 60  # the model has room for a sentence of so few: its translation repeats itself
-_CONCURRENT_SENTENCES = 16  # as many as the default slots hold with beams of 4
-_STREAM_WAIT_S = 50.0  # for a sentence behind the first, since the text before it is shown
+_MAX_HALVINGS = 2  # of a sentence with a truncated translation
+_SHORT_CHARACTERS = 60  # a truncated translation of a shorter sentence is a loop: halving does not help
+_CONCURRENT_SENTENCES = 16  # fills the default slots with beams of 4
+_STREAM_WAIT_S = 50.0  # for later sentences of a stream, when text before them is already shown
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """sentences: one for each piece of the segmented text."""
+    """sentences: one per piece of the segmented text."""
 
     request: TextRequest
     segmented: SegmentedText
@@ -67,16 +67,16 @@ class PreparedText:
 
 
 class Translator:
-    """Raises `EngineError`s."""
+    """Translates texts and pages. Raises `EngineError`s."""
 
     def __init__(self, engine: Engine, cache: TranslationCache | None = None) -> None:
         self._engine = engine
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
 
     async def translate(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
-        """In the order of the requests, which are admitted or refused together. A result is of the whole text, with
-        everything around its sentences as it was: the worst of their finish_reasons ("repetition", then "length", then
-        "stop"), the means of their scores, spans of the whole texts. model: "" where no model was asked."""
+        """Results in the order of `requests`, which are admitted or refused together. A result covers the whole text
+        with its layout: the worst finish_reason ("repetition", then "length", then "stop"), mean scores, and spans of
+        the whole text. model: "" if nothing was translated."""
         if any(request.format == "html" for request in requests):
             return await translated_pages(requests, self._translate_texts)
         return await self._translate_texts(requests)
@@ -84,7 +84,7 @@ class Translator:
     async def _translate_texts(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
         try:
             return await self._translate_fitted(requests, certain=False)
-        except TextTooLong:  # a sentence has more tokens than bytes: the tokens of all have to be counted
+        except TextTooLong:  # a sentence has more tokens than bytes: count the tokens of all sentences
             return await self._translate_fitted(requests, certain=True)
 
     async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslationResult]:
@@ -94,7 +94,7 @@ class Translator:
         return await in_thread_if_long(_characters(requests), partial(_assembled_texts, texts, translations))
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
-        """certain: whether the tokens of all sentences are counted."""
+        """certain: count the tokens of all sentences."""
         characters = _characters(requests)
         texts = await in_thread_if_long(
             characters,
@@ -112,8 +112,8 @@ class Translator:
     async def _translate_sentences(
         self, sentences: Sequence[PreparedSentence], halvings: int = _MAX_HALVINGS, *, patient: bool = False
     ) -> list[TranslationResult]:
-        """Sentences that ran into the model's own limit are translated again in halves; sentences with wide spaces that
-        found no place, in the parts between these."""
+        """Translates, then retries in halves the sentences that reached the model's token limit, and at their wide
+        spaces the sentences that lost these."""
         if not sentences:
             return []
         translations = await translated_with_repair(self._cached, sentences, patient=patient)
@@ -142,9 +142,9 @@ class Translator:
     # Streams ------------------------------------------------------------------------------------------------
 
     def stream(self, request: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
-        """The same translation, shown while it is written: sentences are translated side by side and shown in their
-        order; pages, and sentences that may need a repair, are shown when they are complete. A sentence that runs into
-        the model's own limit while it is shown cannot be taken back to be translated in halves."""
+        """`translate` with the text streamed: sentences are translated concurrently and shown in order; pages, and
+        sentences that may need repair, are shown when complete. A sentence that reaches the model's token limit is not
+        retried in halves, since its text is already shown."""
 
         async def work(show: ShowText) -> TranslationResult:
             if request.format == "html":
@@ -157,10 +157,10 @@ class Translator:
         return TextStream.opened(work)
 
     async def _stream_sentences(self, text: PreparedText, show: ShowText) -> list[TranslationResult]:
-        """A failure of the first sentence before it has a text is raised before anything is shown."""
+        """Translates and shows all sentences. An early failure of the first one is raised before any text is shown."""
         layout = text.segmented.layout(text.request.options.target_language)
         room = asyncio.Semaphore(_CONCURRENT_SENTENCES)
-        shown: list[asyncio.Queue[str | None]] = [asyncio.Queue() for _ in text.sentences]  # None: the end
+        shown: list[asyncio.Queue[str | None]] = [asyncio.Queue() for _ in text.sentences]  # None: end of sentence
 
         async def one(number: int) -> TranslationResult:
             sentence, put = text.sentences[number], shown[number].put_nowait
@@ -191,12 +191,12 @@ class Translator:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # the first exception has been raised already
+            await asyncio.gather(*tasks, return_exceptions=True)  # the first exception is already raised
 
     async def _stream_sentence(
         self, sentence: PreparedSentence, put: Callable[[str], None], *, first: bool
     ) -> TranslationResult:
-        """Sentences behind the first wait while the engine is overloaded."""
+        """Streams one sentence; sentences after the first wait while the engine is overloaded."""
         prefix = sentence.request.options.prefix
 
         async def attempt() -> TranslationResult:
@@ -245,7 +245,7 @@ def _assembled_texts(
 def _prepared_sentences(
     text: SegmentedText, options: TranslationOptions, matcher: TermMatcher | None
 ) -> list[PreparedSentence]:
-    """The prefix is for the first sentence alone."""
+    """The prefix applies to the first sentence only."""
     if text.whole:
         return [PreparedSentence.of(text.text, options, matcher)]
     others = replace(options, prefix="") if options.prefix else options
@@ -258,9 +258,9 @@ def _prepared_sentences(
 
 
 async def translated_pages(requests: Sequence[TextRequest], translate: TranslateTexts) -> list[TranslationResult]:
-    """In the order of the requests, of both formats; the texts of all pages are translated in one call. A page has no
-    alternatives, tokens or alignment, which belong to its texts and not to HTML. Its score is the mean of its texts',
-    and its prefix begins the first of them."""
+    """Results in the order of `requests` of both formats; the texts of all pages go into one `translate` call. A page
+    has no alternatives, tokens or alignment, since these belong to its texts. Its score is the mean over its texts;
+    the prefix applies to its first text."""
     characters = sum(len(request.text) for request in requests if request.format == "html")
     pages = await in_thread_if_long(
         characters, lambda: [parse_page(each.text) if each.format == "html" else None for each in requests]

@@ -1,1 +1,1 @@
-"""From the front end to device processes: where they run, how they are supervised, and which request goes to which."""
+"""From the front end to device processes: placement, supervision, and the choice of a device for each request."""

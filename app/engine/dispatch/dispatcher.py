@@ -1,4 +1,4 @@
-"""Sends each request to the least busy device, and its answer back to the coroutine that waits for it."""
+"""Sends requests to the least busy device and returns answers to the waiting coroutines."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ ERRORS: dict[str, type[errors.EngineError]] = {
 
 
 class WorkerLost(errors.EngineUnavailable):
-    """The process that had the request is gone."""
+    """The device process died with the request in flight."""
 
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """One message to a device whose answer is awaited. output: takes its tokens as they come."""
+    """A message that awaits its answer from a device. output: receives streamed tokens."""
 
     device: str
     model: str
@@ -53,7 +53,7 @@ class PendingRequest:
 
 
 class Dispatcher:
-    """retry_after_s: of a model by its plain name, for a request that its device had no slot for in time."""
+    """retry_after_s: model name without version -> seconds, for requests that a device refuses as overloaded."""
 
     def __init__(
         self,
@@ -70,19 +70,19 @@ class Dispatcher:
 
     @property
     def pending(self) -> int:
-        """Messages whose answers are awaited."""
+        """Number of messages that await an answer."""
         return len(self._pending)
 
     async def ask(
         self, message: m.Request[T], work: int, output: OutputProcessor | None = None, part: Part = "whole"
     ) -> T:
-        """Send to the device with the least work and wait for the answer, up to the time limit; leaving early frees
-        the slots. None: a stop string has ended the text of `output`; with an answer that text is finished. work:
-        tokens to read and, probably, to write. The id and the deadline of the message are set here.
+        """Sends a message to the device with the least work and awaits the answer until the time limit; cancellation
+        frees the slots. Sets the message's id and deadline. work: tokens to read plus expected output. Returns None if
+        a stop string ended the text of `output`; otherwise the answer, with `output` finished.
 
-        A request whose device dies before any of its tokens was shown is sent once more, if another device has its
-        model right now; it does not wait for a process that may not come back. part: an inspection of a translation
-        that was searched for first is one request of two messages, and is counted so.
+        If the device dies before any token was shown, the message is sent once more to another device that has the
+        model loaded; it does not wait for a respawned process. part: a search and the inspection ("look") of its result
+        are two messages of one request, and are counted as one.
         """
         siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self._timeout_s}
         if siblings is not None and isinstance(message, m.Decode):
@@ -109,7 +109,7 @@ class Dispatcher:
             if output is not None and isinstance(answer, m.Finished) and answer.hypotheses:
                 best = answer.hypotheses[0]
                 output.finish(best.tokens, best.token_log_probabilities or (), best.top or ())
-                if output.stopped:  # within the tokens that came with the answer
+                if output.stopped:  # a stop string completed within the last tokens
                     metrics.stopped(len(output.tokens))
             metrics.answered(answer)
             return cast(T, answer)
@@ -133,13 +133,13 @@ class Dispatcher:
             return answer
         finally:
             del self._pending[request]
-            if device.process is process:  # its successor begins without our work
+            if device.process is process:  # a respawned process starts with no work
                 device.outstanding_tokens = max(0, device.outstanding_tokens - work)
                 if answer is None:
                     process.send([m.Cancel(request)])
 
     def reply(self, message: m.FromDevice) -> None:
-        """A message of a device about a request; those about requests that have left are dropped."""
+        """Handles a device's message about a request; drops it if the request is gone."""
         match message:
             case m.Tokens():
                 for request, tokens in message.tokens.items():
@@ -161,7 +161,7 @@ class Dispatcher:
                     pending.future.set_result(message)
 
     def _feed(self, pending: PendingRequest, output: OutputProcessor, message: m.Tokens, request: int) -> None:
-        """An error in one request's output fails that request, not the reading of all answers."""
+        """Feeds tokens to one request's output; an error fails that request and not the reading of messages."""
         tokens = message.tokens[request]
         try:
             if output.feed(tokens, message.log_probabilities.get(request, ()), message.top.get(request, ())):
@@ -174,15 +174,15 @@ class Dispatcher:
             pending.fail(errors.EngineFailed(f"The tokens {tokens} could not be taken: {error}."))
 
     def device_died(self, device: str) -> None:
-        """Everything in flight there ends at once: on another device, or with an error that says to try again."""
+        """Fails the device's requests in flight; `ask` retries them elsewhere or raises a retryable error."""
         for pending in list(self._pending.values()):
             if pending.device == device:
                 pending.fail(WorkerLost("The device process ended; please try again.", reason="device_died"))
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait for what is in flight, at most so long; the rest fails with an error that says to try again."""
+        """Waits for requests in flight up to the timeout, then fails the rest with a retryable error."""
         end = time.monotonic() + timeout_s
-        while self._pending and (left := end - time.monotonic()) > 0:  # an inspection follows its search
+        while self._pending and (left := end - time.monotonic()) > 0:  # a search may be followed by an inspection
             await asyncio.wait([pending.future for pending in self._pending.values()], timeout=left)
         for pending in list(self._pending.values()):
             message = "The service is shutting down; try again in a moment."
@@ -190,10 +190,9 @@ class Dispatcher:
 
 
 async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The sequences of one request: results in order; when one fails the others are cancelled, and its own error is
-    raised."""
+    """Runs the sequences of one request; results in order. The first error cancels the others and is raised."""
     coroutines = list(work)
-    if len(coroutines) == 1:  # most requests have one text, which needs no task of its own
+    if len(coroutines) == 1:  # the common case; needs no task
         return [await coroutines[0]]
     token = _siblings.set(SiblingGroup(next(_group_numbers)))
     try:
@@ -207,7 +206,7 @@ async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def read_tokens(message: m.Request[object]) -> int:
-    """How many tokens of given texts a device reads for it."""
+    """The number of tokens that the device reads for a message."""
     match message:
         case m.Decode():
             return len(message.source) or len(message.prefix)

@@ -1,4 +1,4 @@
-"""Which device processes there are, and how each of them is configured."""
+"""The names of the device processes, and their configuration."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAX_CPU_WORKERS = 4
 
 
 def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
-    """The devices of the setting; "auto" is every CUDA device, or else the CPU. The front end must not load torch to
-    find out, so it reads the driver's own list of devices. With several CPU workers "cpu" becomes cpu:0, cpu:1, …"""
+    """Device names of the setting; "auto" is every CUDA device, or the CPU if there is none. Reads the driver's device
+    files, since the front end must not import torch. With several CPU workers "cpu" becomes cpu:0, cpu:1, …"""
     names = [f"cuda:{i}" for i in range(cuda_device_count())] or ["cpu"]
     if setting != "auto":
         names = list(dict.fromkeys(name.strip() for name in setting.split(",") if name.strip()))
@@ -22,13 +22,13 @@ def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
 
 
 def cpu_workers(setting: int) -> int:
-    """0: one for each core, since the fastest steps are one thread's; but each has a copy of every model, hence at
-    most MAX_CPU_WORKERS."""
+    """Number of CPU processes; 0: one per core, since single-threaded steps are the fastest, but at most
+    MAX_CPU_WORKERS, since each process has a copy of every model."""
     return setting or min(MAX_CPU_WORKERS, cores())
 
 
 def worker_config(settings: EngineSettings) -> Configure:
-    """The first message to every device process; the supervisor fills in its device."""
+    """The first message to every device process; the supervisor sets its device."""
     return Configure(
         device="",
         threads=threads_each(settings.cpu_threads, cpu_workers(settings.cpu_workers)),
@@ -40,18 +40,18 @@ def worker_config(settings: EngineSettings) -> Configure:
         log_level=settings.log_level,
         log_format=settings.log_format,
         stream_interval_s=settings.stream_interval_ms / 1000,
-        inspection_threads=0 if settings.cpu_threads else cores(),  # 0: as many as for all else
+        inspection_threads=0 if settings.cpu_threads else cores(),  # 0: the same as `threads`
     )
 
 
 def torch_device(name: str) -> str:
-    """What the process of that name computes on: all CPU workers on the one CPU."""
+    """The torch device of a process; all CPU workers share "cpu"."""
     return "cpu" if name.startswith("cpu") else name
 
 
 def threads_each(cpu_threads: int, cpu_workers: int) -> int:
-    """Threads of one device process; 0: torch's own choice, which is all cores. Several workers share the cores: with
-    more threads than cores each would wait for the others' in the middle of every call."""
+    """Threads per device process; 0: torch's default, all cores. Workers share the cores: with more threads than cores,
+    threads would wait for each other within every call."""
     if cpu_threads or cpu_workers == 1:
         return cpu_threads
     return max(1, cores() // cpu_workers)
@@ -65,7 +65,7 @@ def cores() -> int:
 
 
 def cuda_device_count() -> int:
-    """How many NVIDIA devices a process would see: CUDA_VISIBLE_DEVICES if it is set, else the device files."""
+    """Number of visible NVIDIA devices: the device files, limited by CUDA_VISIBLE_DEVICES."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     try:
         names = [path.name for path in Path("/dev").iterdir()]

@@ -1,8 +1,7 @@
-"""Supervises all device processes: spawns, watches, and respawns them with growing pauses when they die.
+"""Spawns and watches device processes, and respawns dead ones with exponential backoff.
 
-A process is ended when it says nothing: for `hang_timeout_s` while it has nothing to load, for `start_timeout_s`
-while it loads. Time in which this process itself did not run (a suspended laptop, a blocked event loop) does not
-count."""
+A process is killed when it is silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load. Time in which
+this process itself did not run (a suspended laptop, a blocked event loop) does not count."""
 
 from __future__ import annotations
 
@@ -24,16 +23,16 @@ from app.errors import CheckpointRefused, EngineError, EngineUnavailable
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
-HEALTHY_S = 30.0  # a process that was ready for so long starts the pauses from the first again
+HEALTHY_S = 30.0  # ready for so long: the backoff starts over
 
 
 @dataclass(slots=True)
 class Device:
-    """One device and the process that serves it now. Times are CLOCK_MONOTONIC seconds.
+    """One device and its current process. Times are CLOCK_MONOTONIC seconds.
 
-    loading: loads without an answer yet, each with the future that awaits it;  failed: model -> reason.
-    precisions: model -> what it decodes in there, of all that this device ever loaded and that was not unloaded.
-    pause_s: how long to wait before the next start;  deaths: in a row, without HEALTHY_S of readiness between.
+    loading: unanswered loads, each with the future that awaits it, if any;  failed: model -> reason.
+    precisions: model -> precision, for all models ever loaded here and not unloaded since.
+    pause_s: the pause before the next respawn;  deaths: in a row, without HEALTHY_S of readiness in between.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Device:
         if waiter is not None and not waiter.done():
             waiter.set_result(problem)
         if self.state == "ready":
-            self.load_began = time.monotonic()  # of the next one in its queue
+            self.load_began = time.monotonic()  # the next load in its queue begins
 
     @property
     def healthy(self) -> bool:
@@ -64,7 +63,7 @@ class Device:
 
     @property
     def problem(self) -> str | None:
-        """One sentence while it is down, and after several deaths until it has been ready for a while."""
+        """One sentence while the device is down, and after repeated deaths until it has stayed ready for HEALTHY_S."""
         if self.state not in ("restarting", "stopped") and (self.deaths < 2 or self.healthy):
             return None
         more = f"; its process has ended {self.deaths} times in a row" if self.deaths > 1 else ""
@@ -74,12 +73,12 @@ class Device:
 
 @dataclass(eq=False)
 class Supervisor:
-    """configure: the first message to every process, but for its device. to_load: called at every start; name -> what
-    a process must load.
+    """configure: the first message to every process; its device is set here. to_load: called at every start; name ->
+    load message.
 
-    on_reply, which the dispatcher sets, gets messages about requests; on_heartbeat a device's name and its statistics;
-    on_failure a model that no device could load; on_death a device whose process has just ended with whatever was in
-    flight on it.
+    on_reply: set by the dispatcher, receives messages about requests; on_heartbeat: receives a device's statistics;
+    on_failure: receives a model that no device could load; on_death: receives a device after its process died with all
+    its requests in flight.
     """
 
     names: InitVar[Sequence[str]]
@@ -96,7 +95,7 @@ class Supervisor:
     def __post_init__(self, names: Sequence[str]) -> None:
         self.devices = {name: Device(name) for name in names}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._coming: dict[str, m.Load] = {}  # loaded at run time, and not yet among `to_load`
+        self._coming: dict[str, m.Load] = {}  # being loaded at run time, and not in `to_load` yet
         self._stopping = self._spawned = False
 
     def spawn_all(self) -> None:
@@ -107,7 +106,7 @@ class Supervisor:
         self._in_background(self._watch())
 
     def leave_idle(self) -> None:
-        """For want of models: processes are started with the first load."""
+        """Starts no process while no model is offered; the first load starts them."""
         for device in self.devices.values():
             device.state = "stopped"
 
@@ -134,13 +133,13 @@ class Supervisor:
             log.exception("the process of %s could not be started", device.name)
             self._died(device.name)
             return
-        loads = {**self.to_load(), **self._coming}  # only now: while it was started they may have changed
+        loads = {**self.to_load(), **self._coming}  # read after the start, during which they may change
         for name in loads:
             device.loading.setdefault(name, None)
         process.send(list(loads.values()))
 
     async def _watch(self) -> None:
-        """Ends processes that hang."""
+        """Kills processes that hang."""
         interval = min(1.0, self.hang_timeout_s / 4, self.start_timeout_s / 4)
         while True:
             expected = time.monotonic() + interval
@@ -148,14 +147,14 @@ class Supervisor:
             now = time.monotonic()
             asleep = max(0.0, now - expected)
             for device in list(self.devices.values()):
-                device.heard_at += asleep  # messages that came meanwhile are still to be read
+                device.heard_at += asleep  # messages that arrived meanwhile are not read yet
                 device.load_began += asleep
                 since, limit_s, reason = device.heard_at, self.hang_timeout_s, "has said nothing for"
                 if device.state == "starting" or device.loading:
                     since, limit_s, reason = device.load_began, self.start_timeout_s, "was not ready after"
                 if device.process is not None and now - since > limit_s:
                     log.error("the process of %s %s %g s; it is ended", device.name, reason, limit_s)
-                    device.heard_at = device.load_began = now  # once is enough
+                    device.heard_at = device.load_began = now  # do not kill it again
                     self._in_background(device.process.kill())
 
     def _on_message(self, name: str, message: m.FromDevice) -> None:
@@ -206,12 +205,12 @@ class Supervisor:
     # Requests and models ----------------------------------------------------------------------------------
 
     def least_busy(self, model: str) -> Device | None:
-        """The device with that model and the least outstanding tokens; None if none can take work now."""
+        """The device with the model and the least outstanding tokens; None if no device has it."""
         holders = (device for device in self.devices.values() if model in device.loaded)
         return min(holders, key=attrgetter("outstanding_tokens"), default=None)
 
     def problems(self) -> list[str]:
-        """One sentence for each device that is down and each model that one of several could not load."""
+        """One sentence per device that is down, and per model that some device failed to load."""
         down = [problem for device in self.devices.values() if (problem := device.problem)]
         return down + [
             f"{device.name} does not have {m.plain_name(model)}: {reason}"
@@ -221,9 +220,9 @@ class Supervisor:
         ]
 
     async def load(self, message: m.Load) -> None:
-        """Load one more version on every device that is ready; processes that start meanwhile load it too. Raises
-        the first problem of any of them. Ends by the start timeout, since a process that takes longer is ended.
-        `settle` or `unload` must follow, whatever the outcome."""
+        """Loads a model version on every ready device; starting processes load it too. Raises the first device's
+        problem. Ends by the start timeout, since slower processes are killed. The caller must call `settle` or `unload`
+        afterwards, whatever the outcome."""
         awaited = [device for device in self.devices.values() if device.state == "ready" or not self._spawned]
         if not awaited or self._stopping:
             raise EngineUnavailable("No device is ready to load a model; try again in a few seconds.")
@@ -245,7 +244,7 @@ class Supervisor:
                 raise problem
 
     def settle(self, model: str) -> None:
-        """From now on it is `to_load` that names this version."""
+        """Marks a version as part of `to_load` from now on."""
         self._coming.pop(model, None)
 
     def unload(self, model: str) -> None:

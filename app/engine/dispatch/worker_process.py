@@ -1,4 +1,4 @@
-"""One device process as the front end holds it: started, written to, read from, ended."""
+"""The front end's handle of one device process: start, send, receive, kill."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.engine.protocol.framing import FrameProtocol, frame
 
 log = logging.getLogger(__name__)
 
-REAP_TIMEOUT_S = 5.0  # a killed process ends at once, unless a driver holds it in the kernel
+REAP_TIMEOUT_S = 5.0  # a killed process ends at once unless a driver blocks it in the kernel
 
 
 class WorkerProcess:
-    """on_message gets every message of the process; on_death is called once, when it has ended or was ended."""
+    """on_message: called with every message of the process; on_death: called once, after the process has ended."""
 
     def __init__(
         self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]
@@ -27,7 +27,7 @@ class WorkerProcess:
         self.device, self._on_message, self._on_death = device, on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
-        self._over = asyncio.Event()  # the process has ended, and all its messages were handled
+        self._over = asyncio.Event()  # the process has ended and all its messages are handled
         self._reaping: asyncio.Task[None] | None = None
 
     @property
@@ -35,22 +35,22 @@ class WorkerProcess:
         return self._process.pid if self._process else None
 
     async def start(self, first: Sequence[m.ToDevice]) -> None:
-        """Spawn and send `first`. The process inherits nothing but its socket, standard output and error."""
+        """Spawns the process and sends `first`. The process inherits only its socket, stdout and stderr."""
         ours, theirs = socket.socketpair()
         with theirs:
-            loop = asyncio.get_running_loop()  # connected first: so it is closed whatever comes next
+            loop = asyncio.get_running_loop()  # connect first, so that the socket is closed if the spawn fails
             transport, _ = await loop.create_connection(
                 lambda: FrameProtocol(self._on_frame, self._on_connection_lost), sock=ours
             )
             try:
-                # Not asyncio's: uvloop forks, and the child first runs what libraries have registered for after a fork.
-                # OpenTelemetry's starts a thread and never comes back, and the event loop waits for the child.
+                # Not asyncio's subprocess: uvloop forks, and the child runs the at-fork hooks of libraries.
+                # OpenTelemetry's hook starts a thread and never returns, and the event loop waits for the child.
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "app.engine.worker.worker_main", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-                    start_new_session=True,  # Ctrl-C is for the front end alone: it drains, then stops us
+                    start_new_session=True,  # Ctrl-C reaches only the front end, which drains and then stops us
                 )
             except BaseException:
                 transport.close()
@@ -59,7 +59,7 @@ class WorkerProcess:
         self.send(first)
 
     def send(self, messages: Sequence[m.ToDevice]) -> None:
-        """Hand over without waiting: what is in flight is bounded by admission, not here."""
+        """Writes without backpressure: admission bounds the requests in flight."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(m.encode(messages)))
 
@@ -79,16 +79,16 @@ class WorkerProcess:
             self._over.set()
 
     async def kill(self) -> None:
-        """End the process now, stopped or not, and reap it."""
+        """Kills the process, even a stopped one (SIGSTOP), and reaps it."""
         if self._transport is not None:
-            self._transport.abort()  # what it might still hold is not wanted
+            self._transport.abort()  # discards unread messages
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             if not await self._ends_within(REAP_TIMEOUT_S):
                 log.error("process %d of %s does not end although it was killed", self._process.pid, self.device)
 
     async def _ends_within(self, limit_s: float) -> bool:
-        """Whether it does; its status is taken then, so that it leaves no zombie."""
+        """Waits for the exit, which reaps the process; False on timeout."""
         assert self._process is not None
         try:
             await asyncio.to_thread(self._process.wait, limit_s)
@@ -97,7 +97,7 @@ class WorkerProcess:
         return True
 
     async def stop(self, timeout_s: float) -> None:
-        """Ask the process to end, then make it."""
+        """Asks the process to end, and kills it after the timeout."""
         self.send([m.Stop()])
         if self._process is not None:
             await self._ends_within(timeout_s)

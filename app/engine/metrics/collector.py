@@ -1,7 +1,7 @@
-"""What the front end counts, for Prometheus. A request here is one sequence: a text of a batch, a sample of n.
+"""Prometheus metrics of the front end. A request here is one sequence: a text of a batch, a sample of n.
 
-Labels are the model's name without its version and the device: both bounded by what is loaded. Nothing that a client
-sends becomes a label.
+Labels are the model's name without its version and the device, both bounded by the loaded models; no client input
+becomes a label.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from app.errors import EngineError
 
 
 class Metrics(Collector):
-    """One for each app, with a registry of its own. Gauges are computed at each scrape and never kept: so none can
-    drift, and all are 0 when the engine is idle.
+    """The metrics of one app, with a registry of its own. Gauges are computed at each scrape, so they cannot drift and
+    are 0 when the engine is idle.
 
-    statistics: device -> model -> those of each of its versions in the last heartbeat. deaths: device -> processes that
-    ended. http_series: by route (its template, never a client's path), method and status."""
+    statistics: device -> model -> statistics of each version in the last heartbeat. deaths: device -> number of ended
+    processes. http_series: by route (the template, never the client's path), method and status."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -43,17 +43,17 @@ class Metrics(Collector):
         for reason in REFUSED:
             self._refused.labels(reason)
         failed = "Messages about limits and quotas that Redis did not answer in time."
-        self.sharing_failed = counter("shared_counts_failed", failed).inc  # then this server counts for itself a while
+        self.sharing_failed = counter("shared_counts_failed", failed).inc  # this server then counts for itself
         http = counter("http_requests", "HTTP requests, by route, method and status.", "route", "method", "status")
         self.http_series = cache(http.labels)
         self.registry.register(self)
 
     def watch(self, engine: Engine) -> None:
-        """At each scrape, say which devices are ready and what they have loaded."""
+        """Sets the engine; each scrape reports its devices and models."""
         self._engine = engine
 
     def describe(self) -> list[Metric]:
-        return []  # so that nothing is collected when this is registered
+        return []  # registration collects nothing
 
     def collect(self) -> Iterator[Metric]:
         def gauge(name: str, text: str, labels: Sequence[str] = LABELS) -> GaugeMetricFamily:
@@ -72,7 +72,7 @@ class Metrics(Collector):
             running.add_metric(labels, inflight - queued)
             if versions:
                 room = sum(version.slots for version in versions)
-                # the last heartbeat may tell of sequences that have ended since
+                # the last heartbeat may include sequences that have ended since
                 taken = sum(version.rows for version in versions) if inflight else 0
                 slots.add_metric(labels, room)
                 used.add_metric(labels, taken)
@@ -91,25 +91,25 @@ class Metrics(Collector):
         yield from (ready, loaded, deaths)
 
     def loaded(self) -> set[tuple[str, str]]:
-        """Every (model, device) that takes requests or still has some."""
+        """Every (model, device) that accepts requests or has some in flight."""
         pairs = {pair for pair, count in self.by_model.inflight.items() if count}
         pairs |= {(model, device) for device, models in self.statistics.items() for model in models}
         models = self._engine.models() if self._engine is not None else ()
         return pairs | {(info.name, device) for info in models for device in info.devices}
 
     def scrape(self) -> CollectorRegistry:
-        """The registry, after each loaded model has got its series."""
+        """The registry, after every loaded model has its series."""
         for model, device in self.loaded():
             self.by_model.begin(model, device)
         return self.registry
 
     def refused(self, error: EngineError) -> None:
-        """A request is answered with this error. One that reached a device has been counted there."""
+        """Counts a refused request by reason; errors of requests that reached a device are counted there."""
         if not error.was_sent:
             self._refused.labels(error.reason).inc()
 
     def heartbeat(self, device: str, beat: m.Heartbeat) -> None:
-        """What the device has done since its last heartbeat, and how full it is now."""
+        """Adds a device's work since its last heartbeat and stores its current load."""
         versions, families = dict[str, list[m.ModelStatistics]](), self.by_model
         for statistics in beat.models:
             labels, done = (m.plain_name(statistics.model), device), statistics.done
@@ -125,6 +125,6 @@ class Metrics(Collector):
         self.statistics[device] = versions
 
     def device_ended(self, device: str, *, died: bool) -> None:
-        """Its process is over, and holds nothing any more. died: it was not asked to end."""
+        """Forgets a device's statistics after its process ended. died: it ended without a stop request."""
         self.deaths[device] += died
         self.statistics.pop(device, None)

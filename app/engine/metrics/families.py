@@ -1,4 +1,4 @@
-"""The metric families, by the names that vLLM's operators know."""
+"""The metric families, with vLLM's names where vLLM has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter as Tally
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
-# else each counter has a second series, which says when this process made it
+# otherwise each counter has a second series with its creation time
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 PREFIX = "parlance:"
@@ -25,13 +25,13 @@ CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 
 
 class Families:
-    """Everything that is counted by model, by its served name, and device. inflight: (model, device) -> sequences that
-    the front end waits for, exact at any time."""
+    """All metrics by model (without its version) and device. inflight: (model, device) -> sequences that the front end
+    awaits, exact at any time."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.inflight: Tally[tuple[str, str]] = Tally()
         self._begun: set[tuple[str, str]] = set()
-        self._unlabelled: list[Counter | Histogram] = []  # but for model and device
+        self._unlabelled: list[Counter | Histogram] = []  # families labelled by model and device only
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             family = Counter(PREFIX + name, text, (*LABELS, *labels), registry=registry)
@@ -61,7 +61,7 @@ class Families:
         self.padded_tokens = counter("prefill_padded_tokens", "Tokens that prefills computed as padding, for nothing.")
 
     def begin(self, model: str, device: str) -> None:
-        """All series of a model on a device stand at 0 from now on, so that rates see the first event too."""
+        """Creates all series of a model on a device at 0, so that rates include the first event."""
         if (model, device) in self._begun:
             return
         self._begun.add((model, device))

@@ -1,4 +1,4 @@
-"""What one sequence adds to the metrics, from its sending to its end."""
+"""Metrics of one sequence, from its sending to its end."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ INSPECTIONS = {
 
 @dataclass(slots=True)
 class SiblingGroup:
-    """The sequences of one request, by a number of its own. failed: one of them has, and the others are cancelled."""
+    """The sequences of one request. number: unique; failed: one has failed, and the others are cancelled."""
 
     number: int
     failed: bool = False
 
 
 class RequestMetrics:
-    """One sequence until its end, which is exactly one of: answered, cancelled, failed; or never sent, which counts
-    nothing. A context manager: leaving it without an answer counts how the sequence ended. model: a loaded version;
-    tokens: how many it reads. final: False for the search that precedes an inspection; its tokens are counted, its
-    latency is not."""
+    """One sequence, which ends exactly once: answered, cancelled or failed; a sequence that is never sent is not
+    counted. A context manager: leaving it without an answer counts how the sequence ended. model: a loaded version;
+    tokens: input tokens. final: False for the search that precedes an inspection; its tokens are counted, its latency
+    is not."""
 
     def __init__(
         self, families: Families, model: str, tokens: int, *, final: bool = True, siblings: SiblingGroup | None = None
     ) -> None:
         self._families, self._model, self._prompt_tokens = families, m.plain_name(model), tokens
         self._final, self._siblings = final, siblings
-        self._received = self._written = 0  # tokens that came, and how many of them are in the answer
-        self._stopped = False  # by a stop string
+        self._received = self._written = 0  # tokens received, and the number of them in the answer
+        self._stopped = False  # ended by a stop string
         self._began_s, self._first_s, self._first_observed = time.monotonic(), 0.0, False
-        self._labels: tuple[str, str] | None = None  # model and device, while a device has it
+        self._labels: tuple[str, str] | None = None  # model and device while in flight
 
     def __enter__(self) -> RequestMetrics:
         return self
@@ -52,7 +52,7 @@ class RequestMetrics:
             self._leave(self._labels)
 
     def sent(self, device: str) -> None:
-        """To a device, or to another after the first was lost: then it begins again."""
+        """Counts the sending to a device; sending to another device after a loss starts over."""
         if self._labels is not None:
             self._families.inflight[self._labels] -= 1
         first, self._labels = self._labels is None, (self._model, device)
@@ -63,7 +63,7 @@ class RequestMetrics:
         self._families.inflight[self._labels] += 1
 
     def received(self, tokens: int) -> None:
-        """So many tokens have come. The first is counted now: a reader who leaves has waited for it like any other."""
+        """Counts received tokens, and observes the first-token latency now, so that it covers clients that leave."""
         if not self._received:
             assert self._labels is not None
             self._first_s = time.monotonic() - self._began_s
@@ -72,12 +72,11 @@ class RequestMetrics:
         self._written = self._received
 
     def stopped(self, tokens: int) -> None:
-        """A stop string ends the text after so many tokens: those that came with the last of these are no part of the
-        answer."""
+        """Records that a stop string ends the text after `tokens` tokens; the answer has no others."""
         self._written, self._stopped = tokens, True
 
     def answered(self, answer: m.Answer | None) -> None:
-        """None: a stop string has ended the text, and the rest is not wanted."""
+        """Records the answer. None: a stop string ended the text and the rest was cancelled."""
         assert self._labels is not None, "the sequence was never sent"
         families, labels, timing = self._families, self._labels, None
         if isinstance(answer, m.Finished):
@@ -98,7 +97,7 @@ class RequestMetrics:
         if self._final and (answer is None or isinstance(answer, m.Finished)):
             first_s, whole_s = self._first_s, time.monotonic() - self._began_s
             families.whole.labels(*labels).observe(whole_s)
-            if timing is not None:  # the device's own times: they have no transfer in them
+            if timing is not None:  # the device's own times, without the transfer
                 first_s, whole_s = timing.first_token_s, timing.total_s
                 families.queue.labels(*labels).observe(timing.queued_s)
             if first_s:
@@ -108,7 +107,7 @@ class RequestMetrics:
         self._leave(labels)
 
     def _observe_first(self, labels: tuple[str, str], first_s: float) -> None:
-        """Once, wherever the sequence goes on."""
+        """Observes the first-token latency once, also if the sequence restarts elsewhere."""
         if not self._first_observed:
             self._families.first.labels(*labels).observe(first_s)
             self._first_observed = True
@@ -121,7 +120,7 @@ class RequestMetrics:
         if self._siblings is not None:
             self._siblings.failed = True
         match error:
-            case Overloaded():  # a refusal still, if a late one: the device had no slot for it in time
+            case Overloaded():  # a late refusal: the device had no slot in time
                 error.reason = "queue_age"
                 self._families.cancelled.labels(*labels, error.reason).inc()
             case DeadlineExceeded():
@@ -134,7 +133,7 @@ class RequestMetrics:
                 self._families.failure.labels(*labels, "internal_error").inc()
 
     def _leave(self, labels: tuple[str, str]) -> None:
-        """The device has nothing more to do for it."""
+        """Counts the written tokens and removes the sequence from the device's in-flight gauge."""
         self._families.generation_tokens.labels(*labels).inc(self._written)
         self._families.inflight[labels] -= 1
         self._labels = None

@@ -1,4 +1,4 @@
-"""What the engine did for one HTTP request, summed over its translations and generations."""
+"""The engine's work for one HTTP request, summed over its translations and generations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ R = TypeVar("R", list[TranslationResult], GenerationResult)
 
 @dataclass(slots=True)
 class RequestWork:
-    """sequences: those that were answered. queued_s, first_token_s: the longest of any of them; total_s: the calls'
-    together, each as long as its longest sequence. failed: the code of the last error, which may have been tried
-    again; broken: whether it ended a stream that had begun, so that no status tells of it."""
+    """sequences: answered sequences. queued_s, first_token_s: the maximum over sequences; total_s: the sum over calls
+    of their longest sequence. failed: the code of the last error, even if a retry succeeded; broken: whether it ended
+    an open stream, which the status code does not show."""
 
     sequences: int = 0
     model: str = ""
@@ -31,7 +31,7 @@ class RequestWork:
     broken: bool = False
 
     def add(self, model: str, sequences: int, usages: Sequence[Usage]) -> None:
-        """The answer to one call; usages: at least one."""
+        """Adds the answer of one call; usages: at least one."""
         self.model = model
         self.sequences += sequences
         for usage in usages:
@@ -48,7 +48,7 @@ CURRENT_WORK: ContextVar[RequestWork | None] = ContextVar("work", default=None) 
 
 
 def recorded(task: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """A task of the engine, each answer of which is added to the work of the HTTP request that it is for."""
+    """Decorates an engine task: its answers are added to the work of the current HTTP request."""
 
     @wraps(task)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:

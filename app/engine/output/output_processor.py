@@ -1,9 +1,8 @@
-"""The text side of an answer: tokens in, text out, for one text while it is generated.
+"""Incremental output of one text: detokenization, stop strings, the text of each token, and repetition detection.
 
-Detokenization of a few tokens at a time, stop strings, the part of the text that each token added, and repetition
-loops. A tokenizer's `decode` of all tokens says what the text is; the detokenizer decodes each token once, with what
-its text may depend on: whether a text has begun (a first space is left out), the bytes of a character that is not whole
-yet, and, where a tokenizer trims its texts, white space that may turn out to be the last.
+The reference is the tokenizer's `decode` of all tokens. The detokenizer decodes each token once, with the context that
+its text depends on: whether the text has begun (a leading space is dropped), the bytes of an incomplete character and,
+for tokenizers that trim, white space that may turn out to be trailing.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ from models.tokenizer import Tokenizer
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-MOST_OPEN_BYTES = 3  # of the four that a character may have
+MOST_OPEN_BYTES = 3  # a UTF-8 character has at most four bytes
 
 
 class Detokenizer:
-    """The texts that `feed` gives, and `finish` at the end, join to `tokenizer.decode` of all tokens fed."""
+    """The texts that `feed` and `finish` return join to `tokenizer.decode` of all tokens fed."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._special = tokenizer.special.ids()
-        self._held: list[int] = []  # tokens of bytes that may begin a character: at most 3
-        self._silent: dict[int, None] = {}  # tokens before the first that brought text; each once says all
-        self._anchor: tuple[int, int] | None = None  # once a text has begun: a token that is text, and how long that is
-        # of a tokenizer that trims: white space behind the text that was given; None: none was given yet
+        self._held: list[int] = []  # byte tokens of an incomplete character: at most 3
+        self._silent: dict[int, None] = {}  # the distinct tokens before the first one that has text
+        self._anchor: tuple[int, int] | None = None  # once the text has begun: a token with text, and its length
+        # for tokenizers that trim: white space after the text returned so far; None: nothing was returned yet
         self._blank: str | None = None
 
     @property
     def held(self) -> int:
-        """How many of the last tokens no text was given for yet: they may begin a character."""
+        """How many of the last tokens have no text yet, because they may begin a character."""
         return len(self._held)
 
     def feed(self, tokens: Iterable[int]) -> str:
-        """The text that is certain now and was not before; "" where the next token may still change it."""
+        """The text that has become certain; "" while the next token may still change it."""
         settled = self._held + [token for token in tokens if token not in self._special]
         self._held = []
         if open_bytes := self._open_bytes(settled):
@@ -60,12 +59,12 @@ class Detokenizer:
         return self._trimmed(self._decode(settled))
 
     def finish(self) -> str:
-        """The rest: what is left of a character that never became whole."""
+        """The remaining text: an incomplete character."""
         rest, self._held = self._held, []
         return self._trimmed(self._decode(rest))
 
     def _trimmed(self, text: str) -> str:
-        """Without white space before the first word, and with what was held back only once another word follows."""
+        """Drops leading white space, and holds white space back until another word follows."""
         if not self._tokenizer.trims:
             return text
         text = text.lstrip() if self._blank is None else self._blank + text
@@ -75,7 +74,7 @@ class Detokenizer:
         return shown
 
     def _open_bytes(self, tokens: list[int]) -> int:
-        """How many of the last tokens are bytes that may begin a character."""
+        """How many of the last tokens are bytes of an incomplete character."""
         tail = b""
         for token in reversed(tokens[-MOST_OPEN_BYTES:]):
             match = BYTE_PIECE.fullmatch(self._tokenizer.piece(token))
@@ -103,7 +102,7 @@ class Detokenizer:
 
 
 def find_anchor(tokenizer: Tokenizer) -> tuple[int, int]:
-    """A token whose text is whole by itself, and the length of that text: what follows it is not a text's beginning."""
+    """A token with a complete text of its own, and that text's length: a token after it is not the start of a text."""
     for token in reversed(range(tokenizer.size)):
         text = tokenizer.untrimmed([token])
         if text and REPLACEMENT_CHARACTER not in text:
@@ -112,23 +111,23 @@ def find_anchor(tokenizer: Tokenizer) -> tuple[int, int]:
 
 
 def text_after_others(tokenizer: Tokenizer, token: int) -> str:
-    """How a token reads behind others: with the space that it begins with."""
+    """A token's text in mid-sentence, with its leading space."""
     anchor, length = find_anchor(tokenizer)
     text = tokenizer.untrimmed([anchor, token])[length:]
     return text if text and REPLACEMENT_CHARACTER not in text else tokenizer.piece(token)
 
 
 class StopStringMatcher:
-    """Lets a text through up to the first stop string to be complete, and holds back what may become one."""
+    """Passes text through up to the first completed stop string; holds back text that may become one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = list(dict.fromkeys(stops, 0).items())
-        self._begun: list[tuple[str, int]] = []  # stop strings, and how much of each the text ends with
+        self._begun: list[tuple[str, int]] = []  # stop strings, and how many characters of each the text ends with
         self._held = ""
         self.stopped = False
 
     def feed(self, text: str) -> str:
-        """The text that is certain to stay and was not before; the stop string and what follows never is."""
+        """The text that has become certain, without the stop string and anything after it."""
         if self.stopped:
             return ""
         if not self._stops:
@@ -145,35 +144,35 @@ class StopStringMatcher:
         return whole[:certain]
 
     def finish(self) -> str:
-        """What was held back: no stop string came of it."""
+        """The text held back, in which no stop string was completed."""
         held, self._held = self._held, ""
         return held
 
 
-MAX_PERIOD = 30  # tokens of what comes again and again
-MIN_REPEATS, MIN_TOKENS = 4, 12  # it comes so often at least, and fills so many tokens
-MAX_PERIOD_CHARACTERS = 200  # of what comes again and again in a source
-MAX_RATIO_TO_SOURCE = 2  # a text may repeat so many times as often as its source does
+MAX_PERIOD = 30  # tokens of the repeated run
+MIN_REPEATS, MIN_TOKENS = 4, 12  # minimum number of repeats, and of tokens in all repeats
+MAX_PERIOD_CHARACTERS = 200  # of the repeated part of a source
+MAX_RATIO_TO_SOURCE = 2  # a text may repeat itself up to twice as often as its source
 TokenIds = Sequence[int]
 
 
 def is_repetitive(tokens: TokenIds, decode: Callable[[TokenIds], str], source: str, *, at_end: bool = False) -> bool:
-    """tokens: what was written, which `decode` reads. source: what it is about; where this repeats something about as
-    often, so may the text. at_end: only what the text ends with counts."""
-    if len(tokens) - len(set(tokens)) < MIN_TOKENS - MIN_TOKENS // MIN_REPEATS:  # what a run repeats
+    """Whether a text of `tokens` loops and its source does not repeat itself about as often. at_end: only loops at the
+    end of the text count."""
+    if len(tokens) - len(set(tokens)) < MIN_TOKENS - MIN_TOKENS // MIN_REPEATS:  # too few duplicates for a loop
         return False
     run = repeated_run(tokens, at_end=at_end)
     return bool(run) and most_repeats(decode(run)) > MAX_RATIO_TO_SOURCE * most_repeats(source)
 
 
 def repeated_run(tokens: TokenIds, *, at_end: bool = False) -> TokenIds:
-    """A run of at most MAX_PERIOD tokens that comes MIN_REPEATS times or more, at any place or as the end; () if there
-    is none. The last time may be cut off."""
+    """The repeats of a run of at most MAX_PERIOD tokens that occurs at least MIN_REPEATS times in a row, anywhere or at
+    the end; () if none. The last repeat may be incomplete."""
     for period in range(1, min(MAX_PERIOD, len(tokens) // MIN_REPEATS) + 1):
-        # so many in a row are what they were a period before
+        # this many tokens in a row equal the token one period earlier
         alike = max((MIN_REPEATS - 1) * period, MIN_TOKENS - period)
         last = len(tokens) - 1
-        for place in [last] if at_end else range(period + alike - 1, len(tokens), alike):  # one of these is among them
+        for place in [last] if at_end else range(period + alike - 1, len(tokens), alike):  # a loop covers one of these
             start, end = place, place + 1
             while start >= period and tokens[start] == tokens[start - period]:
                 start -= 1
@@ -185,8 +184,8 @@ def repeated_run(tokens: TokenIds, *, at_end: bool = False) -> TokenIds:
 
 
 def most_repeats(text: str) -> float:
-    """How often the part of the text that is repeated most comes in a row, at any place; white space does not count.
-    1 where nothing is repeated, 0 of nothing."""
+    """The most times in a row that any part of the text occurs, without white space. 1 without repetition, 0 for an
+    empty text."""
     codes = np.frombuffer("".join(text.split()).casefold().encode("utf-32-le", "surrogatepass"), dtype="<u4")
     most = float(len(codes) > 0)
     for period in range(1, min(MAX_PERIOD_CHARACTERS, len(codes) // 2) + 1):
@@ -199,28 +198,28 @@ def most_repeats(text: str) -> float:
 
 
 class TokenTexts:
-    """The tokens that `release`, `cut` and `end` return have texts that join to the text that is certain, but for the
-    beginning of a token's text whose end is not certain yet: a token leaves whole, and once."""
+    """Assigns text to tokens. The tokens that `release`, `cut` and `end` return join to the certain text, up to a token
+    whose end is not certain yet: a token is released whole and once."""
 
     def __init__(self) -> None:
         self._open: deque[WrittenToken] = deque()  # their text may still change
-        self._waiting: deque[WrittenToken] = deque()  # their text may still be taken back
-        self._silent: list[WrittenToken] = []  # without text of their own, before one that has some
-        self._certain = 0  # characters of the waiting ones that nothing takes back
+        self._waiting: deque[WrittenToken] = deque()  # their text may still be removed by a stop string
+        self._silent: list[WrittenToken] = []  # without text, released with the next token that has text
+        self._certain = 0  # certain characters at the start of _waiting
 
     def add(self, token: WrittenToken, text: str, held: int) -> None:
-        """text: what was read when this token came; it stands for all tokens but the last `held`."""
+        """Adds a token. text: the text that it completed, of all open tokens but the last `held`."""
         self._open.append(token)
         self.settle(text, held)
 
     def settle(self, text: str, held: int = 0) -> None:
-        """All tokens but the last `held` stand for this text, which the last of them gets."""
+        """Assigns the text to the last of the open tokens except the last `held`."""
         while len(self._open) > held:
             token = self._open.popleft()
             self._waiting.append(replace(token, text=text) if len(self._open) == held else token)
 
     def release(self, text: str) -> list[WrittenToken]:
-        """The tokens that can leave now that this text is certain too."""
+        """The tokens that are complete now that `text` is certain too."""
         self._certain += len(text)
         leaving: list[WrittenToken] = []
         while self._waiting and len(self._waiting[0].text) <= self._certain:
@@ -233,14 +232,14 @@ class TokenTexts:
         return leaving
 
     def cut(self) -> list[WrittenToken]:
-        """The text ends with what is certain: of the token that it ends within, the part before the end."""
+        """The last tokens of a text cut by a stop string, with the part of a token before it."""
         if not self._certain:
             return []
         token = self._waiting[0]
         return [*self._silent, replace(token, text=token.text[: self._certain])]
 
     def end(self) -> list[WrittenToken]:
-        """What is left when all text is certain: tokens that brought none."""
+        """The remaining tokens without text, once all text is certain."""
         return self._silent
 
 
@@ -249,9 +248,9 @@ ShowTokens = Callable[[str, Sequence[WrittenToken]], None]
 
 
 class OutputProcessor:
-    """show: called with each new part of the text; the parts join to `text`. logprobs: the text comes with its tokens,
-    which join to it, and not before a token is whole; `written` has them all. given: tokens that the text begins with
-    and the model does not write; not with stops or logprobs. Times are seconds since this object was made."""
+    """show: called with each new part of the text; the parts join to `text`. logprobs: release text only with its whole
+    tokens, which `written` collects. given: forced tokens that the text begins with; not with stops or logprobs. Times
+    are seconds since construction."""
 
     def __init__(
         self,
@@ -266,7 +265,7 @@ class OutputProcessor:
         self.checkpoint, self.stops, self._show, self.logprobs = checkpoint, tuple(stops), show, logprobs
         self.given = tuple(given)
         self.wants_tokens = bool(stops) or show is not None
-        self.at_once = bool(stops) and show is None  # tokens behind a stop string are computed in vain
+        self.at_once = bool(stops) and show is None  # tokens after a stop string are wasted compute
         self._started = time.monotonic()
         self._begin()
 
@@ -280,7 +279,7 @@ class OutputProcessor:
         self._texts: TokenTexts | None = None
         if self.logprobs:
             self._texts = TokenTexts()
-            self._text_of = cache(lambda token: text_after_others(writer, token))  # of one of the likeliest
+            self._text_of = cache(lambda token: text_after_others(writer, token))  # texts of top tokens
 
     @property
     def text(self) -> str:
@@ -288,15 +287,15 @@ class OutputProcessor:
 
     @property
     def stopped(self) -> bool:
-        """A stop string has ended it."""
+        """Whether a stop string has ended the text."""
         return self._matcher.stopped
 
     def feed(
         self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[TopTokens] = ()
     ) -> bool:
-        """Whether a stop string is complete now: then nothing more is wanted, and the tokens behind it are left out.
-        log_probabilities: one for each token, where they are wanted; ValueError if one is missing, EngineFailed if one
-        is not finite. top: likewise, or nothing."""
+        """Adds tokens; True if a stop string is now complete, and tokens after it are dropped. log_probabilities: one
+        per token with `logprobs`; raises ValueError if one is missing, EngineFailed if one is not finite. top: one
+        per token, or empty."""
         if self.given and not self.tokens:
             self.tokens += self.given
             self._say(self._detokenizer.feed(self.given))
@@ -308,9 +307,9 @@ class OutputProcessor:
             return False
         said, written, none = "", list[WrittenToken](), repeat((), len(tokens))
         nats = log_probabilities if self.logprobs else repeat(0.0, len(tokens))
-        # one by one: they are counted up to the one that completes a stop string
+        # one by one, to count the tokens up to the stop string
         for token, log_probability, likely in zip(tokens, nats, top or none, strict=True):
-            if not math.isfinite(log_probability):  # JSON would show null
+            if not math.isfinite(log_probability):  # would be null in JSON
                 raise EngineFailed(f"{self.checkpoint.name} {NOT_FINITE}")
             self.tokens.append(token)
             text = self._detokenizer.feed((token,))
@@ -330,8 +329,8 @@ class OutputProcessor:
     def finish(
         self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[TopTokens] = ()
     ) -> None:
-        """All tokens of the answer, but those that were given, of which some may have been fed. EngineFailed if it is
-        another answer."""
+        """Ends the text. tokens: all tokens of the answer except the given ones; some may be fed already. Raises
+        EngineFailed if they contradict the tokens fed."""
         tokens = [*self.given, *tokens]
         if list(tokens[: len(self.tokens)]) != self.tokens:
             raise EngineFailed("The end of this answer does not continue its beginning.")
@@ -355,20 +354,20 @@ class OutputProcessor:
             raise EngineFailed("The parts of this answer do not join to its text.")
 
     def usage(self, read_tokens: int, timing: Timing | None) -> Usage:
-        """What it took, up to now."""
+        """The usage so far."""
         queued_s = timing.queued_s if timing is not None else None
         new_tokens = max(0, len(self.tokens) - len(self.given))
         return Usage(read_tokens, new_tokens, queued_s, self.first_token_s, time.monotonic() - self._started)
 
     def restart(self) -> bool:
-        """Begin again from the first token, unless someone has heard a part already."""
+        """Starts over from the first token; False if part of the text was shown already."""
         if self._show is not None and self._parts:
             return False
         self._begin()
         return True
 
     def _say(self, text: str, tokens: Sequence[WrittenToken] = ()) -> None:
-        """tokens: where they are wanted; the text is then theirs."""
+        """Emits text; with tokens, the text is theirs."""
         text = "".join(token.text for token in tokens) or text
         self.written += tokens
         if text or tokens:
@@ -378,7 +377,7 @@ class OutputProcessor:
 
 
 def combined_usage(usages: Sequence[Usage]) -> Usage:
-    """Of one request that wrote several texts after the same prompt."""
+    """The usage of one request with several texts after the same prompt."""
     queued = [usage.queued_s for usage in usages if usage.queued_s is not None]
     first = [usage.first_token_s for usage in usages if usage.first_token_s is not None]
     new_tokens, total_s = sum(usage.new_tokens for usage in usages), max(usage.total_s for usage in usages)

@@ -1,4 +1,4 @@
-"""Streams of text to a reader. What waits for a slow reader is merged into one text, never a queue."""
+"""Streams of text. Text that a slow reader has not taken is merged, never queued."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
-    """text: what it added; "" of a token that is only a part of a character, which stands with the last of its tokens.
-    log_probability: in nats, of the model's own distribution, at temperature 1 and without cuts. top: the likeliest
-    tokens at its place, each with its text and log-probability, where these are wanted."""
+    """text: the text that the token adds; "" for a part of a character, whose text belongs to its last token.
+    log_probability: in nats, of the model's distribution at temperature 1 without top-k or top-p. top: the most likely
+    tokens at its position, each with text and log-probability, if requested."""
 
     id: int
     text: str
@@ -24,14 +24,14 @@ class WrittenToken:
 
 
 class ShowText(Protocol):
-    """Takes the next text of continuation number i, with its tokens where they are wanted."""
+    """Called with the next text of continuation `index`, with its tokens if requested."""
 
     def __call__(self, text: str, index: int, tokens: Sequence[WrittenToken] = ()) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """What was added to continuation `index`. tokens: where they are wanted; their texts join to the text."""
+    """New text of continuation `index`. tokens: if requested; their texts join to the text."""
 
     text: str
     index: int = 0
@@ -39,20 +39,20 @@ class TextDelta:
 
 
 class TextStream(Generic[T]):
-    """One request that is answered bit by bit. The writer never waits for the reader: texts that were not taken yet
-    are merged, so they hold at most the whole answer. How often they come is the writer's choice."""
+    """A streamed answer. The writer never waits for the reader: untaken text is merged, at most to the whole answer,
+    and the writer decides how often text is added."""
 
     def __init__(self, work: Callable[[ShowText], Coroutine[Any, Any, T]]) -> None:
         self._pending: dict[int, TextDelta] = {}
-        self._reader: asyncio.Future[None] | None = None  # set with the next news
+        self._reader: asyncio.Future[None] | None = None  # resolved when there is text or the work ends
         self._work = asyncio.create_task(work(self._put))
         self._work.add_done_callback(lambda _: self._wake())
 
     @classmethod
     @asynccontextmanager
     async def opened(cls, work: Callable[[ShowText], Coroutine[Any, Any, T]]) -> AsyncIterator[TextStream[T]]:
-        """Opens with the first text, or with an end without any. What goes wrong before is raised here, so that it
-        can still be answered as if nothing had been streamed. Leaving the context cancels the work."""
+        """Opens at the first text, or at the end if there is none. Errors before that are raised here, so that they can
+        be answered with a status code. Leaving the context cancels the work."""
         stream = cls(work)
         try:
             await stream._news()
@@ -62,26 +62,26 @@ class TextStream(Generic[T]):
         finally:
             stream._work.cancel()
             await asyncio.wait([stream._work])
-            stream._work.cancelled() or stream._work.exception()  # nothing is raised to a reader that has left
+            stream._work.cancelled() or stream._work.exception()  # marks the error as retrieved: the reader is gone
 
     @property
     def ended(self) -> bool:
-        """Nothing comes after what has been taken; `result` is there, or raises what went wrong."""
+        """Whether all text has been taken and the work is done; `result` then returns or raises."""
         return self._work.done() and not self._pending
 
     @property
     def result(self) -> T:
-        """The whole answer, once it has `ended`. Raises what ended the work."""
+        """The whole answer, once `ended`. Raises the error that ended the work."""
         return self._work.result()
 
     async def taken(self) -> list[TextDelta]:
-        """What was added to each continuation since the last time, as soon as there is any; nothing at the end."""
+        """Waits for new text of any continuation and returns it; [] at the end."""
         await self._news()
         deltas, self._pending = self._pending, {}
         return list(deltas.values())
 
     async def deltas(self) -> AsyncIterator[TextDelta]:
-        """The same one by one. Raises what ended the work, after the texts before it."""
+        """Iterates over new text, then raises the error that ended the work, if any."""
         while not self.ended:
             for delta in await self.taken():
                 yield delta

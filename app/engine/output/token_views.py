@@ -1,6 +1,6 @@
-"""Tokens as people see them: where each stands in its text, its word, how it reads and how probable it was.
+"""Token views: the offsets of each token in its text, its word, its display text and its probability.
 
-Also the two sides of a sentence that is inspected, with the special tokens that the network reads around the text.
+Also the source and target of an inspected sentence pair, with special tokens.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from models.checkpoint import Checkpoint
 from models.inspection.results import AttentionFindings, Candidate, OutputStep, Walkthrough
 from models.tokenizer import Tokenizer, is_language
 
-# kana and Chinese characters, written without spaces
+# kana and CJK ideographs, written without spaces
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-COMBINING = "\u0300"  # stands for all that is written onto a character
+COMBINING = "\u0300"  # stands for every combining character
 ZERO_WIDTH_SPACE = "\u200b"
 LETTER = rf"[^\W_{IDEOGRAPHS}]{COMBINING}*"
 WORD_PATTERN = re.compile(
@@ -35,8 +35,8 @@ WORD_PATTERN = re.compile(
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """First and last code point + 1 of each word: letters with what is written onto them (accents, vowel signs,
-    joiners), one Chinese character or kana, or one of any other characters."""
+    """(start, end) code points of each word: a run of letters with their combining characters (accents, vowel signs,
+    joiners), one CJK ideograph or kana, or one other character."""
     return [
         match.span()
         for match in WORD_PATTERN.finditer(text if text.isascii() else "".join(map(_character_class, text)))
@@ -52,9 +52,9 @@ def _character_class(character: str) -> str:
 
 
 def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
-    """The tokens with the number of the first word that they have a part of, from 0. One that has none (a space alone)
-    belongs to none, as does the token that names the language to write (>>deu<<), which is no part of the sentence. A
-    character that is cut into bytes stands with the last of them, and the others go with it."""
+    """Sets each token's word number: the first word that it overlaps, from 0. A token without a word (a lone space, or
+    a target-language token such as >>deu<<) gets None. A character split into byte tokens has its offsets at its last
+    token; the tokens before it get the same word."""
     spans = sentence_word_spans(tokens, text)
     ends = [end for _, end in spans]
 
@@ -76,21 +76,21 @@ def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView
 
 
 def sentence_word_spans(tokens: Sequence[TokenView], text: str) -> list[tuple[int, int]]:
-    """The words that the tokens' numbers count: the text's, without the token that names the language to write."""
+    """The word spans that word numbers index: the text without a leading target-language token."""
     if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
         text = " " * tokens[0].end + text[tokens[0].end :]
     return word_spans(text)
 
 
 def text_tokens(tokenizer: Tokenizer, text: str) -> tuple[TokenView, ...]:
-    """The tokens of a text that was given."""
+    """The tokens of an input text."""
     pieces = tokenizer.pieces(text)
     views = [TokenView(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in pieces]
     return with_word_numbers(views, text)
 
 
 def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[TokenView, ...]:
-    """The tokens of a text that a model wrote: each stands where the text grows by decoding one more."""
+    """The tokens of a generated text, with the offsets at which incremental decoding adds them."""
     detokenizer, views, end = Detokenizer(tokenizer), list[TokenView](), 0
     grown = [detokenizer.feed([token]) for token in ids]
     if grown:
@@ -103,12 +103,12 @@ def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[TokenView,
 
 
 def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
-    """Start, end and padding tokens, which stand for no text."""
+    """Start, end and padding tokens, which have no text."""
     return [TokenView(i, tokenizer.piece(i), "", None, None, special=True) for i in ids]
 
 
 def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> AttentionFindings:
-    """With the texts of tokens, which devices know by number alone."""
+    """Adds token texts to a device's findings, which have ids only."""
     writer, steps, without = checkpoint.tokenizers["target"], findings.steps, findings.ablation
 
     def read(step: OutputStep) -> OutputStep:
@@ -124,7 +124,7 @@ def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> Attention
 
 
 def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> Walkthrough:
-    """With the texts of the tokens that values are of."""
+    """Adds the texts of vocabulary tokens to a walkthrough's steps."""
     writer = checkpoint.tokenizers["target"]
     steps = tuple(
         step
@@ -136,7 +136,7 @@ def walkthrough_with_texts(checkpoint: Checkpoint, walkthrough: Walkthrough) -> 
 
 
 def text_alone(tokenizer: Tokenizer, token: int) -> str:
-    """How a token reads on its own; special ones and parts of characters as the vocabulary writes them."""
+    """A token's text by itself; special tokens and parts of characters as in the vocabulary."""
     return tokenizer.decode([token]) or tokenizer.piece(token)
 
 
@@ -145,8 +145,8 @@ def float_array(part: m.FloatTensor) -> FloatArray:
 
 
 def token_expectations(tokenizer: Tokenizer, expected: m.ExpectedTokens) -> tuple[TokenExpectation, ...]:
-    """One for each place; where nothing came, it has no rank. Tokens that can never come are left out of the likeliest,
-    and so are numbers that the vocabulary has no name for."""
+    """The distribution at each position; without an actual token its rank is None. The top tokens exclude tokens of
+    probability 0 and padding of the output layer beyond the vocabulary."""
     entropies, tops = (float_array(part).tolist() for part in (expected.entropies, expected.top_log_probabilities))
     came = zip_longest(float_array(expected.log_probabilities).tolist(), expected.ranks, entropies)
 
@@ -170,8 +170,8 @@ def token_expectations(tokenizer: Tokenizer, expected: m.ExpectedTokens) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class SourceSide:
-    """text: what offsets count in. ids: what the network reads, special tokens included. starts, ends: how many of
-    these stand before and behind the text."""
+    """text: the text that offsets refer to. ids: the encoder's input with special tokens. starts, ends: the number of
+    special tokens before and after the text."""
 
     text: str
     tokens: tuple[TokenView, ...]
@@ -188,7 +188,7 @@ class SourceSide:
 
 
 def source_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int] | None) -> SourceSide:
-    """Of a text, or of ids without what the checkpoint puts around them."""
+    """The source side of a text, or of ids without the checkpoint's prefix and suffix."""
     reader, config = checkpoint.tokenizers["source"], checkpoint.config
     if ids is None:
         assert text is not None
@@ -202,8 +202,8 @@ def source_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int] | N
 
 @dataclass(frozen=True, slots=True)
 class TargetSide:
-    """What the decoder reads (inputs) and writes (outputs); finished: whether the end token was written last. The input
-    of a finished target's last step predicts the end; an unfinished one's last token is not read."""
+    """The decoder's input and output tokens; finished: whether the last output is the end token. Without it, the last
+    output token is not an input."""
 
     text: str
     inputs: tuple[TokenView, ...]
@@ -212,7 +212,7 @@ class TargetSide:
 
 
 def target_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int], *, finished: bool) -> TargetSide:
-    """text: the one that was given, or None for a text that a model wrote as `ids`, which has no special tokens."""
+    """The target side of a forced text, or with text None of generated `ids` without special tokens."""
     writer, config = checkpoint.tokenizers["target"], checkpoint.config
     if text is None:
         text, written = checkpoint.decode(ids), decoded_tokens(writer, ids)

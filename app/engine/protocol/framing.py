@@ -1,7 +1,7 @@
-"""Frames in a stream of bytes: a 4-byte big-endian length, then that many bytes.
+"""Length-prefixed frames: a 4-byte big-endian length, then the body.
 
-They are handled in the same turn of the event loop in which they arrive. A stream reader would wake a task for them,
-which then waits behind every request that has come meanwhile.
+An asyncio protocol handles frames in the event-loop iteration in which they arrive; a stream reader would wake a task,
+which waits behind all requests that arrived meanwhile.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ MAX_FRAME_BYTES = 1 << 30
 
 
 def frame(body: bytes) -> bytes:
-    """ValueError if it is too long."""
+    """A length-prefixed frame. Raises ValueError if the body is too long."""
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
     return HEADER.pack(len(body)) + body
 
 
 class FrameSplitter:
-    """The bodies of the frames in a stream of bytes that comes in parts of any size."""
+    """Splits a byte stream, fed in chunks of any size, into frame bodies."""
 
     def __init__(self) -> None:
         self._unread = bytearray()
 
     def bodies(self, data: bytes) -> Iterator[bytes]:
-        """Of the frames that are whole now. ValueError if one is announced that is too long."""
+        """The bodies of the frames completed by `data`. Raises ValueError for a frame that is too long."""
         self._unread += data
         while len(self._unread) >= HEADER.size:
             (length,) = HEADER.unpack_from(self._unread)
@@ -46,8 +46,8 @@ class FrameSplitter:
 
 
 class FrameProtocol(asyncio.Protocol):
-    """on_body gets the body of each frame; on_end is called once, when the other end has closed, when the connection is
-    lost, or when a frame cannot be understood."""
+    """on_body: called with the body of each frame; on_end: called once, when the connection is closed or lost, or after
+    a malformed frame."""
 
     def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_body, self._on_end = on_body, on_end

@@ -1,4 +1,4 @@
-"""Messages between the front end and a device process: named, typed, msgpack; never pickle.
+"""Messages between the front end and a device process: typed msgspec structs in msgpack, never pickle.
 
 A frame holds one msgpack array of messages. Times are CLOCK_MONOTONIC seconds, which all processes of a machine share.
 """
@@ -21,7 +21,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Answer(Message, frozen=True, tag=True, array_like=True):
-    """What a device answers to the request of that id."""
+    """A device's answer to the request with this id."""
 
     id: int
 
@@ -30,23 +30,21 @@ AnswerT = TypeVar("AnswerT", covariant=True)
 
 
 class Request(Message, Generic[AnswerT], frozen=True, tag=True, array_like=True):
-    """Answered with an `AnswerT`, or with `Failed`. Nothing is computed for it after its deadline; 0: none. model: one
-    loaded version."""
+    """Answered with `AnswerT` or `Failed`. No compute starts after its deadline; 0: none. model: a loaded version."""
 
     id: int
     model: str
 
 
 class Inspection(Request[AnswerT], Generic[AnswerT], frozen=True, tag=True, array_like=True):
-    """Answered between two steps, by one pass over given texts."""
+    """Answered between two decoding steps, by one forward pass over its texts."""
 
 
 # Answers of a device process ----------------------------------------------------------------------------------
 
 
 class Timing(Message, frozen=True, tag=True, array_like=True):
-    """Seconds from a request's arrival at the device process: until its prefill began, until its first token, and
-    until its end."""
+    """Seconds from a request's arrival at the device process to its prefill, its first token, and its end."""
 
     queued_s: float
     first_token_s: float
@@ -75,7 +73,7 @@ class FloatTensor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ExpectedTokens(msgspec.Struct, frozen=True, array_like=True):
-    """What was expected at each of T positions, and what came at the first n of them (`models.scoring.Expected`).
+    """The distribution at each of T positions and the first n actual tokens (`models.scoring.Expected`).
     log_probabilities [n], entropies [T], top_log_probabilities [T, k]: nats. tokens [T][k]: best first."""
 
     log_probabilities: FloatTensor
@@ -86,7 +84,7 @@ class ExpectedTokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GatesInspected(Answer, frozen=True, tag=True, array_like=True):
-    """values: gate -> [layers, T, units]. units: those of each layer. depth: how many layers the model has."""
+    """values: gate -> [layers, T, units]. units: the selected units per layer. depth: number of layers of the model."""
 
     cell: str
     depth: int
@@ -103,15 +101,15 @@ class TokensScored(Answer, frozen=True, tag=True, array_like=True):
 
 
 class PairsAligned(Answer, frozen=True, tag=True, array_like=True):
-    """links: of each pair, (source unit, target unit, weight), where they were wanted. nats: of each pair, of the
-    tokens behind the given ones, likewise."""
+    """links: (source unit, target unit, weight) of each pair; nats: log-probabilities of each pair's predicted target
+    tokens. Both only if requested."""
 
     links: list[list[tuple[int, int, float]]]
     nats: list[list[float]]
 
 
 class Failed(Message, frozen=True, tag=True, array_like=True):
-    """code: that of the `EngineError` to raise."""
+    """code: the code of the `EngineError` to raise."""
 
     id: int
     code: str
@@ -123,11 +121,10 @@ class Failed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Decode(Request[Finished | None], frozen=True, tag=True, array_like=True):
-    """Decode one sequence. options.streamed: send the tokens as they come, as `Tokens`; of a beam those on which all
-    live hypotheses agree. start_by: a request that still waits for a slot then is refused ("overloaded") without any
-    compute; 0: no limit. siblings: a number that the sequences of one request share, and which take turns with others
-    as one; 0: it is alone. at_once: tokens leave with each step (see `app.engine.worker.token_sender`), for each may
-    end the text."""
+    """Decodes one sequence. options.streamed: send tokens as `Tokens` while decoding; from a beam, the tokens on which
+    all live hypotheses agree. start_by: if the request still waits for a slot then, it is refused ("overloaded"); 0: no
+    limit. siblings: id shared by the sequences of one request, which take turns as one; 0: a single sequence. at_once:
+    send tokens with each step (see `app.engine.worker.token_sender`), since any token may complete a stop string."""
 
     source: list[int]
     prefix: list[int]
@@ -139,10 +136,9 @@ class Decode(Request[Finished | None], frozen=True, tag=True, array_like=True):
 
 
 class InspectAttention(Inspection[AttentionInspected], frozen=True, tag=True, array_like=True):
-    """One teacher-forced pass: what the encoder reads (source), what the decoder reads (inputs) and is to write
-    (outputs). units: of each token the word that it belongs to, None for special tokens. starts, ends: how many special
-    tokens stand before and behind the source. decoding, prefix: of the search without the masked heads. More weights
-    than max_values are refused."""
+    """One teacher-forced pass over the encoder input (source), the decoder input (inputs) and the predicted tokens
+    (outputs). units: the word of each token, None for special tokens. starts, ends: number of special tokens before and
+    after the source. decoding, prefix: for the search with masked heads. More than max_values weights are refused."""
 
     source: list[int]
     inputs: list[int]
@@ -159,7 +155,7 @@ class InspectAttention(Inspection[AttentionInspected], frozen=True, tag=True, ar
 
 
 class InspectWalkthrough(Inspection[WalkthroughInspected], frozen=True, tag=True, array_like=True):
-    """A forward pass step by step, as the focus sees it."""
+    """The intermediate values of one forward pass, selected by `focus`."""
 
     source: list[int]
     inputs: list[int]
@@ -168,7 +164,7 @@ class InspectWalkthrough(Inspection[WalkthroughInspected], frozen=True, tag=True
 
 
 class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like=True):
-    """The gates of one text, which is read whole. More values than max_values are refused."""
+    """The gates over one text. More than max_values values are refused."""
 
     tokens: list[int]
     selection: GateSelection
@@ -178,8 +174,8 @@ class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like
 
 
 class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=True):
-    """How probable a text is. target: its tokens, the first of which is given. by_rules: as decoding chooses, with what
-    is never chosen left out; else of the whole vocabulary."""
+    """The log-probabilities of `target` after its first token. by_rules: under the decoding distribution, without
+    suppressed tokens; else over the whole vocabulary."""
 
     source: list[int]
     target: list[int]
@@ -189,8 +185,8 @@ class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=Tr
 
 
 class TokenPair(msgspec.Struct, frozen=True, array_like=True):
-    """A source as the encoder reads it, and its translation: all tokens, the first `given` of them the start. units: of
-    each source token, and of each target token behind the given ones, the word that it belongs to; None: to none."""
+    """Encoder input and target tokens of one pair; the first `given` target tokens are the start. units: the word of
+    each source token and of each target token after the start; None: no word."""
 
     source: list[int]
     target: list[int]
@@ -200,8 +196,8 @@ class TokenPair(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AlignPairs(Inspection[PairsAligned], frozen=True, tag=True, array_like=True):
-    """Pairs that are read in one pass. links: whether it is wanted which source word each target word comes from. nats:
-    whether it is wanted how probable each target token behind the given ones is, as decoding chooses."""
+    """Pairs for one forward pass. links: return word alignments. nats: return log-probabilities of the target tokens
+    after the start, under the decoding distribution."""
 
     pairs: list[TokenPair]
     links: bool = True
@@ -217,9 +213,9 @@ class Cancel(Message, frozen=True, tag=True, array_like=True):
 
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
-    """The first message: how to run. threads 0: torch's own choice; inspection_threads 0: as many. stream_interval_s:
-    how long the tokens of streams are collected, except the first ones. A `Heartbeat` comes at least every `beat_s`,
-    except while a model goes to a GPU."""
+    """The first message to a process. threads: 0: torch's default; inspection_threads: 0: as `threads`.
+    stream_interval_s: how long streamed tokens are batched, after a request's first. beat_s: maximum interval between
+    `Heartbeat`s, except while a model moves to a GPU."""
 
     device: str
     threads: int
@@ -235,9 +231,9 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
-    """name: one loaded version of a model, such as demo-de-en@2; requests name it, so that old and new weights never
-    mix. files: the checksums that the front end read (its tokenizers'); a folder that has changed since is refused, or
-    these files are read from `pinned`, name -> path, if it is given."""
+    """name: a model version such as demo-de-en@2; requests name it, so that old and new weights never mix. files:
+    SHA-256 of the files that the front end has read (tokenizers). If the folder has changed since, it is refused, or
+    the files are read from `pinned` (name -> path) if set."""
 
     name: str
     folder: str
@@ -246,13 +242,13 @@ class Load(Message, frozen=True, tag=True, array_like=True):
 
 
 class Unload(Message, frozen=True, tag=True, array_like=True):
-    """Free a version; what is still decoding on it fails."""
+    """Frees a version; requests in flight on it fail."""
 
     name: str
 
 
 class Stop(Message, frozen=True, tag=True, array_like=True):
-    """End the process; the pool has drained it before."""
+    """Ends the process, after the front end has drained it."""
 
 
 class Started(Message, frozen=True, tag=True, array_like=True):
@@ -260,7 +256,7 @@ class Started(Message, frozen=True, tag=True, array_like=True):
 
 
 class Loaded(Message, frozen=True, tag=True, array_like=True):
-    """precision: what it decodes in, such as "bf16" or "int8 native"."""
+    """precision: such as "bf16" or "int8 native"."""
 
     name: str
     seconds: float
@@ -276,8 +272,8 @@ class LoadFailed(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tokens(Message, frozen=True, tag=True, array_like=True):
-    """New tokens of one step or several, by the id of their request; where options want them, their log-probabilities
-    (nats) and the likeliest tokens at their places. A request's last tokens are in `Finished`."""
+    """New tokens of one or more steps by request id; with log-probabilities (nats) and top tokens where options want
+    them. A request's last tokens are in `Finished`."""
 
     tokens: dict[int, list[int]]
     log_probabilities: dict[int, list[float]] = msgspec.field(default_factory=dict)
@@ -285,19 +281,19 @@ class Tokens(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tally(msgspec.Struct, array_like=True):
-    """What one model has done since the last `Heartbeat`. Tokens to read are source and prefix tokens; padded ones were
-    computed by a prefill for nothing."""
+    """The work of one model since the last `Heartbeat`. read_tokens: source and prefix tokens; padded_tokens: padding
+    that prefills computed."""
 
     step_seconds: list[float] = []
-    step_rows: int = 0  # the sum of the rows of all these steps
+    step_rows: int = 0  # summed over all steps
     read_tokens: int = 0
     padded_tokens: int = 0
-    cancelled_tokens: int = 0  # computed for requests that were cancelled before their end
-    cancelled_work: int = 0  # the same by the measure of `app.engine.admission`: a beam's tokens count once
+    cancelled_tokens: int = 0  # computed for requests that were cancelled
+    cancelled_work: int = 0  # the same as counted by `app.engine.admission`: a beam's tokens count once
 
 
 class ModelStatistics(Message, frozen=True, tag=True, array_like=True):
-    """How full one model is now, and what it has done. Rows are live sequences: a beam of k counts k."""
+    """The current load of one model and its work. Rows are live sequences: a beam of k counts k."""
 
     model: str
     slots: int
@@ -308,7 +304,7 @@ class ModelStatistics(Message, frozen=True, tag=True, array_like=True):
 
 
 class Heartbeat(Message, frozen=True, tag=True, array_like=True):
-    """The main loop is alive."""
+    """Sent regularly by the main loop, as a sign of life."""
 
     models: list[ModelStatistics]
 
@@ -325,5 +321,5 @@ from_device = msgspec.msgpack.Decoder(list[FromDevice]).decode
 
 @lru_cache(maxsize=1024)
 def plain_name(key: str) -> str:
-    """The name that people use of a loaded version: demo-de-en of demo-de-en@2."""
+    """A model's name without its version: demo-de-en for demo-de-en@2."""
     return re.sub(r"@\d+$", "", key)

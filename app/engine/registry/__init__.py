@@ -1,1 +1,1 @@
-"""The models that are known: their checkpoints, their lifecycle, their model cards and training curves."""
+"""The models on offer: their checkpoints, lifecycle, model cards and training curves."""

@@ -1,7 +1,7 @@
-"""The licence that a checkpoint's model card names. People edit cards, so nothing in one can fail a load.
+"""Reads the licence from a checkpoint's model card. People edit cards, so a broken card never fails a load.
 
-The card's head is YAML, but is read by regular expressions: where another line is broken, a parser would refuse all of
-it, and the licence would be lost.
+The card's front matter is YAML, but is parsed with regular expressions: a YAML parser would reject all of it for one
+broken line, and the licence would be lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def read_beginning(path: Path, most: int) -> bytes:
-    """At most so many bytes of a file. OSError if there is none, or none that ends: a pipe is not waited for."""
+    """At most `most` bytes of a file. Raises OSError unless it is a regular file: a pipe could block."""
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -33,8 +33,8 @@ FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTA
 
 
 def licence(folder: Path) -> str | None:
-    """What stands in the card's head as `license`, of several all; where that says "other", its `license_name`.
-    None where no card says."""
+    """The licences under `license` in the front matter, or `license_name` if that says "other"; None if the card names
+    none."""
     try:
         text = read_beginning(folder / CARD, MAX_CARD_BYTES).decode("utf-8", errors="replace")
     except OSError:
@@ -48,7 +48,7 @@ def licence(folder: Path) -> str | None:
 
 
 def _yaml_values(front: str, key: str) -> list[str]:
-    """Of `key: value`, `key: [value, value]`, or a list of lines below, in YAML."""
+    """The values of a YAML entry: `key: value`, `key: [value, value]`, or a list on the lines below."""
     match = re.search(rf"^{key}[ \t]*:[ \t]*([^\r\n]*)((?:\r?\n[ \t]*-[ \t]+[^\r\n]*)*)", front, re.MULTILINE)
     if match is None:
         return []
@@ -59,11 +59,11 @@ def _yaml_values(front: str, key: str) -> list[str]:
 
 
 def _yaml_scalar(text: str) -> str | None:
-    """A YAML scalar, its quotes and comment taken off; None for its nulls."""
+    """A YAML scalar without quotes and comment; None for YAML's nulls."""
     quoted = re.match(r"\"(?:[^\"\\]|\\.)*\"", text)
     if quoted:
         try:
-            return str(json.loads(quoted[0])).encode(errors="replace").decode().strip()  # half a character is none
+            return str(json.loads(quoted[0])).encode(errors="replace").decode().strip()  # replaces lone surrogates
         except ValueError:
             return quoted[0][1:-1].strip()
     if single := re.match(r"'((?:[^']|'')*)'", text):

@@ -1,7 +1,7 @@
-"""Loading, reloading and unloading models while requests run.
+"""Loads, reloads and unloads models while requests run.
 
-A new version is loaded on all devices beside the old one, then new requests get it, and when the last request of the
-old one has ended, the old one is freed. Whatever fails before the change leaves everything as it was."""
+A new version is loaded on all devices beside the old version and then offered to new requests; the old version is freed
+after its last request. A failure before the switch changes nothing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 class ModelLifecycle:
-    """longest_request_s: no request lasts longer, so that a version is freed after that time even if a request did not
-    give it back."""
+    """longest_request_s: the longest that a request can last; a version is freed after that time even if a request
+    still holds it."""
 
     def __init__(self, registry: ModelRegistry, supervisor: Supervisor, longest_request_s: float) -> None:
         self._registry, self._supervisor, self._longest_request_s = registry, supervisor, longest_request_s
@@ -37,8 +37,8 @@ class ModelLifecycle:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def change(self, name: str, change: Callable[[Path], Awaitable[ModelVersion]]) -> ModelVersion:
-        """`load`, `reload` or `unload` of a name: one at a time, and carried to its end even if its caller has left. A
-        name is one part of a path, never a way out of the folder."""
+        """Runs `load`, `reload` or `unload` for a name: one at a time per name, and to its end even if the caller is
+        cancelled. Refuses names that are not a single path component."""
         if not name or name.startswith(".") or "\0" in name or Path(name).name != name or "\\" in name:
             raise UnknownModel(f"{name!r} is not a name of a model: names are those of folders.", field="name")
         path = self._registry.folder / name
@@ -63,30 +63,30 @@ class ModelLifecycle:
         return task
 
     async def load(self, path: Path) -> ModelVersion:
-        """A folder that has come since the start. ModelConflict if it is loaded, CheckpointRefused if it cannot be."""
+        """Loads a new folder. Raises ModelConflict if it is loaded already, CheckpointRefused if it is unusable."""
         self._registry.require_read()
         if path.name in self._registry.versions:
             raise ModelConflict(f"{path.name} is loaded already; reload it to read its folder again.", field="name")
-        if not await asyncio.to_thread(os.path.isdir, path):  # not Path.is_dir, which raises at a name of 256 bytes
+        if not await asyncio.to_thread(os.path.isdir, path):  # Path.is_dir raises for a name of 256 bytes
             raise UnknownModel(f"There is no folder {path.name} among the checkpoints.", field="name")
         return await self._publish(path)
 
     async def reload(self, path: Path) -> ModelVersion:
-        """The folder's new content under the old name. Raises like `load`; then the old version goes on."""
+        """Loads the folder's new content under the old name. Raises like `load`; the old version then stays."""
         old = self._registry.offered(path.name)
         new = await self._publish(path)
         self._in_background(self._retire(old), path.name)
         return new
 
     async def unload(self, path: Path) -> ModelVersion:
-        """New requests do not find it; returns when the requests that use it are done and the devices have freed it."""
+        """Withdraws the model from new requests; returns once its requests are done and the devices have freed it."""
         version = self._registry.offered(path.name)
         self._registry.withdraw(path.name)
         await self._retire(version)
         return version
 
     async def _publish(self, path: Path) -> ModelVersion:
-        """Read, load everywhere, and only then offer it; a half-loaded version is taken back from all devices."""
+        """Reads a version, loads it on all devices and then offers it; on failure all devices unload it."""
         version = await asyncio.to_thread(self._registry.read_version, path)
         try:
             await self._supervisor.load(load_message(version))
@@ -99,7 +99,7 @@ class ModelLifecycle:
         return version
 
     async def _retire(self, version: ModelVersion) -> None:
-        """Free a version that no new request gets, as soon as the last one has given it back."""
+        """Frees a withdrawn version after its last request."""
         try:
             await self._registry.unused(version, self._longest_request_s)
         except TimeoutError:
@@ -108,6 +108,6 @@ class ModelLifecycle:
 
 
 def load_message(version: ModelVersion, *, pinned: bool = False) -> m.Load:
-    """pinned: for a process that starts, which must serve what the others serve, whatever lies in the folder by now."""
+    """The load message. pinned: for starting processes, which must load this version even if the folder has changed."""
     kept = version.pinned.paths() if pinned and version.pinned is not None else {}
     return m.Load(version.key, str(version.folder.absolute()), dict(version.config.files), kept)

@@ -1,7 +1,7 @@
-"""The checkpoints that the front end offers: their configs and tokenizers, never their weights.
+"""The checkpoints on offer in the front end: configs and tokenizers, never weights.
 
-A request takes its `ModelVersion` once and uses it to its end, so that it never mixes the tokenizer of one version with
-the weights of another, whatever is loaded meanwhile or written to the folder."""
+A request holds one `ModelVersion` from start to end, so that it never mixes the tokenizer of one version with the
+weights of another, whatever is loaded or written to the folder in the meantime."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ NOUNS = {"translator": "translator", "lyrics": "lyricist"}
 
 
 class PinnedFiles:
-    """A checkpoint's files, held open as they were when it was read, as long as this object lives. That helps where
-    files are replaced or removed, as `python -m training`, rsync and package managers do, not where one is written
-    into."""
+    """File descriptors of a checkpoint's files, open for the lifetime of this object. They preserve files that are
+    replaced or removed, as `python -m training`, rsync and package managers do, but not files modified in place."""
 
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self._files, closing = dict[str, int](), ExitStack()
@@ -39,7 +38,7 @@ class PinnedFiles:
             closing.callback(os.close, self._files[name])
 
     def paths(self) -> dict[str, str]:
-        """By which another process of this user opens them; none where the system has no such paths."""
+        """Paths by which other processes of this user can open the files; {} on systems without /proc."""
         if sys.platform != "linux":
             return {}
         return {name: f"/proc/{os.getpid()}/fd/{number}" for name, number in self._files.items()}
@@ -47,8 +46,8 @@ class PinnedFiles:
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion(Checkpoint):
-    """One version of a checkpoint, as it was read. Versions count from 1 and are never used twice. pinned: its files,
-    for a device process that starts after the folder has changed. licence: as its model card had it."""
+    """One loaded version of a checkpoint. Versions count from 1 and are never reused. pinned: its files, for a device
+    process that starts after the folder has changed. licence: from its model card."""
 
     version: int = 1
     pinned: PinnedFiles | None = field(default=None, compare=False)
@@ -57,14 +56,13 @@ class ModelVersion(Checkpoint):
 
     @property
     def key(self) -> str:
-        """The name under which the devices know it."""
+        """The version's name on the devices, such as demo-de-en@2."""
         return f"{self.name}@{self.version}"
 
 
 class ModelRegistry:
-    """folder: its sub-folders are the checkpoints, named as they are. versions: those that new requests get, by name,
-    in order of names: of several that could answer the first does. problems: a sentence for each folder that could not
-    be used."""
+    """folder: its sub-folders are the checkpoints, and their names the models' names. versions: the current version by
+    name, sorted by name; the first match answers. problems: one sentence per unusable folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +74,7 @@ class ModelRegistry:
         self._unused: dict[str, asyncio.Event] = {}
 
     def read(self) -> None:
-        """Every sub-folder with a config.json. One bad folder spoils no other. Takes long: fit for another thread."""
+        """Reads every checkpoint sub-folder; an unusable one does not affect the others. Slow: call it in a thread."""
         versions, problems = dict[str, ModelVersion](), dict[str, str]()
         folder = self.folder
         try:
@@ -88,7 +86,7 @@ class ModelRegistry:
             try:
                 if checkpoints.is_checkpoint(path):
                     versions[path.name] = self.read_version(path)
-            except (CheckpointRefused, OSError) as error:  # such as the lost+found of a mounted disk
+            except (CheckpointRefused, OSError) as error:  # OSError: such as the lost+found of a mounted disk
                 shown = os.fsencode(path).decode(errors="backslashreplace")
                 problems[path.name if shown == str(path) else shown] = refusal(path, error).message
         if not versions and not problems:
@@ -98,14 +96,14 @@ class ModelRegistry:
         self.versions, self.problems, self.was_read = versions, problems, True
 
     def require_read(self) -> None:
-        """EngineUnavailable until the checkpoints are read: before that, it is unknown which ones are missing."""
+        """Raises EngineUnavailable until the checkpoints are read: before that, no name is known to be wrong."""
         if not self.was_read:
             raise EngineUnavailable("Models are still loading; try again in a few seconds.", reason="loading")
 
     def read_version(self, path: Path) -> ModelVersion:
-        """Read and verify a folder as the next version of its name; CheckpointRefused says what is wrong with it."""
+        """Reads and verifies a folder as the next version of its name. Raises CheckpointRefused."""
         try:
-            str(path).encode()  # messages to devices and answers to clients are UTF-8; file names need not be
+            str(path).encode()  # messages and answers are UTF-8; file names need not be
             read = checkpoints.read(path)
             pinned = PinnedFiles(path, [checkpoints.CONFIG, *read.config.files])
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
@@ -114,18 +112,18 @@ class ModelRegistry:
         return ModelVersion(read.folder, read.config, read.tokenizers, version, pinned, licence(path))
 
     def offer(self, version: ModelVersion) -> None:
-        """From now on new requests get this one."""
+        """Makes a version the current one for new requests."""
         self.problems.pop(version.name, None)
         self.versions = dict(sorted({**self.versions, version.name: version}.items()))
 
     def withdraw(self, name: str, problem: str | None = None) -> None:
-        """It is not offered any more: no device could load it, or it was unloaded."""
+        """Stops offering a model, which was unloaded or which no device could load (problem)."""
         self.versions.pop(name, None)
         if problem is not None:
             self.problems[name] = problem
 
     def offered(self, name: str) -> ModelVersion:
-        """UnknownModel if there is none of that name."""
+        """The current version of a model. Raises UnknownModel."""
         self.require_read()
         if name not in self.versions:
             listed = ", ".join(self.versions) or "none"
@@ -133,8 +131,8 @@ class ModelRegistry:
         return self.versions[name]
 
     def named(self, name: str | None, kind: Kind, refusal: str = "", field_name: str = "model") -> ModelVersion:
-        """The model of that name and kind; without a name, the only one of its kind. refusal: of a named model of the
-        other kind, what follows its name in the sentence that refuses it."""
+        """The model of that name and kind; without a name, the only one of its kind. refusal: the message, after its
+        name, for a model of the other kind. Raises UnknownModel, InvalidRequest."""
         self.require_read()
         candidates = {version.name: version for version in self.versions.values() if version.config.kind == kind}
         if name is not None and name in candidates:
@@ -151,7 +149,7 @@ class ModelRegistry:
         return next(iter(candidates.values()))
 
     def for_pair(self, source: str, target: str, name: str | None) -> ModelVersion:
-        """The translator of a pair of languages, of that name if one is given."""
+        """The translator of a language pair, and of that name if not None. Raises UnknownPair, UnknownModel."""
         self.require_read()
         pairs = set()
         for version in self.versions.values():
@@ -168,8 +166,8 @@ class ModelRegistry:
 
     @contextmanager
     def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:
-        """These stay on the devices while a request that has begun with them runs: from its choice of them on, which
-        comes before its texts are tokenized, to its last token."""
+        """Keeps versions on the devices while a request uses them, from before its texts are tokenized to its last
+        token."""
         keys = {version.key for version in versions}
         self._users.update(keys)
         try:
@@ -184,11 +182,11 @@ class ModelRegistry:
 
     @property
     def users(self) -> int:
-        """Requests that run with some version."""
+        """The number of (request, version) pairs in use."""
         return self._users.total()
 
     async def unused(self, version: ModelVersion, timeout_s: float) -> None:
-        """Returns when no request uses it. TimeoutError after that time."""
+        """Waits until no request uses the version. Raises TimeoutError."""
         if self._users[version.key]:
             self._unused[version.key] = asyncio.Event()
             try:
@@ -198,7 +196,7 @@ class ModelRegistry:
 
 
 def refusal(path: Path, error: Exception) -> CheckpointRefused:
-    """Why a folder cannot be served, in one sentence that any answer can carry."""
+    """The error, in one sentence, for a folder that cannot be served."""
     shown = os.fsencode(path).decode(errors="backslashreplace")
     if isinstance(error, UnicodeEncodeError):
         return CheckpointRefused(f"The name {shown} is not UTF-8: rename it; the model was not loaded.")

@@ -1,7 +1,7 @@
-"""Training curves of a model: its folder's metrics.jsonl, thinned to as few points as a picture needs.
+"""Training curves of a model: its folder's metrics.jsonl, thinned for plotting.
 
-A run left the file or still writes it, and people edit it: a line that is no measurement is counted and left out. It is
-read in a thread, one at a time, and again only when it has changed.
+A training run may still be writing the file, and people edit it: lines that are not measurements are counted and
+skipped. Files are read in a thread, one at a time, and only when they have changed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ CURVES = {
     "valid_bleu": ("held-out BLEU", "BLEU"),
     "rate": ("learning rate", None),
 }
-MOST_BYTES, MOST_LINES = 8_000_000, 100_000  # a run writes some 125 bytes a line
-MOST_LINE_BYTES = 10_000  # a longer one would hold up all requests while it is parsed
+MOST_BYTES, MOST_LINES = 8_000_000, 100_000  # a run writes about 125 bytes per line
+MOST_LINE_BYTES = 10_000  # parsing a longer line would hold the GIL for too long
 MOST_POINTS = 500
-DIGITS = 6  # that count
+DIGITS = 6  # significant
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """name: as in the file. updates, epochs and values belong together; a value that was no number is None, and so is
-    an epoch that is not said. measured: points before thinning, which keeps the first, last, least and greatest."""
+    """name: as in the file. updates, epochs, values: one entry per point; None for a value that is not finite and for
+    an unknown epoch. measured: points before thinning, which keeps the first, last, minimum and maximum."""
 
     name: str
     what: str
@@ -45,7 +45,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class TrainingCurves:
-    """left_out: lines that are no measurement. reason: why there is no curve, in a sentence."""
+    """left_out: number of lines that are not measurements. reason: why there are no curves, in one sentence."""
 
     model: str
     curves: tuple[Curve, ...] = ()
@@ -54,11 +54,11 @@ class TrainingCurves:
 
 
 class CurveReader:
-    """Keeps the curves of each folder until its file changes."""
+    """Caches the curves of each folder until its file changes."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[tuple[int, ...], TrainingCurves]] = {}
-        self._turn = asyncio.Lock()  # a reader that waits takes no thread from texts that are tokenized
+        self._turn = asyncio.Lock()  # waiting here takes no thread away from tokenizing
 
     async def curves(self, folder: Path) -> TrainingCurves:
         async with self._turn:
@@ -80,7 +80,7 @@ class CurveReader:
 
 
 def read_curves(folder: Path) -> TrainingCurves:
-    """OSError if there is no such file."""
+    """Parses metrics.jsonl of a folder. Raises OSError if it cannot be read."""
     content = read_beginning(folder / METRICS, MOST_BYTES + 1)
     if len(content) > MOST_BYTES or content.count(b"\n") > MOST_LINES:
         most = f"{MOST_BYTES:,} bytes or {MOST_LINES:,} lines"
@@ -90,7 +90,7 @@ def read_curves(folder: Path) -> TrainingCurves:
     rows = [row for line in lines if (row := measurement(line)) is not None]
     rows.sort(key=lambda row: row["update"])
     epoch = None
-    for row in rows:  # a validation's line does not say its epoch: it is that of the line before
+    for row in rows:  # a validation line has no epoch: take the epoch of the line before
         epoch = row["epoch"] = epoch if row["epoch"] is None else row["epoch"]
     found = tuple(curve for name in CURVES if (curve := _curve(name, rows)).measured)
     none = f"{folder.name}/{METRICS} has no line with `update` and one of {', '.join(f'`{name}`' for name in CURVES)}."
@@ -98,7 +98,7 @@ def read_curves(folder: Path) -> TrainingCurves:
 
 
 def measurement(line: bytes) -> dict[str, Any] | None:
-    """{update, epoch, and the `CURVES` that were measured}, infinities and NaN as None; None for another line."""
+    """{update, epoch, and the measured `CURVES`}, non-finite values as None; None for any other line."""
     if b'"update"' not in line or len(line) > MOST_LINE_BYTES:
         return None
     try:
@@ -133,8 +133,8 @@ def _curve(name: str, rows: Sequence[dict[str, Any]]) -> Curve:
 
 
 def thinned_indices(values: Sequence[float | None], most: int) -> list[int]:
-    """Which of them to show: at most so many, the first and the last, and of equal stretches between the least and the
-    greatest, so that no peak is lost."""
+    """At most `most` indices: the first, the last, and the minimum and maximum of each of the equal stretches between
+    them, so that no peak is lost."""
     inner = len(values) - 2
     if len(values) <= most:
         return list(range(len(values)))

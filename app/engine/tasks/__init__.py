@@ -1,4 +1,4 @@
-"""The engine's use cases, one a file: translate, generate, inspect attention and gates, score, align."""
+"""The engine's use cases, one per file: translate, generate, inspect attention and gates, score, align."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.engine.registry.model_registry import ModelRegistry
 
 @dataclass
 class Task:
-    """A use case: it takes its model from the registry, is admitted or refused, and sends messages to devices."""
+    """A use case: takes a model from the registry, passes admission, and sends messages to devices."""
 
     registry: ModelRegistry
     admission: Admission

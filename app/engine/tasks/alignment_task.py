@@ -1,4 +1,4 @@
-"""Word alignment and token probabilities of given or finished translations, read in batches."""
+"""Word alignment and token log-probabilities of translation pairs, in batches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.tasks import Task
 
-MOST_PAIRS, MOST_PADDED_TOKENS = 16, 512  # that are read in one pass: between two steps, all other texts wait for it
+MOST_PAIRS, MOST_PADDED_TOKENS = 16, 512  # per forward pass, which delays the next step of all other requests
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """A source, and its translation, as `checkpoint` reads them."""
+    """A source and its translation, tokenized for `checkpoint`."""
 
     checkpoint: ModelVersion
     source: SourceSide
@@ -39,7 +39,7 @@ class SentencePair:
 
 
 class PairReading(NamedTuple):
-    """Both empty where they are not wanted, or there is nothing to read."""
+    """Aligned words and tokens of one pair; empty if not requested, or for a pair without tokens."""
 
     words: tuple[AlignedWord, ...] = ()
     tokens: tuple[WrittenToken, ...] = ()
@@ -49,7 +49,7 @@ class AlignmentTask(Task):
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
-        """() of a pair of which one side has no tokens. TextTooLong for a side that is longer than the model takes."""
+        """The aligned words of each pair; () if either side has no tokens. Raises TextTooLong."""
         checkpoint = self.registry.for_pair(source_language, target_language, model)
         with self.registry.in_use([checkpoint]):
             size = sum(len(source) + len(target) for source, target in pairs)
@@ -64,7 +64,7 @@ class AlignmentTask(Task):
     async def read(
         self, sentences: Sequence[SentencePair | None], *, links: bool, nats: bool, part: Part = "look"
     ) -> list[PairReading]:
-        """In their order; part: "look" where a translation was the request."""
+        """Readings in the order of `sentences`. part: "look" if the sentences are translations of the same request."""
         readings = [PairReading()] * len(sentences)
 
         async def read_batch(batch: Sequence[tuple[int, SentencePair]]) -> None:
@@ -80,8 +80,7 @@ class AlignmentTask(Task):
 
 
 def length_batches(sentences: Sequence[SentencePair | None]) -> Iterator[list[tuple[int, SentencePair]]]:
-    """Sentences, with their numbers, that are read together: of one model, of similar length, and so few that other
-    requests wait for one pass only."""
+    """Batches of (index, sentence): of one model, of similar length, and small enough for one short forward pass."""
     numbered = [(number, sentence) for number, sentence in enumerate(sentences) if sentence is not None]
     batch: list[tuple[int, SentencePair]] = []
     for number, sentence in sorted(numbered, key=lambda entry: (entry[1].checkpoint.key, entry[1].tokens)):
@@ -95,7 +94,7 @@ def length_batches(sentences: Sequence[SentencePair | None]) -> Iterator[list[tu
 
 
 def given_pair(checkpoint: ModelVersion, source: str, target: str) -> SentencePair | None:
-    """Of two texts; None if one of them has no tokens."""
+    """The pair of two texts; None if either has no tokens. Raises TextTooLong."""
     ids = checkpoint.tokenizers["target"].encode(target)
     input_processor.refuse_long_target(checkpoint, ids, "target")
     if not ids or not input_processor.source_token_ids(checkpoint, source, "source"):
@@ -107,20 +106,20 @@ def given_pair(checkpoint: ModelVersion, source: str, target: str) -> SentencePa
 def translated_pair(
     checkpoint: ModelVersion, source: str, tokens: Sequence[int], *, finished: bool
 ) -> SentencePair | None:
-    """Of what the model wrote; None if that is nothing at all."""
+    """The pair of a source and its generated tokens; None if there are none."""
     target = target_side(checkpoint, None, tokens, finished=finished)
     return SentencePair(checkpoint, source_side(checkpoint, source, None), target) if target.outputs else None
 
 
 def aligned_words(sentence: SentencePair, links: Sequence[tuple[int, int, float]]) -> tuple[AlignedWord, ...]:
-    """From numbers of words to where they stand, in the order of the translation."""
+    """Maps word numbers to text offsets, in the order of the translation."""
     sources = sentence_word_spans(sentence.source.tokens, sentence.source.text)
     targets = sentence_word_spans(sentence.target.outputs, sentence.target.text)
     return tuple(AlignedWord(*targets[target], *sources[source], weight) for source, target, weight in links)
 
 
 def written_tokens(sentence: SentencePair, nats: Sequence[float]) -> tuple[WrittenToken, ...]:
-    """The tokens of the text, without the end token. EngineFailed for a probability that is no number."""
+    """The tokens of the text without the end token. Raises EngineFailed for a log-probability that is not finite."""
     tokens = [token.id for token in sentence.target.outputs if not token.special]
     output = OutputProcessor(sentence.checkpoint, logprobs=True)
     output.finish(tokens, nats[: len(tokens)])

@@ -1,4 +1,4 @@
-"""Attention and walkthroughs of a translator, over a given target or the model's own translation."""
+"""Attention maps and walkthroughs of a translator, over a forced target or the model's own translation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ NO_TRANSLATOR = "is a lyricist and has no attention to show; name a translator."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Both sides of an inspected sentence. translation: the model's own behind `prefix`, None where the target was
-    given; decoding: how it was searched for, or would have been. encode_s, decode_s: as in `InspectionTimings`."""
+    """Both sides of an inspected pair. translation: the model's own, after `prefix`; None for a forced target.
+    decoding: the options of that search. encode_s, decode_s: as in `InspectionTimings`."""
 
     source: SourceSide
     target: TargetSide
@@ -56,7 +56,7 @@ class Sentence:
 
     @property
     def found_logprob(self) -> float | None:
-        """What the search gave to a whole translation; None of a greedy one, which adds nothing up and says NaN."""
+        """The log-probability of the beam search's translation; None for greedy search, which returns NaN."""
         if self.translation is None or math.isnan(self.translation.log_probability):
             return None
         return self.translation.log_probability
@@ -72,7 +72,7 @@ class AttentionTask(Task):
         start = len(config.target_prefix)
 
         def check(source: int, given: int) -> None:
-            likely = start + source if query.target is None else 0  # a translation is about as long
+            likely = start + source if query.target is None else 0  # a translation is about as long as its source
             check_attention_size(config, query, source, start + given, likely)
 
         async with self._sentence(checkpoint, query, check) as sentence:
@@ -137,8 +137,8 @@ class AttentionTask(Task):
         query: SentenceQuery,
         check: Callable[[int, int], None] = lambda source, given: None,
     ) -> AsyncIterator[Sentence]:
-        """The sentence with its target, which is searched for if it is not given, while it is admitted. check: called
-        with the tokens of the source and of the target that is given, before anything is computed."""
+        """Admits the query and yields the sentence, with the model's translation if no target is forced. check: called
+        with the number of source and forced target tokens before any compute."""
         clock = time.perf_counter
         began, forced = clock(), query.target is not None
         size = len(query.source or "") + len(query.target or query.prefix or "")
@@ -165,7 +165,7 @@ class AttentionTask(Task):
 
 
 def _source_and_given(checkpoint: ModelVersion, query: SentenceQuery) -> tuple[SourceSide, list[int]]:
-    """The source, and the ids of what is given of the target."""
+    """The source side, and the ids of the forced target or prefix."""
     if query.source_ids is None:
         assert query.source is not None
         input_processor.required_source_ids(checkpoint, query.source)

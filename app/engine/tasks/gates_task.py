@@ -52,8 +52,8 @@ class GatesTask(Task):
 
 
 def check_gates_size(config: CheckpointConfig, query: GatesQuery, tokens: int) -> None:
-    """AnswerTooLarge if the answer would hold more than `query.max_values` values; InvalidRequest for gates, layers or
-    units that the network does not have. A network that does not say what it has is left to the device."""
+    """Raises AnswerTooLarge if the answer exceeds `query.max_values` values, InvalidRequest for gates, layers or units
+    that the network lacks. If the config lacks the dimensions, the device checks."""
     selection, shape = query.selection, config.architecture
     if not {"cell", "layers", "hidden"} <= shape.keys():
         return
@@ -77,8 +77,8 @@ def check_gates_size(config: CheckpointConfig, query: GatesQuery, tokens: int) -
 
 
 def smaller_gates_request(query: GatesQuery, fits: int, tokens: int) -> dict[str, Any] | None:
-    """Fields of the request with which it fits: fewer units, or one of the wanted gates and layers if not even one unit
-    of all does."""
+    """Changed request fields with which the answer fits: fewer units, or also a single gate and layer if one unit of
+    all of them is too much. None if nothing fits."""
     selection, change = query.selection, dict[str, Any]()
     if not fits:
         fits = min(query.max_values // tokens, 1 if isinstance(selection.units, int) else len(selection.units))

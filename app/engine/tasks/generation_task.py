@@ -1,4 +1,4 @@
-"""Generation: from a prompt to sampled continuations."""
+"""Text generation: sampled continuations of a prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GenerationTask(Task):
 
     @recorded
     async def generate(self, request: GenerationRequest, show: ShowText | None = None) -> GenerationResult:
-        """show: called with each new part of a text."""
+        """Generates n continuations. show: called with each new part of a text."""
         checkpoint = self.registry.named(request.model, "lyrics")
         with self.registry.in_use([checkpoint]):
             prompt = await input_processor.run_tokenizer(

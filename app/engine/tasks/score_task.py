@@ -1,4 +1,4 @@
-"""Scoring: how probable a given translation or a given text is."""
+"""Scores a translation or a text: its log-probability under a model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ScoreTask(Task):
 
 
 def _source_and_target(checkpoint: ModelVersion, query: ScoreQuery) -> tuple[tuple[int, ...], list[int]]:
-    """What is read, and all that follows: the given token first, a translation's end token last."""
+    """Encoder input and target tokens: the start token first, and last a translation's end token."""
     if query.source is None:
         return (), _lyrics_tokens(checkpoint, query)
     source, config = input_processor.required_source_ids(checkpoint, query.source), checkpoint.config
@@ -46,7 +46,7 @@ def _source_and_target(checkpoint: ModelVersion, query: ScoreQuery) -> tuple[tup
 
 
 def _lyrics_tokens(checkpoint: ModelVersion, query: ScoreQuery) -> list[int]:
-    """The text, or the tokens that are given as such, after their start token."""
+    """The start token and the tokens of the text, or of `query.ids`."""
     config, tokenizer = checkpoint.config, checkpoint.tokenizers["target"]
     if query.ids is not None:
         tokens = list(input_processor.given_prompt_ids(checkpoint, query.ids))
@@ -67,7 +67,7 @@ def _lyrics_tokens(checkpoint: ModelVersion, query: ScoreQuery) -> list[int]:
 
 
 def _refuse_unwritable(checkpoint: ModelVersion, text: str, field_name: str) -> None:
-    """UnknownCharacters where decoding would never choose a token: its log-probability is that of no number."""
+    """Raises UnknownCharacters for suppressed tokens, which have no log-probability in decoding."""
     if parts := input_processor.parts_of_tokens(checkpoint, text, checkpoint.config.suppressed):
         them = "it" if len(parts) == 1 else "them"
         message = f"{checkpoint.name} never writes {input_processor.quoted_parts(parts)}: leave {them} out, {NETWORK}."
@@ -75,7 +75,8 @@ def _refuse_unwritable(checkpoint: ModelVersion, text: str, field_name: str) -> 
 
 
 def _score_result(checkpoint: ModelVersion, query: ScoreQuery, answer: m.TokensScored | None) -> ScoreResult:
-    """The start token is given, or a lyricist's first character where it has none. answer None: that is all."""
+    """The result. The start token is not predicted; without a start token, the first token of a text is not. answer:
+    None for a text of one token."""
     tokenizer, config, text = checkpoint.tokenizers["target"], checkpoint.config, query.text
     start = len(config.target_prefix)
     if query.ids is None:
@@ -87,7 +88,7 @@ def _score_result(checkpoint: ModelVersion, query: ScoreQuery, answer: m.TokensS
     begin = tokens[0].end or 0 if given else 0
     if query.source is not None and config.eos is not None:
         tokens = (*tokens, *token_views.special_tokens(tokenizer, [config.eos]))
-    later = max(0, start - 1)  # a long prefix is given, and predicted too
+    later = max(0, start - 1)  # the device also scores the later tokens of a long prefix
     steps = () if answer is None else token_views.token_expectations(tokenizer, answer.expected)[later:]
     return ScoreResult(
         model=checkpoint.name,

@@ -1,4 +1,4 @@
-"""Translation: from source texts to beam searches, and from hypotheses to results."""
+"""Translation: source texts to beam searches, and hypotheses to results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from app.engine.tasks.alignment_task import AlignmentTask, SentencePair, transla
 from app.errors import EngineFailed
 from models.decoding.options import DecodingOptions
 
-DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # of a translation that is there
+DETAILS_OF_A_SECOND_PASS = frozenset({"tokens", "alignment"})  # need a forward pass over the finished translation
 Translated = tuple[TranslationResult, SentencePair | None]
 
 
 @dataclass
 class TranslationTask(Task):
-    """defaults: the server's beam_size and length_penalty. slots: the most hypotheses that a model can have at once on
-    a device."""
+    """defaults: the server's beam_size and length_penalty. slots: the widest beam that a model has room for."""
 
     defaults: DecodingOptions
     slots: int
@@ -46,7 +45,7 @@ class TranslationTask(Task):
     async def translate(
         self, requests: Sequence[TranslationRequest], show: Callable[[str], None] | None = None
     ) -> list[TranslationResult]:
-        """In the order of `requests`; admitted or refused together. show: called with each new part of the text."""
+        """Results in the order of `requests`, which are admitted or refused together. show: called with new text."""
         checkpoints, wants, characters = list[ModelVersion](), set[TranslationDetail](), 0
         for request in requests:
             options = request.options
@@ -86,9 +85,9 @@ class TranslationTask(Task):
         ]
 
     async def _translate(self, plan: TranslationPlan, show: Callable[[str], None] | None, *, first: bool) -> Translated:
-        """The result, and the pair of texts that a second pass reads, where its details are wanted."""
+        """The result, and the pair for a second pass if its details are requested."""
         request, checkpoint, options = plan.request, plan.checkpoint, plan.request.options
-        if not plan.source:  # nothing that the model reads, such as zero-width characters: nothing to translate
+        if not plan.source:  # no tokens, such as zero-width characters: nothing to translate
             if show is not None:
                 show(request.text)
             certain = (0.0,) if "scores" in options.wants else None
@@ -127,8 +126,8 @@ class TranslationTask(Task):
         prefix: TokenRun = (),
         part: Part = "whole",
     ) -> m.Finished:
-        """The model's translations behind `prefix`, best first. decoding: with every choice made. part: "search" where
-        an inspection of the best of them follows."""
+        """Hypotheses that continue `prefix`, best first. decoding: with every option resolved. part: "search" if an
+        inspection of the best hypothesis follows."""
         start, start_by = [*checkpoint.config.target_prefix, *prefix], self.admission.start_by(first)
         message = m.Decode(0, checkpoint.key, list(source), start, 0.0, decoding, start_by)
         result = await self.dispatcher.ask(message, 2 * len(source), output, part)

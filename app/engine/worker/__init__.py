@@ -1,1 +1,1 @@
-"""The process of one device: its scheduler, its models, and the only code of the service that imports torch."""
+"""The device process: scheduler and models; the only code of the service that imports torch."""

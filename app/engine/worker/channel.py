@@ -1,4 +1,4 @@
-"""The device process's end of the socket, and the results of its own threads."""
+"""The device process's end of the socket, and the results of its loader thread."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ READ_BYTES = 1 << 16
 
 
 class Channel:
-    """The main loop reads the socket itself, between steps and while it waits: a thread that reads for it would have
-    to wake it, which on an idle machine takes longer than the message does."""
+    """Reads the socket in the main loop, between steps and while idle: a reader thread would have to wake the loop,
+    which on an idle machine takes longer than the message."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._splitter = connection, FrameSplitter()
@@ -30,18 +30,18 @@ class Channel:
         self._poll.register(self._wake_read, select.POLLIN)
 
     def exit_with_front_end(self) -> None:
-        """Start a thread that ends this process when the front end is gone, perhaps in the middle of a step."""
+        """Starts a thread that exits the process when the front end is gone, even in the middle of a step."""
 
         def wait_and_exit() -> None:
             hangup = select.poll()
-            hangup.register(self._connection, 0)  # 0: only its end
+            hangup.register(self._connection, 0)  # 0: hangup only
             hangup.poll()
             os._exit(0)
 
         threading.Thread(target=wait_and_exit, name="hangup", daemon=True).start()
 
     def put(self, result: LoadResult) -> None:
-        """A message to the main loop, from any thread."""
+        """Passes a result to the main loop, from any thread."""
         self._results.put(result)
         os.write(self._wake_write, b".")
 
@@ -50,13 +50,13 @@ class Channel:
             self._connection.sendall(frame(m.encode(messages)))
 
     def receive(self, wait_s: float | None) -> list[m.ToDevice | LoadResult]:
-        """All messages that are there; if there is none, wait for one so long (None: for ever). ConnectionError if the
-        front end is gone, ValueError or msgspec's if a message cannot be decoded."""
+        """All available messages; waits up to wait_s for the first (None: forever). Raises ConnectionError if the front
+        end is gone, ValueError or msgspec.DecodeError for a malformed message."""
         messages = self._available()
         if not messages and wait_s != 0:
             for descriptor, _ in self._poll.poll(None if wait_s is None else math.ceil(wait_s * 1000)):
                 if descriptor == self._wake_read:
-                    os.read(descriptor, READ_BYTES)  # its result may have been taken before: then nothing is there
+                    os.read(descriptor, READ_BYTES)  # the result may have been taken already
             messages = self._available()
         return messages
 

@@ -1,7 +1,7 @@
-"""Inspections on the device: attention, walkthroughs, alignment, gates and scores of one pass over given texts.
+"""Inspections on the device: attention, walkthroughs, alignment, gates and scores, each one forward pass.
 
-What a translator writes without some heads is searched for one step at a time, between the steps of other requests:
-hundreds of steps in one go would hold up every other request, and might pass for a device that hangs.
+The search with masked heads runs one step at a time, between the steps of other requests: hundreds of steps at once
+would delay all other requests and could be mistaken for a hang.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ NO_TRANSLATOR = {
     m.InspectWalkthrough: "{} is no translator; only these can be walked through.",
     m.AlignPairs: "{} is no translator; only these align words.",
 }
-REQUEST_FIELDS = {"masked": "mask_heads", "row": "qk"}  # fields of a request, by those of a choice
+REQUEST_FIELDS = {"masked": "mask_heads", "row": "qk"}  # field of a selection -> field of the HTTP request
 
 
 def inspect(model: LoadedModel, request: m.Inspections) -> m.Inspected | AblationSearch:
-    """SelectionError, which says what to ask for instead, if the network does not have what the request names, or the
-    answer would hold too many values; NonFiniteOutput where it computes no numbers."""
+    """Raises SelectionError, with what to request instead, for parts that the network lacks or an answer with too many
+    values; NonFiniteOutput if the network computes NaN or infinity."""
     name, network = plain_name(request.model), model.network
     try:
         with torch_threads(model.inspection_threads):
@@ -73,7 +73,7 @@ def inspect(model: LoadedModel, request: m.Inspections) -> m.Inspected | Ablatio
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """0: as it is."""
+    """Sets torch's thread count within the context; 0: unchanged."""
     before = torch.get_num_threads()
     if count:
         torch.set_num_threads(count)
@@ -132,7 +132,7 @@ def inspect_attention(network: Transformer, model: LoadedModel, request: m.Inspe
     shown = forced_pass(network, request.source, request.inputs, KINDS, row=selection.row)
     require_finite(*(weights for kind in KINDS for weights in shown.maps[kind]), logits=shown.logits)
     maps = {kind: reduced_map(shown.maps[kind], selection) for kind in selection.kinds}
-    given = len(request.inputs) - len(request.outputs)  # of a start of several tokens
+    given = len(request.inputs) - len(request.outputs)  # tokens of the start after the first
     steps = forced_steps(shown.logits[given:], request.outputs, rules, selection.top_k)
     wanted, heads = set(selection.include), list(selection.masked)
     findings = AttentionFindings(
@@ -154,7 +154,7 @@ def inspect_attention(network: Transformer, model: LoadedModel, request: m.Inspe
 
 
 def align_pairs(network: Transformer, model: LoadedModel, request: m.AlignPairs) -> m.PairsAligned:
-    """The links that an inspection of each pair alone has, and the log-probability of each token."""
+    """The links that an attention inspection of each pair would give, and each token's log-probability."""
     heads, convention, _ = alignment_heads(model.config, len(network.decoder), network.config.heads)
     sentences = [ForcedSentence(pair.source, pair.target, pair.given) for pair in request.pairs]
     rules = _without_forced_end(model.rules) if request.nats else None
@@ -170,12 +170,12 @@ def align_pairs(network: Transformer, model: LoadedModel, request: m.AlignPairs)
 
 
 def _without_forced_end(rules: TokenRules) -> TokenRules:
-    """An end that decoding forces costs nothing there; an inspection shows what the network gave it."""
+    """A forced end token has log-probability 0 in decoding; an inspection shows the network's own value."""
     return TokenRules(rules.eos, rules.suppressed, rules.renormalise)
 
 
 def _statistics(kind: AttentionKind, shown: ForcedPass, request: m.InspectAttention) -> list[list[HeadStatistics]]:
-    starts, ends = [0], list[int]()  # a target starts with one token, and its end is never read
+    starts, ends = [0], list[int]()  # a target has one start token, and its end is never an input
     if kind != "decoder":
         count = len(shown.source)
         starts, ends = list(range(request.starts)), list(range(count - request.ends, count))
@@ -195,8 +195,8 @@ def _alignment(shown: ForcedPass, config: CheckpointConfig, request: m.InspectAt
 def alignment_heads(
     config: CheckpointConfig, depth: int, width: int
 ) -> tuple[list[HeadPlace], Convention, float | None]:
-    """The heads and the convention that the checkpoint was found to align best with, and their error; where that was
-    never measured, all `width` heads of the last but one of `depth` layers, by the row that predicts."""
+    """The checkpoint's measured alignment heads, convention and error; without a measurement, all `width` heads of the
+    second to last of `depth` layers, in the row that predicts the word."""
     chosen = config.alignment
     if chosen is not None:
         return [(layer, head) for layer, head in chosen["heads"]], chosen["convention"], chosen["error"]
@@ -204,8 +204,8 @@ def alignment_heads(
 
 
 class AblationSearch:
-    """The search for what a translator writes without the masked heads, which completes an attention answer.
-    SelectionError for a head that is not there."""
+    """The search for a translation with masked heads, which completes an attention answer. Raises SelectionError for a
+    head that does not exist."""
 
     def __init__(
         self, network: Transformer, model: LoadedModel, request: m.InspectAttention, inspected: m.AttentionInspected
@@ -223,7 +223,7 @@ class AblationSearch:
             self._decoder.join([(request.id, prompt, decoding)])
 
     def step(self) -> m.AttentionInspected | None:
-        """The whole answer, once the search is at its end."""
+        """Advances the search by one step; the completed answer at its end."""
         finished = self._decoder.step().finished
         if not finished:
             return None

@@ -1,4 +1,4 @@
-"""Reads checkpoints in a thread, one after another, so that a device goes on with its other models meanwhile."""
+"""Reads checkpoints in a thread, one after another, while the device keeps serving its other models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.engine.worker.model_runner import PreparedModel
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """A checkpoint that was read, or the error. began: CLOCK_MONOTONIC seconds."""
+    """A checkpoint that was read, or its error. began: CLOCK_MONOTONIC seconds."""
 
     message: m.Load
     began: float
@@ -22,7 +22,7 @@ class LoadResult:
 
     @classmethod
     def of(cls, message: m.Load, read: Callable[[m.Load], PreparedModel]) -> LoadResult:
-        """Reads now, in this thread."""
+        """Reads in the calling thread."""
         began = time.monotonic()
         try:
             return cls(message, began, read(message))
@@ -31,8 +31,7 @@ class LoadResult:
 
 
 class ModelLoader:
-    """read: reads a checkpoint without touching what the scheduler works on. on_result: called in the loader's
-    thread."""
+    """read: reads a checkpoint without touching the scheduler's state. on_result: called in the loader's thread."""
 
     def __init__(self, read: Callable[[m.Load], PreparedModel], on_result: Callable[[LoadResult], None]) -> None:
         self._read, self._on_result = read, on_result

@@ -1,4 +1,4 @@
-"""The networks of one device, ready for decoding: loaded, prefilled, stepped and unloaded here."""
+"""The networks of one device: loads, prepares and unloads them for decoding."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATU
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether less work at once could succeed where this failed."""
+    """Whether the error is a lack of memory, so that less work at once could succeed."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 class PreparedModel(NamedTuple):
-    """A checkpoint in memory. network: as it was trained, for inspection. selection: None while the network is still to
-    be brought to its device. parts: which tokens of a translator join to words."""
+    """A checkpoint in memory. network: as trained, for inspection. selection: None until the network is on its device.
+    parts: which tokens of a translation join to words."""
 
     network: Network
     selection: Selection | None
@@ -46,8 +46,8 @@ class PreparedModel(NamedTuple):
 
 
 class LoadedModel:
-    """One loaded network, ready for decoding, and its slots. beam: the width of most searches, which a GPU records
-    graphs for ahead of them. gradual: see `ModelQueue`. precision: what it decodes in, such as "bf16" or "int8 native".
+    """One loaded network with its decoder and slots. beam: the usual beam width, for which CUDA graphs are recorded at
+    load. gradual: see `ModelQueue`. precision: such as "bf16" or "int8 native".
     """
 
     def __init__(self, prepared: PreparedModel, slots: int, beam: int = 1, inspection_threads: int = 0) -> None:
@@ -57,7 +57,7 @@ class LoadedModel:
         self.config = config = prepared.checkpoint.config
         self.slots, self.inspection_threads, self._parts = slots, inspection_threads, prepared.parts
         self._beam = min(beam, slots) if config.max_source_tokens else 1
-        # more rows make a step longer; but a lyricist's first text is not its last, and its steps are short
+        # more rows make a step slower; but a lyrics model's first text is not its last, and its steps are short
         self.gradual = self.decodable.device.type == "cpu" and config.max_source_tokens > 0
         self.rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
         self.decoder = self._new_decoder()
@@ -76,15 +76,15 @@ class LoadedModel:
         return decoder
 
     def reset(self) -> None:
-        """Forget every sequence: after a failed step nothing in the slots can be trusted. The old slots are freed
-        before the new ones are made: both together may not fit."""
+        """Recreates the slots after a failed step, since their contents are undefined. The old ones are freed first:
+        both together may not fit."""
         del self.decoder
         self.decoder = self._new_decoder()
 
 
 class ModelRunner:
-    """The models of one device. threads: 0 is torch's own choice. inspection_threads: 0 is as many as for all else.
-    precision: one of `models.interface.Precision`, or "auto", which measures."""
+    """The models of one device. threads: 0: torch's default. inspection_threads: 0: as `threads`. precision: a
+    `models.interface.Precision`, or "auto", which measures."""
 
     def __init__(
         self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1, inspection_threads: int = 0
@@ -94,19 +94,19 @@ class ModelRunner:
         self.device, self.slots, self.precision, self.beam = torch.device(device), slots, precision, beam
         self.inspection_threads = inspection_threads
         self.models: dict[str, LoadedModel] = {}
-        self._fastest: dict[str, Precision] = {}  # of networks that were measured, by their architecture
+        self._fastest: dict[str, Precision] = {}  # measured precision by architecture
 
     def check(self) -> None:
-        """RuntimeError if the device is lost: after some errors of a GPU nothing works again in this process."""
+        """Raises RuntimeError if the device is lost: some CUDA errors are permanent for the process."""
         torch.ones(1, device=self.device).item()
 
     def load(self, name: str, folder: str, files: Mapping[str, str] | None = None) -> None:
-        """CheckpointError if the folder cannot be used or holds other `files`; the models loaded before stay."""
+        """Raises CheckpointError if the folder is unusable or its checksums differ from `files`."""
         self.install(name, self.read(Load(name, folder, None if files is None else dict(files))))
 
     def read(self, load: Load) -> PreparedModel:
-        """What takes long of a load, fit for another thread: it uses the CPU alone, and nothing that is running. The
-        folder, or its pinned files if it has changed since the front end read it. Raises like `load`."""
+        """The slow part of a load, safe in another thread: uses only the CPU and no running model. Reads the folder, or
+        its pinned files if it has changed since the front end read it. Raises like `load`."""
         try:
             return self._read_folder(load.name, load.folder, load.files)
         except checkpoints.CheckpointError as error:
@@ -115,7 +115,7 @@ class ModelRunner:
             with linked_folder(Path(load.folder).name, load.pinned) as folder:
                 try:
                     prepared = self._read_folder(load.name, str(folder), load.files)
-                except checkpoints.CheckpointError as broken:  # said of the folder that people know
+                except checkpoints.CheckpointError as broken:  # name the real folder in the message
                     raise checkpoints.CheckpointError(str(broken).replace(str(folder), load.folder)) from broken
             log.warning("%s as the server read it is loaded: %s", plain_name(load.name), error)
             return prepared
@@ -130,8 +130,8 @@ class ModelRunner:
         return PreparedModel(network, selection, checkpoint, parts)
 
     def install(self, name: str, prepared: PreparedModel) -> None:
-        """From now on it can be used. On CUDA it goes there only now: another thread's work would end a graph that is
-        being recorded."""
+        """Makes a read model available. A network moves to CUDA only here: work from another thread would break the
+        recording of a CUDA graph."""
         if prepared.selection is None:
             network: Network = cast(Any, prepared.network).to(self.device)
             selection = self._select(name, network, prepared.checkpoint)
@@ -141,7 +141,7 @@ class ModelRunner:
         self.models[name] = LoadedModel(prepared, self.slots, self.beam, self.inspection_threads)
 
     def _select(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Selection:
-        """In the precision that is set, or in the fastest one here, which is measured once for each architecture."""
+        """The backend in the configured precision, or in the fastest, which is measured once per architecture."""
         if self.precision == "auto":
             selection = self._fastest_selection(name, network, checkpoint)
         else:
@@ -156,7 +156,7 @@ class ModelRunner:
     def _fastest_selection(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Selection:
         shape = json.dumps(checkpoint.config.architecture, sort_keys=True)
         if known := self._fastest.get(shape):
-            try:  # one step as well: an edit that its like does not have may not fit the precision
+            try:  # run a step too: an edited network may not support the precision that its architecture does
                 selection = select(network, known)
                 step_ms(selection.decodable, rows=1, steps=1)
             except Exception as error:
@@ -172,19 +172,19 @@ class ModelRunner:
         return selection
 
     def unload(self, name: str) -> None:
-        """Free a model; the caller has dropped its own references. Unknown names are harmless."""
+        """Frees a model; unknown names are ignored. The caller drops its own references first."""
         self.models.pop(name, None)
         self.release_memory()
 
     def release_memory(self) -> None:
-        """Give what the allocator only keeps for later back to the device."""
+        """Returns the CUDA allocator's cached memory to the device."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
 
 @contextmanager
 def linked_folder(name: str, paths: Mapping[str, str]) -> Iterator[Path]:
-    """A temporary folder of that name with links to these files."""
+    """A temporary folder of that name with symbolic links to the files."""
     with TemporaryDirectory(prefix="parlance-") as place:
         folder = Path(place) / name
         folder.mkdir()

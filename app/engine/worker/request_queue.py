@@ -1,12 +1,12 @@
-"""The requests of one model on a device: a fair queue, the slots, deadlines, and which requests are prefilled together.
+"""The requests of one model on a device: a fair queue, the slots, deadlines, and the batches for prefill.
 
-A request may bring many sequences: a page of 300 texts, 8 samples of a song. Every second start goes to the sequence
-that has waited longest; between them the requests take turns, each with its next sequence. So a page holds up a short
-request by a start or two, and short requests that never end slow a page down to half at most. A request's own sequences
-start in order; requests of one sequence start in order of arrival.
+A request may have many sequences: a page of 300 texts, 8 samples of a song. Every second start goes to the sequence
+that has waited longest; the other starts go to the requests in turn. So a page delays a short request by a start or
+two, and an endless run of short requests slows a page down to half at most. The sequences of one request start in
+order; requests of one sequence start in order of arrival.
 
-A sequence that needs more rows than are free (a beam) lets at most MAX_OVERTAKES others pass, and then the rows that
-become free wait for it.
+A sequence that needs more rows than are free (a beam) lets at most MAX_OVERTAKES others pass; then rows are reserved
+for it as they become free.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from app.engine.worker.model_runner import LoadedModel
 from models.interface import Prompt
 
 MAX_OVERTAKES = 16
-MAX_EXAMINED = 256  # waiting sequences per choice: a queue of thousands must not cost time at every step
-MAX_PADDING = 1.25  # times the real tokens; beyond it a prefill is split ...
-SPARE_PADDING = 64  # ... unless it is only so many tokens: one call more costs more than they do
+MAX_EXAMINED = 256  # waiting sequences per choice, so that a long queue costs no more per step
+MAX_PADDING = 1.25  # ratio to the real tokens; beyond it a prefill is split ...
+SPARE_PADDING = 64  # ... unless there are only so many padding tokens, which cost less than another call
 DOUBLING_S = 0.010
 SPARE_DEADLINES = 1024
 
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One sequence from its arrival to its end. Times are CLOCK_MONOTONIC seconds.
+    """One sequence from arrival to end. Times are CLOCK_MONOTONIC seconds.
 
-    rows: the slots that it needs;  tokens: how many its prefill reads;  group: the sequences of one request share it,
-    and take turns with other groups."""
+    rows: slots that it needs;  tokens: tokens of its prefill;  group: shared by the sequences of one request, which
+    take turns with other groups."""
 
     request: m.Decode
     number: int
@@ -56,15 +56,15 @@ class Ticket:
 
 
 class FairQueue:
-    """The waiting sequences of one model by the ids of their messages; any of them leaves in O(1)."""
+    """The waiting sequences of one model by message id; removal is O(1)."""
 
     def __init__(self) -> None:
         self._tickets: OrderedDict[int, Ticket] = OrderedDict()  # the longest waiting first
-        self._groups: OrderedDict[int, OrderedDict[int, Ticket]] = OrderedDict()  # the group whose turn is next first
-        self._widths: Counter[int] = Counter()  # how many tickets need so many rows
-        self._group_turn = False  # whether the next start goes to a group, or to the longest waiting
-        self._held_up: Ticket | None = None  # the first that needs more rows than are free
-        self._ahead_of_held_up = 0  # of the last choice
+        self._groups: OrderedDict[int, OrderedDict[int, Ticket]] = OrderedDict()  # the next group first
+        self._widths: Counter[int] = Counter()  # rows -> number of tickets that need so many
+        self._group_turn = False  # whether the next start goes to a group or to the longest waiting
+        self._held_up: Ticket | None = None  # the first ticket that needs more rows than are free
+        self._ahead_of_held_up = 0  # tickets chosen before it in the last choice
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -73,7 +73,7 @@ class FairQueue:
         return iter(self._tickets)
 
     def add(self, ticket: Ticket, *, first: bool = False) -> None:
-        """first: ahead of all others, for a sequence that starts again."""
+        """first: at the front of the queue, for a sequence that restarts."""
         request = ticket.request.id
         self._tickets[request] = ticket
         self._widths[ticket.rows] += 1
@@ -83,7 +83,7 @@ class FairQueue:
             self._groups.move_to_end(ticket.group, last=False)
 
     def pop(self, request: int) -> Ticket | None:
-        """Take it out of the queue; None if it is not waiting."""
+        """Removes a sequence; None if it is not waiting."""
         ticket = self._tickets.pop(request, None)
         if ticket is not None:
             siblings = self._groups[ticket.group]
@@ -98,8 +98,8 @@ class FairQueue:
         return ticket
 
     def choose(self, rows: int, limit: int, budget: int) -> list[Ticket]:
-        """The next to start, in turn: as many as fit the free rows, at most `limit`, and of no more tokens to read
-        than the budget, but at least one."""
+        """The next sequences to start: as many as fit the free rows, at most `limit`, and within the token budget, but
+        at least one if any fits."""
         chosen: list[Ticket] = []
         held_up, ahead, narrowest = self._held_up, 0, min(self._widths, default=1)
         tickets = self._in_turn() if len(self._tickets) > 1 else iter(self._tickets.values())
@@ -121,7 +121,7 @@ class FairQueue:
         return chosen
 
     def start(self, chosen: Sequence[Ticket]) -> None:
-        """These leave the queue: the first of those that were chosen last."""
+        """Removes chosen tickets, or the first of them, from the queue and passes the turn on."""
         for ticket in chosen:
             self.pop(ticket.request.id)
             if ticket.group in self._groups:
@@ -131,7 +131,7 @@ class FairQueue:
             self._held_up.overtaken += max(0, len(chosen) - self._ahead_of_held_up)
 
     def _in_turn(self) -> Iterator[Ticket]:
-        """Every waiting sequence once, in the order in which they may start."""
+        """All waiting sequences in the order in which they may start."""
         seen = set()
         if self._held_up is not None:
             seen.add(self._held_up.request.id)
@@ -145,7 +145,7 @@ class FairQueue:
             yield ticket
 
     def _rounds(self) -> Iterator[Ticket]:
-        """The first sequence of each group, then the second of each, and so on."""
+        """The first sequence of every group, then the second ones, and so on."""
         groups: Iterable[Iterator[Ticket]] = (iter(group.values()) for group in self._groups.values())
         while True:
             left = []
@@ -159,8 +159,8 @@ class FairQueue:
 
 
 class Deadlines:
-    """Tickets by the time at which they expire. Those that are gone are dropped when their time comes, or when there
-    are many of them: the check at every step must not cost more for those that still have time."""
+    """Tickets by expiry time. Tickets in state "gone" are dropped when they expire, or when there are many entries, so
+    that the check at every step stays cheap."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Ticket]] = []
@@ -174,7 +174,7 @@ class Deadlines:
             self._limit = SPARE_DEADLINES + 2 * len(self._heap)
 
     def passed(self, now: float) -> list[Ticket]:
-        """Those whose time was before now and that are not gone; each is returned once."""
+        """Expired tickets that are not gone, once each."""
         tickets = []
         while self._heap and self._heap[0][0] < now:
             ticket = heapq.heappop(self._heap)[2]
@@ -184,12 +184,11 @@ class Deadlines:
 
 
 class ModelQueue:
-    """One model's waiting sequences, and those in its slots (`active`, by id). prefill_tokens: the padded tokens that
-    are read between two steps.
+    """One model's waiting and active sequences. prefill_tokens: padded tokens to prefill between two steps.
 
-    Where a step takes longer the more rows it has, as on a CPU, a burst on an idle translator starts gradually: twice
-    as many sequences may be running every DOUBLING_S. So the first of a page's 300 paragraphs comes about as fast as
-    alone, and the last one later by no more than the first few steps."""
+    Where a step takes longer with more rows (CPU), a burst on an idle translator ramps up: the number of running
+    sequences may double every DOUBLING_S. The first of a page's 300 paragraphs then takes about as long as alone, and
+    the last is later only by the first few steps."""
 
     def __init__(self, model: LoadedModel, prefill_tokens: int) -> None:
         self.model, self.prefill_tokens = model, prefill_tokens
@@ -197,7 +196,7 @@ class ModelQueue:
         self.active: dict[int, Ticket] = {}
         self.steps = 0
         self.tally = m.Tally()
-        self._fresh: list[Ticket] = []  # started, and no step made yet
+        self._fresh: list[Ticket] = []  # prefilled, but not stepped yet
         self._deadlines, self._start_limits = Deadlines(), Deadlines()
         self._numbers = itertools.count()
         self._idle_until = 0.0
@@ -223,7 +222,7 @@ class ModelQueue:
             self._start_limits.add(request.start_by, ticket)
 
     def remove(self, request: int) -> bool:
-        """Whether it was waiting or running here; its rows are free at once."""
+        """Removes a waiting or running sequence and frees its rows; False if it is not in this queue."""
         if (ticket := self.waiting.pop(request)) is None:
             if (ticket := self.active.pop(request, None)) is None:
                 return False
@@ -235,31 +234,31 @@ class ModelQueue:
         return True
 
     def finish(self, request: int) -> Ticket:
-        """Its search has come to its end, and the decoder has freed its rows."""
+        """Records the end of a sequence; the decoder has already freed its rows."""
         ticket = self.active.pop(request)
         ticket.state = "gone"
         return ticket
 
     def late(self, now: float) -> list[int]:
-        """The requests whose deadline has passed; each is named once."""
+        """Requests past their deadline, once each."""
         tickets = self._deadlines.passed(now)
         return [ticket.request.id for ticket in tickets] if tickets else []
 
     def stale(self, now: float) -> list[int]:
-        """The requests that should have started by now and never did; each is named once."""
+        """Requests past their `start_by` that never started, once each."""
         tickets = self._start_limits.passed(now)
         return [ticket.request.id for ticket in tickets if not ticket.began] if tickets else []
 
     def take(self, now: float) -> list[list[Ticket]]:
-        """Starts as many as there are free rows for, within the budget of padded tokens, but at least one; in groups
-        to prefill together."""
+        """Starts sequences for the free rows, within the budget of padded tokens but at least one; returned in groups
+        for prefill."""
         limit = self.model.slots
         if self.model.gradual:
             limit = int(2.0 ** min(32.0, (now - self._idle_until) / DOUBLING_S)) - len(self.active)
         chosen = self.waiting.choose(self.model.decoder.free, limit, self.prefill_tokens)
         if not chosen:
             return []
-        groups = groups_by_length(chosen) if len(chosen) > 1 else [chosen]  # most often one request starts
+        groups = groups_by_length(chosen) if len(chosen) > 1 else [chosen]  # usually one request starts
         while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:
             chosen.pop()
             groups = groups_by_length(chosen)
@@ -269,7 +268,7 @@ class ModelQueue:
         return groups
 
     def started(self, tickets: Sequence[Ticket]) -> None:
-        """A prefill has succeeded."""
+        """Records a successful prefill."""
         read = 0
         for ticket in tickets:
             self.active[ticket.request.id] = ticket
@@ -281,7 +280,7 @@ class ModelQueue:
             self.tally.padded_tokens += padded_tokens(tickets) - read
 
     def stepped(self, rows: int, began: float, now: float) -> None:
-        """A step has succeeded."""
+        """Records a successful step."""
         self.steps += 1
         self.tally.step_seconds.append(now - began)
         self.tally.step_rows += rows
@@ -290,8 +289,8 @@ class ModelQueue:
         self._fresh.clear()
 
     def give_up_step(self, has_begun: Callable[[int], bool] = lambda request: False) -> list[Ticket]:
-        """A step has failed and the slots are lost. Sequences start once more, at the front of the queue, unless that
-        happened before or a part of the answer has left the process: these are returned."""
+        """Handles a failed step, after which all slots are lost. Sequences go back to the front of the queue, except
+        the returned ones, which have restarted before or have sent tokens."""
         lost = sorted(self.active.values(), key=lambda ticket: -ticket.number)
         self.active.clear()
         self._fresh.clear()
@@ -301,25 +300,25 @@ class ModelQueue:
                 ticket.state = "gone"
                 failed.append(ticket)
             else:
-                ticket.state, ticket.restarted, ticket.group = "waiting", True, ticket.request.id  # it had its turn
+                ticket.state, ticket.restarted, ticket.group = "waiting", True, ticket.request.id  # its turn is past
                 self.waiting.add(ticket, first=True)
         return failed[::-1]
 
     def statistics(self, name: str) -> m.ModelStatistics:
-        """Since the last call."""
+        """The load, and the work since the last call."""
         done, self.tally = self.tally, m.Tally()
         return m.ModelStatistics(name, self.model.slots, self.rows, len(self.active), len(self.waiting), done)
 
 
 def padded_tokens(group: Sequence[Ticket]) -> int:
-    """What one prefill of these computes: each row is as long as the longest."""
+    """Tokens that one prefill of the group computes, with all rows padded to the longest."""
     source = max(len(ticket.request.source) for ticket in group)
     prefix = max(len(ticket.request.prefix) for ticket in group)
     return len(group) * (source + prefix)
 
 
 def groups_by_length(tickets: Sequence[Ticket]) -> list[list[Ticket]]:
-    """Groups whose padding stays small, the shortest first."""
+    """Prefill groups with little padding, shortest first."""
     groups: list[list[Ticket]] = []
     real = 0
     for ticket in sorted(tickets, key=lambda ticket: ticket.tokens) if len(tickets) > 1 else tickets:

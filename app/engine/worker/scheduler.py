@@ -1,8 +1,7 @@
-"""Which requests share the next step of a model.
+"""Schedules the requests of all models on one device: continuous batching.
 
-Requests join and leave at step boundaries, whatever they ask for, so a long one never holds up a short one. Between two
-steps there is at most one prefill budget a model, at most one inspection, and at most one step of a search without some
-heads."""
+Requests join and leave at step boundaries, so a long request never holds up a short one. Between two steps there is at
+most one prefill budget per model, one inspection, and one step of a search with masked heads."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ STALE_MESSAGE = "The queue did not move in time; try again later."
 
 
 class Scheduler:
-    """Takes messages, gives messages; `step` advances every model that has work by one token. loader: reads checkpoints
-    meanwhile, and its results must be handled like messages; None: everything waits while one is read."""
+    """Handles messages and returns replies; `step` advances every busy model by one token. loader: reads checkpoints in
+    the background, and its results must be passed to `handle`; None: reading blocks."""
 
     def __init__(
         self,
@@ -40,8 +39,8 @@ class Scheduler:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.queues: dict[str, ModelQueue] = {}
         self._sender = TokenSender(stream_interval_s)
-        self._inspections: dict[int, m.Inspections] = {}  # that are not answered
-        self._ablation: AblationSearch | None = None  # of one of them; one at a time, for each has slots of its own
+        self._inspections: dict[int, m.Inspections] = {}  # unanswered
+        self._ablation: AblationSearch | None = None  # one at a time, since each allocates slots of its own
         self._loader, self._loading = loader, set[str]()
 
     @property
@@ -49,7 +48,7 @@ class Scheduler:
         return bool(self._inspections) or any(queue.busy for queue in self.queues.values())
 
     def statistics(self) -> list[m.ModelStatistics]:
-        """What each model has done since the last call."""
+        """The load of each model, and its work since the last call."""
         return [queue.statistics(name) for name, queue in self.queues.items()]
 
     # Messages -----------------------------------------------------------------------------------------------
@@ -92,7 +91,7 @@ class Scheduler:
         self._sender.end(request)
 
     def _end_inspection(self, request: int) -> bool:
-        """Whether there was one."""
+        """Drops an inspection; False if the request is none."""
         if self._ablation is not None and self._ablation.request.id == request:
             self._ablation = None
         return self._inspections.pop(request, None) is not None
@@ -102,7 +101,7 @@ class Scheduler:
         try:
             if result.error is not None:
                 raise result.error
-            if message.name in self._loading:  # it was not unloaded meanwhile
+            if message.name in self._loading:  # not unloaded in the meantime
                 assert result.prepared is not None
                 self.runner.install(message.name, result.prepared)
                 self.queues[message.name] = ModelQueue(self.runner.models[message.name], self.prefill_tokens)
@@ -127,7 +126,7 @@ class Scheduler:
         self._loading.discard(name)
         queue = self.queues.pop(name, None)
         unfinished = [*queue.waiting, *queue.active] if queue else []
-        del queue  # or it would keep what the runner frees
+        del queue  # its reference would keep what the runner frees
         unfinished += [message.id for message in self._inspections.values() if message.model == name]
         for request in unfinished:
             self._end_inspection(request)
@@ -135,7 +134,7 @@ class Scheduler:
         return self._fail(unfinished, "engine_unavailable", f"{m.plain_name(name)} was unloaded; please try again.")
 
     def _fail(self, requests: Iterable[int], code: str, reason: str) -> list[m.FromDevice]:
-        """Tokens that they have written before come first."""
+        """Failures of requests, after the tokens that they have already produced."""
         replies: list[m.FromDevice] = [*self._sender.flush()]
         for request in requests:
             self._sender.end(request)
@@ -158,7 +157,7 @@ class Scheduler:
         return replies
 
     def _expire(self, queue: ModelQueue) -> list[m.FromDevice]:
-        """Nothing is computed for a request whose time is over."""
+        """Fails requests past their deadline before anything is computed for them."""
         now, replies = time.monotonic(), list[m.FromDevice]()
         for requests, code, reason in (
             (queue.late(now), "deadline_exceeded", LATE_MESSAGE),
@@ -171,11 +170,11 @@ class Scheduler:
         return replies
 
     def _prefill(self, queue: ModelQueue, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
-        """All together; if that fails, each half of them, so that in the end one bad request fails alone."""
+        """Prefills all tickets at once; if that fails, each half, so that one bad request fails alone."""
         try:
             queue.model.decoder.join([(t.request.id, t.prompt, t.request.options) for t in tickets])
         except Exception as raised:
-            error = raised.with_traceback(None)  # whose frames would keep the tensors that did not fit
+            error = raised.with_traceback(None)  # its frames would keep the tensors that did not fit
         else:
             queue.started(tickets)
             return []
@@ -183,7 +182,7 @@ class Scheduler:
         if full:
             self.runner.release_memory()
         else:
-            self.runner.check()  # a lost device ends the process, and the next one starts afresh
+            self.runner.check()  # raises if the device is lost: the process ends and is respawned
         if len(tickets) > 1:
             half = len(tickets) // 2
             return [*self._prefill(queue, tickets[:half]), *self._prefill(queue, tickets[half:])]
@@ -197,7 +196,7 @@ class Scheduler:
         return [m.Failed(request.id, code, reason)]
 
     def _advance(self, queue: ModelQueue) -> list[m.FromDevice]:
-        """One step: at most one message for the tokens of all streams, and one for each request that is done."""
+        """One step: at most one message with the tokens of all streams, and one per finished request."""
         rows, began = queue.rows, time.monotonic()
         try:
             result = queue.model.decoder.step()
@@ -216,7 +215,7 @@ class Scheduler:
                     self._sender.end(request)
                 finished.append(m.Finished(request, hypotheses, ticket.timing(now)))
             return [*self._sender.due(now, now - began), *finished] if self._sender.held else finished
-        self.runner.check()  # here, where the error's frames no longer keep the slots
+        self.runner.check()  # outside the handler: the error's frames no longer keep the slots
         lost = queue.give_up_step(self._sender.has_begun)
         queue.model.reset()
         return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
@@ -224,7 +223,7 @@ class Scheduler:
     # Inspections --------------------------------------------------------------------------------------------
 
     def _inspect(self) -> list[m.FromDevice]:
-        """One step of the search without some heads, if there is one, and one inspection that has not begun."""
+        """One step of the search with masked heads, if one runs, and one waiting inspection."""
         replies = [] if self._ablation is None else self._inspected(self._ablation.request, self._ablation.step)
         for message in self._inspections.values():
             if self._ablation is None or not (isinstance(message, m.InspectAttention) and message.selection.masked):
@@ -235,7 +234,7 @@ class Scheduler:
     def _inspected(
         self, message: m.Inspections, work: Callable[[], m.Inspected | AblationSearch | None]
     ) -> list[m.FromDevice]:
-        """Nothing while a search goes on, which completes the answer."""
+        """Runs one piece of work; no reply while it is an unfinished search."""
         answer: m.Inspected | AblationSearch | m.Failed | None
         try:
             late = 0 < message.deadline < time.monotonic()
@@ -247,7 +246,7 @@ class Scheduler:
             reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
             answer = m.Failed(message.id, "engine_failed", reason)
         if isinstance(answer, m.Failed) and answer.code == "engine_failed":
-            self.runner.check()  # here, where the error's frames no longer keep what it computed
+            self.runner.check()  # outside the handler: the error's frames no longer keep its tensors
         if isinstance(answer, AblationSearch):
             self._ablation = answer
         elif answer is not None:

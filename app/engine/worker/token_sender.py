@@ -14,18 +14,18 @@ T = TypeVar("T")
 
 
 class TokenSender:
-    """Holds tokens until the first of them has waited for `interval_s`; 0: one message per step.
+    """Holds tokens until the oldest has waited for `interval_s`; 0: one message per step.
 
-    One interval for all streams of the process: the front end wakes once for all of them, and a stream is written to as
-    often as the interval says, however fast the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request.
+    All streams of the process share one interval: the front end wakes once for all of them, and writes to a stream once
+    per interval however fast the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request.
     """
 
     def __init__(self, interval_s: float = 0.0) -> None:
         self._interval_s = interval_s
-        self._begun: set[int] = set()  # requests whose first tokens have left
-        self._immediate: set[int] = set()  # requests whose tokens leave with each step
+        self._begun: set[int] = set()  # requests with sent tokens
+        self._immediate: set[int] = set()  # requests with tokens sent at every step
         self.held: defaultdict[int, list[int]] = defaultdict(list)
-        self._log_probabilities: defaultdict[int, list[float]] = defaultdict(list)  # of held tokens, where wanted
+        self._log_probabilities: defaultdict[int, list[float]] = defaultdict(list)  # of held tokens, if requested
         self._top: defaultdict[int, list[TopTokens]] = defaultdict(list)  # likewise
         self._due = 0.0
 
@@ -36,8 +36,7 @@ class TokenSender:
         log_probabilities: Mapping[int, float] = MappingProxyType({}),
         top: Mapping[int, TopTokens] = MappingProxyType({}),
     ) -> None:
-        """(request, token) of one step, and by request, where it wants them, the log-probability of its token and the
-        likeliest tokens at its place."""
+        """Adds the (request, token) pairs of one step; log-probabilities and top tokens by request, if requested."""
         if not self.held:
             self._due = now + self._interval_s
         for request, token in tokens:
@@ -48,23 +47,23 @@ class TokenSender:
             self._top[request].append(likeliest)
 
     def send_immediately(self, request: int) -> None:
-        """From now on its tokens leave with each step."""
+        """Sends the request's tokens with every step from now on."""
         self._immediate.add(request)
 
     def has_begun(self, request: int) -> bool:
-        """Whether tokens of it have left."""
+        """Whether tokens of the request have been sent."""
         return request in self._begun
 
     def end(self, request: int) -> None:
-        """Forget a request that is over: what is still held is in its answer, or not wanted."""
+        """Forgets a finished request: its held tokens are in its answer or are not needed."""
         for held in (self.held, self._log_probabilities, self._top):
             held.pop(request, None)
         self._begun.discard(request)
         self._immediate.discard(request)
 
     def due(self, now: float, step_s: float) -> list[m.Tokens]:
-        """What leaves now: everything, if the interval would be over before another step of that length; else the
-        tokens of requests that have not begun, or may not wait."""
+        """The tokens to send now: all, if the interval would end before another step of this length; else tokens of
+        requests without sent tokens and of immediate requests."""
         if not self.held:
             return []
         if now + step_s >= self._due:
@@ -72,7 +71,7 @@ class TokenSender:
         return self._message([r for r in self.held if r not in self._begun or r in self._immediate])
 
     def flush(self) -> list[m.Tokens]:
-        """All that is held, whether or not it is due."""
+        """All held tokens, due or not."""
         return self._message(list(self.held))
 
     def _message(self, leaving: list[int]) -> list[m.Tokens]:

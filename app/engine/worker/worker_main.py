@@ -1,7 +1,7 @@
-"""The main loop of a device process: reads messages, drives the scheduler, writes answers. One process for each device.
+"""The main loop of a device process: reads messages, drives the scheduler, writes answers.
 
-`python -m app.engine.worker.worker_main FD`, where FD is one end of a socket pair whose other end the front end holds.
-When that end closes, however the parent ended, this process ends too.
+`python -m app.engine.worker.worker_main FD`, where FD is one end of a socket pair; the front end holds the other. The
+process exits when that end closes, however the front end died.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def serve(connection: socket.socket) -> None:
     loader = ModelLoader(runner.read, channel.put)
     scheduler = Scheduler(runner, config.prefill_tokens, config.stream_interval_s, loader)
     gc.collect()
-    gc.freeze()  # modules stay to the end: no full collection walks through them between two steps
+    gc.freeze()  # modules live to the end: full collections between steps need not traverse them
     channel.send([m.Started(config.device)])
     run(channel, scheduler, others, config.beat_s)
     if loader.busy:
-        os._exit(0)  # its thread would be torn out of torch
+        os._exit(0)  # a normal exit would tear the loader thread out of torch
 
 
 def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | LoadResult], beat_s: float) -> None:
-    """Returns at a Stop. The loop sends its own heartbeats: a thread beside it would go on when the loop hangs."""
+    """Runs until a Stop. The loop sends its own heartbeats: a thread would send them even if the loop hangs."""
     next_beat = time.monotonic()
     while True:
         while pending:
@@ -62,8 +62,8 @@ def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | LoadR
 
 
 def die_with_parent() -> None:
-    """Ask Linux for a SIGKILL when the parent ends (to be exact, its thread that spawned us: that of the event loop);
-    elsewhere the closed socket has to do."""
+    """Requests SIGKILL when the parent's event-loop thread, which spawned this process, ends (Linux only); elsewhere
+    the closed socket ends the process."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
@@ -71,16 +71,16 @@ def die_with_parent() -> None:
 
 def main() -> None:
     die_with_parent()
-    # a supervisor may signal every process of a service; the parent drains, then stops us
+    # an init system may signal every process of a service; the parent drains, then stops us
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    logs.set_up_logging("warning", "text")  # until it is configured
+    logs.set_up_logging("warning", "text")  # until the Configure message
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
         serve(connection)
     except ConnectionError:
         log.info("the front end is gone")
-        os._exit(0)  # whatever its other threads do
+        os._exit(0)  # regardless of other threads
     except Exception:
         log.exception("the main loop failed")
         os._exit(1)

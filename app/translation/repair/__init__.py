@@ -1,1 +1,1 @@
-"""What a translation has to hold is put back where the model lost it: links, marks, numbers, glossary terms."""
+"""Restores links, marks, numbers and glossary terms that a translation lost."""

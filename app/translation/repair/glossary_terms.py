@@ -1,9 +1,8 @@
-"""Terms of a glossary in a translation: each in the place of the words that are aligned with its source.
+"""Puts glossary terms into a translation, in place of the words aligned with their sources.
 
-There are two ways. The model can be made to write the term (constrained decoding): the sentence around it may suit it
-better, or the term stands beside the word that it should have replaced, or the sentence goes astray. Or the word that
-the model wrote is replaced, which is always right where the alignment is, and inflects nothing around it. Constrained
-output is taken where nothing speaks against it.
+Constrained decoding makes the model write the term: the sentence may fit it better, but the term may also stand beside
+the word that it should replace, or the sentence may degenerate. Replacing the aligned word is right wherever the
+alignment is, but inflects nothing around it. Constrained output is preferred unless `constrained_is_better` rejects it.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from app.translation.repair.text_edits import Edit, with_edits
 
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _WORD = re.compile(r"\w+")
-_MAX_GAP = 2  # characters between words that stand for one term
-# What each term may cost a model that is made to write it; a term that it would hardly write costs 10.
+_MAX_GAP = 2  # characters between words that belong to one term
+# Cost per term of forcing the model to write it; an implausible term costs about 10.
 _MAX_TERM_COST_NATS = 6.0
 Span = tuple[int, int]
 
 
 def with_terms(translation: TranslationResult, terms: Sequence[Term], clean: str) -> TranslationResult:
-    """terms: of `clean`. A lost term replaces the words that are aligned with its source; without any it is
-    inserted."""
+    """Replaces the words aligned with the source of each lost term, or inserts the term. terms: of `clean`."""
     text = translation.text
     claims = _claimed_spans(translation, terms)
     taken = [claim for claim in claims if claim is not None]
@@ -51,12 +49,12 @@ def with_terms(translation: TranslationResult, terms: Sequence[Term], clean: str
 
 
 def terms_in_place(translation: TranslationResult, terms: Sequence[Term]) -> bool:
-    """Whether each term is there already, and for its own source."""
+    """Whether every term already occurs, aligned with its own source."""
     return None not in _claimed_spans(translation, terms)
 
 
 def unaligned_terms(translation: TranslationResult, terms: Sequence[Term]) -> list[Term]:
-    """Terms that are not there, and with whose source no word is aligned."""
+    """Terms that do not occur and have no word aligned with their source."""
     claims = _claimed_spans(translation, terms)
     taken = [claim for claim in claims if claim is not None]
     pairs = zip(terms, claims, strict=True)
@@ -64,10 +62,10 @@ def unaligned_terms(translation: TranslationResult, terms: Sequence[Term]) -> li
 
 
 def with_term_alignment(translation: TranslationResult, alone: Sequence[tuple[Term, str]]) -> TranslationResult:
-    """alone: terms, and the translation of the source of each by itself. Where the translation contains that, it is
-    aligned with the term, whatever the alignment was."""
+    """Aligns terms by their own translations. alone: (term, translation of its source by itself). If the translation
+    contains that text, it is aligned with the term."""
     words = list(translation.alignment or ())
-    # in lower case, with each character in its place
+    # lower case with unchanged offsets
     lowercased = "".join(low if len(low := character.lower()) == 1 else character for character in translation.text)
     for term, text in alone:
         core = _CORE.search(text.lower())
@@ -81,7 +79,7 @@ def with_term_alignment(translation: TranslationResult, alone: Sequence[tuple[Te
 
 
 def constrained_is_better(free: TranslationResult, constrained: TranslationResult, terms: Sequence[Term]) -> bool:
-    """Whether `constrained`, in which the model had to write the terms, is better than to replace words of `free`."""
+    """Whether the constrained translation is better than replacing words in `free`."""
     if constrained.finish_reason != "stop" or not all(holds_term(constrained.text, term.forms) for term in terms):
         return False
     claims = _claimed_spans(free, terms)
@@ -90,14 +88,14 @@ def constrained_is_better(free: TranslationResult, constrained: TranslationResul
     if all(start < end for start, end in replaced) and cost_nats > _MAX_TERM_COST_NATS * len(terms):
         return False
     old, new = _counts_beside_terms(free.text, terms), _counts_beside_terms(constrained.text, terms)
-    if old == new and replaced:  # the same words, with the terms beside them
+    if old == new and replaced:  # the words to replace are still there, with the terms beside them
         return False
     replaced_words = sum((_word_counts(free.text[start:end]) for start, end in replaced), Counter[str]())
     return all(new[word] <= old[word] - count for word, count in replaced_words.items())
 
 
 def _term_form(term: Term, clean: str, text: str, at: int) -> str:
-    """With a capital where it begins a translation whose source begins with one."""
+    """The form of the term for this position: capitalized at the start of a translation if the source is."""
     if not any(character.isalnum() for character in clean[: term.start]):
         return term.forms[-1] if not text[:at].strip() and text[:1].isupper() else term.forms[0]
     begins = next((character for character in clean if character.isalnum()), "")
@@ -105,12 +103,12 @@ def _term_form(term: Term, clean: str, text: str, at: int) -> str:
 
 
 def _log_probability(translation: TranslationResult) -> float:
-    """In nats; 0 without tokens."""
+    """Sum over the tokens in nats; 0 without tokens."""
     return sum(token.log_probability or 0.0 for token in translation.tokens or ())
 
 
 def _counts_beside_terms(text: str, terms: Sequence[Term]) -> Counter[str]:
-    """Of the words that belong to no term."""
+    """Counts of the words outside all terms."""
     parts, at = [], 0
     for start, end in sorted(span for term in terms for span in term_spans(text, term.forms)):
         parts.append(text[at : max(at, start)])
@@ -119,17 +117,17 @@ def _counts_beside_terms(text: str, terms: Sequence[Term]) -> Counter[str]:
 
 
 def _word_counts(text: str) -> Counter[str]:
-    """Of words in lower case; in scripts without spaces, of characters."""
+    """Counts of lower-case words, or of characters in scripts without spaces."""
     words = _WORD.findall(text.lower())
     return Counter(part for word in words for part in (word if any(map(is_unspaced_script, word)) else (word,)))
 
 
 def _claimed_spans(translation: TranslationResult, terms: Sequence[Term]) -> list[Span | None]:
-    """Where each term is already: where it is aligned with its own source, or else where no other term's source is
-    aligned. The longest terms choose first, since a short one may be part of a long one."""
+    """The span of each term that already occurs: aligned with its own source, or else not aligned with another term's
+    source. Longer terms choose first, since a short term may be part of a long one."""
     claims: list[Span | None] = [None] * len(terms)
     order = sorted(range(len(terms)), key=lambda number: -max(map(len, terms[number].forms)))
-    # Sets of places, since a sentence may have hundreds of terms: comparing them in pairs takes a second.
+    # Sets of positions, since a sentence may have hundreds of terms: comparing all pairs takes a second.
     aligned = [
         {at for span in aligned_spans(translation, term.start, term.end) for at in range(*span)} for term in terms
     ]
@@ -154,7 +152,7 @@ def _claimed_spans(translation: TranslationResult, terms: Sequence[Term]) -> lis
 
 
 def _replaceable_span(translation: TranslationResult, term: Term, taken: Sequence[Span]) -> Span:
-    """The words that are aligned with the term's source; empty where there are none."""
+    """The span of the words aligned with the term's source; (0, 0) if there are none."""
     spans = aligned_spans(translation, term.start, term.end)
     free = [span for span in spans if not overlaps_any(*span, taken)]
     start, end = _whole_words(translation.text, *_longest_run(free)) if free else (0, 0)
@@ -162,8 +160,7 @@ def _replaceable_span(translation: TranslationResult, term: Term, taken: Sequenc
 
 
 def _longest_run(spans: Sequence[Span]) -> Span:
-    """The longest run of neighbours, and the last of equally long ones: an article or the like that stands apart is
-    seldom the word itself."""
+    """The longest run of adjacent spans, on ties the last: a separate article or the like is seldom the word itself."""
     runs: list[Span] = []
     for start, end in sorted(spans):
         if runs and start - runs[-1][1] <= _MAX_GAP:
@@ -174,7 +171,7 @@ def _longest_run(spans: Sequence[Span]) -> Span:
 
 
 def _whole_words(text: str, start: int, end: int) -> Span:
-    """Extended to whole words, without the punctuation around them."""
+    """The span extended to whole words, without surrounding punctuation."""
     core = _CORE.search(text[start:end])
     if core is None:
         return 0, 0

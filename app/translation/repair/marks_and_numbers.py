@@ -1,6 +1,4 @@
-"""Marks and links that were taken out of a sentence, and numbers that its translation lost, put back in the place
-that the word alignment names.
-"""
+"""Restores marks and links removed from a sentence, and lost numbers, at the positions given by the word alignment."""
 
 from __future__ import annotations
 
@@ -20,16 +18,16 @@ _WORD_CHARACTER = re.compile(r"\w")
 
 
 def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """The translation of the sentence's clean text, with the sentence's marks in it."""
+    """Inserts the sentence's marks into the translation of its clean text."""
     marks = sentence.shown_marks
-    if translation.text == sentence.clean:  # copied, as names and sentences in other languages are
+    if translation.text == sentence.clean:  # copied, such as a name or a sentence in another language
         return with_edits(translation, [Edit(mark.at, mark.at + len(mark.gap), mark.text) for mark in marks])
     edits: list[Edit] = []
     least = 0
     places = AlignedPlaces(sentence.clean, translation)
     for mark in marks:
         at = places.of(mark.at)
-        if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING_PUNCTUATION:  # before the comma, as there
+        if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING_PUNCTUATION:  # keep it before the comma
             at -= _closing_length(translation.text[:at])
         at = max(least, at)
         if mark.text.isspace():
@@ -40,12 +38,12 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
 
 
 class AlignedPlaces:
-    """Where in a translation of `clean` something belongs that stands between two of its words."""
+    """Maps positions between words of `clean` to positions in its translation."""
 
     def __init__(self, clean: str, translation: TranslationResult) -> None:
         self._clean, self._text = clean, translation.text
         self._closing = _closing_length(clean)
-        # start of a source word -> start of the first word that is aligned with it, and end of the last one
+        # start of a source word -> start of the first and end of the last target word aligned with it
         self._begins: dict[int, int] = {}
         self._ends: dict[int, int] = {}
         for word in translation.alignment or ():
@@ -55,9 +53,8 @@ class AlignedPlaces:
         self._sources = sorted(self._ends)
 
     def of(self, at: int) -> int:
-        """The place for what stands at `at` in the source: behind the word that is aligned with the source word before
-        it, or before the word that is aligned with the one after it; without an alignment, as far on as in the
-        source."""
+        """The target position for source position `at`: after the word aligned with the source word before it, or
+        before the word aligned with the next one; without an alignment, the proportional position."""
         if at == 0:
             return 0
         if at >= len(self._clean) - self._closing:
@@ -71,7 +68,7 @@ class AlignedPlaces:
 
 
 def _word_end(text: str, at: int) -> int:
-    """The end of the word at `at`, with its punctuation."""
+    """The end of the word at `at`, including its punctuation."""
     if at <= 0 or (at < len(text) and text[at - 1].isspace()):
         return max(at - 1, 0)
     while at < len(text) and not text[at].isspace():
@@ -82,7 +79,7 @@ def _word_end(text: str, at: int) -> int:
 
 
 def _space_between_words(text: str, at: int, least: int) -> int:
-    """The place for a wide space: between two words, since at the end or beside another it would be other layout."""
+    """The position for a wide space: between two words, since elsewhere it would be different layout."""
     if least <= at and text[at : at + 1] == " " and at > 0:
         return at
     behind = text.find(" ", max(at, least + 1))
@@ -95,7 +92,7 @@ def _closing_length(text: str) -> int:
 
 
 def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
-    """A mark between two words replaces the space between them."""
+    """The edit that inserts a mark; between two words it replaces the space."""
     shown, end = mark.text, at
     if mark.gap and text[at : at + 1] == " ":
         end = at + 1
@@ -110,7 +107,7 @@ def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
 
 
 def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
-    """The numbers of a translation that are not part of a link or of a term."""
+    """The numbers of a translation outside links and terms."""
     spans = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]
     return number_spans(text, [*protected_spans(text), *spans])
 
@@ -118,8 +115,8 @@ def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
 def with_lost_numbers(
     translation: TranslationResult, numbers: Sequence[ProtectedSpan], terms: Sequence[Term], clean: str
 ) -> TranslationResult:
-    """numbers: of `clean`. A lost number replaces a wrong one, if possible the one that is aligned with it; without a
-    wrong one it is inserted. Small numbers may have become words."""
+    """Restores lost numbers of `clean`: each replaces a wrong number, preferably the aligned one, or else is inserted.
+    Small numbers may have become words and are not inserted."""
     present = numbers_in(translation.text, terms) if numbers else []
     for number in missing_spans(numbers, present):
         wrong = missing_spans(present, numbers)
@@ -141,7 +138,7 @@ def with_lost_numbers(
 
 
 def aligned_spans(translation: TranslationResult, start: int, end: int) -> list[tuple[int, int]]:
-    """Spans of the words that are aligned with this part of the source."""
+    """Target spans of the words aligned with a source span."""
     return [
         (word.target_start, word.target_end)
         for word in translation.alignment or ()
@@ -154,7 +151,7 @@ def overlaps_any(start: int, end: int, spans: Sequence[tuple[int, int]]) -> bool
 
 
 def with_inserted(translation: TranslationResult, clean: str, start: int, end: int, written: str) -> TranslationResult:
-    """Inserts `written` for this part of the source, beside the words that are aligned with its neighbours."""
+    """Inserts `written` for a source span, beside the words aligned with its neighbours."""
     text = translation.text
     at = AlignedPlaces(clean, translation).of(start)
     before = " " if at > 0 and not text[at - 1].isspace() and not is_unspaced_script(text[at - 1]) else ""

@@ -1,8 +1,7 @@
-"""Translations that hold what they have to: marks, links, placeholders, numbers and terms of a glossary.
+"""Translates sentences and repairs lost marks, links, placeholders, numbers and glossary terms.
 
-A sentence is translated as it is. Where a link did not come over to the letter, it is translated again without its
-links, and they are put where the word alignment says; lost numbers and terms replace the words that are aligned with
-them.
+A sentence is translated as it is. If a link was not copied exactly, the sentence is translated again without its links,
+which are then inserted by word alignment; lost numbers and terms replace the words aligned with them.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from app.translation.repair.marks_and_numbers import numbers_in, with_lost_numbe
 async def translated_with_repair(
     engine: CachedEngine, sentences: Sequence[PreparedSentence], *, patient: bool = False
 ) -> list[TranslationResult]:
-    """The translations of the sentences as they stand in the text, and alignments with places there. patient: the
-    sentences continue a text of which some is translated."""
+    """Repaired translations, with alignments that refer to the sentences' source text. patient: part of the text is
+    translated already."""
     translations = await engine.translate([sentence.request for sentence in sentences], patient=patient)
     if all(
         sentence.plain and not sentence.marks and translation.text.strip()
         for sentence, translation in zip(sentences, translations, strict=True)
     ):
-        return translations  # nearly always
+        return translations  # the common case
     sentences = list(sentences)
     broken = [i for i, sentence in enumerate(sentences) if not _keeps_links(sentence, translations[i].text)]
     for i in broken:
@@ -60,7 +59,7 @@ async def translated_with_repair(
 
 
 def or_source_text(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """The source instead of a translation without a word."""
+    """The source text if the translation is blank."""
     if translation.text.strip():
         return translation
     scores = translation.scores and translation.scores[:1]
@@ -68,7 +67,7 @@ def or_source_text(sentence: PreparedSentence, translation: TranslationResult) -
 
 
 def _usage_sum(first: Usage, second: Usage) -> Usage:
-    """Of two requests for one sentence, one after the other."""
+    """Usage of two sequential requests for one sentence."""
     return replace(
         first,
         read_tokens=first.read_tokens + second.read_tokens,
@@ -106,7 +105,7 @@ def _with_numbers_and_terms(sentence: PreparedSentence, translation: Translation
 
 
 def _with_repaired_alternatives(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """Alternatives that lose nothing, with their marks; the others cannot be repaired without an alignment."""
+    """Keeps alternatives that lose nothing and inserts their marks; others cannot be repaired without an alignment."""
     texts: list[str] = []
     scores = list(translation.scores[:1]) if translation.scores else []
     best = with_marks(sentence, translation).text
@@ -114,7 +113,7 @@ def _with_repaired_alternatives(sentence: PreparedSentence, translation: Transla
         if not _keeps_links(sentence, text) or _loses_number_or_term(sentence, text):
             continue
         marked = with_marks(sentence, TranslationResult(text)).text
-        if marked not in (best, *texts):  # it may have become equal by its terms
+        if marked not in (best, *texts):  # terms may have made two alternatives equal
             texts.append(marked)
             scores += translation.scores[number : number + 1] if translation.scores else ()
     return replace(translation, alternatives=tuple(texts), scores=translation.scores and tuple(scores))
@@ -126,8 +125,8 @@ def _with_repaired_alternatives(sentence: PreparedSentence, translation: Transla
 async def _with_constrained_terms(
     engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: Sequence[TranslationResult]
 ) -> list[TranslationResult]:
-    """Constrained translations of sentences whose terms are not in their places, where they are better than to replace
-    words. Alternatives get their terms by replacement."""
+    """Replaces translations with misplaced terms by constrained translations where these are better. Alternatives get
+    their terms by replacement only."""
     translations = await _with_terms_in_alternatives(
         engine, sentences, await _with_term_alignments(engine, sentences, translations)
     )
@@ -148,7 +147,7 @@ async def _with_constrained_terms(
 async def _with_term_alignments(
     engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: Sequence[TranslationResult]
 ) -> list[TranslationResult]:
-    """Terms that no word is aligned with are translated by themselves, to find their translations in the sentence."""
+    """Translates terms without an aligned word by themselves, to find their translations in the sentence."""
     translations = list(translations)
     requests: list[TranslationRequest] = []
     lost: list[tuple[int, Term]] = []

@@ -1,6 +1,4 @@
-"""Edits of a translation that keep its text, the texts of its tokens and its word alignment together; and the edits
-that remove layout which a model invented.
-"""
+"""Edits of a translation that keep its text, token texts and word alignment consistent; removal of invented layout."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ class Edit:
 
 
 def with_edits(translation: TranslationResult, edits: Sequence[Edit]) -> TranslationResult:
-    """edits: of the text, in order, without overlaps. The alternatives stay as they are."""
+    """Applies edits, in order and without overlaps, to the text, tokens and alignment; not to the alternatives."""
     if not edits:
         return translation
     offsets = _Offsets(edits)
@@ -38,7 +36,7 @@ def with_edits(translation: TranslationResult, edits: Sequence[Edit]) -> Transla
 
 
 def _edited_text(text: str, edits: Sequence[Edit], start: int = 0) -> str:
-    """start: the place of `text` in the text to which the edits refer."""
+    """start: the offset of `text` in the text that the edits refer to."""
     parts, at = [], 0
     for edit in edits:
         parts += [text[at : edit.start - start], edit.text]
@@ -47,7 +45,7 @@ def _edited_text(text: str, edits: Sequence[Edit], start: int = 0) -> str:
 
 
 class _Offsets:
-    """Moves words and tokens of the old text to their places in the new one."""
+    """Maps words and tokens of the old text to the new one."""
 
     def __init__(self, edits: Sequence[Edit]) -> None:
         self._edits = edits
@@ -56,7 +54,7 @@ class _Offsets:
         self._growth = list(accumulate(growths, initial=0))
 
     def moved(self, word: AlignedWord) -> AlignedWord:
-        """A text that replaces a part of the word becomes part of it; a text that is inserted beside it does not."""
+        """A replacement within the word extends or shrinks it; an insertion beside it does not."""
         start, end = word.target_start, word.target_end
         before, until = bisect_right(self._ends, start), bisect_left(self._starts, end)
         first = min(start, self._starts[before]) if before < len(self._starts) else start
@@ -68,8 +66,8 @@ class _Offsets:
         return replace(word, target_start=first, target_end=max(first, last))
 
     def edited_tokens(self, tokens: Sequence[WrittenToken]) -> tuple[WrittenToken, ...]:
-        """An edit belongs to the token in which it begins, or to the last token with a text; other tokens lose what it
-        replaces of them."""
+        """An edit belongs to the token in which it begins, or to the last token with text; other tokens lose the
+        characters that it replaces."""
         last = max((i for i, token in enumerate(tokens) if token.text), default=len(tokens) - 1)
         edited, start = [], 0
         for number, token in enumerate(tokens):
@@ -85,12 +83,12 @@ class _Offsets:
         return tuple(edited)
 
 
-# Layout that a model invents -----------------------------------------------------------------------------------
+# Invented layout -----------------------------------------------------------------------------------------------
 
 
 def without_invented_layout(translation: TranslationResult, prefix: str) -> TranslationResult:
-    """The model reads words with single spaces between them; any other layout that it writes is removed, but for that
-    of the prefix with which the translation had to begin."""
+    """Removes layout that the model invents: its input has single spaces between words only. The forced prefix keeps
+    its layout."""
     edits = list(_layout_edits(translation.text, prefix))
     alternatives = tuple(map(partial(strip_invented_layout, prefix=prefix), translation.alternatives))
     if not edits and alternatives == translation.alternatives:
@@ -103,13 +101,13 @@ def strip_invented_layout(text: str, prefix: str) -> str:
 
 
 class LayoutFilter:
-    """Removes invented layout from a text while it is written, and holds back what may still change."""
+    """Removes invented layout from streamed text, and holds back text that may still change."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix, self._text, self._shown = prefix, "", 0
 
     def add(self, text: str) -> str:
-        """Returns what can be shown now."""
+        """Adds text; returns the text that is final now."""
         self._text += text
         end = len(self._text)
         while end > len(self._prefix) and MODEL_LAYOUT.fullmatch(self._text[end - 1]):
