@@ -20,8 +20,8 @@ from training.errors import TrainingError, os_error_reason
 
 MODULE = "training"
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
-ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # in PyTorch's messages, on Linux and on Windows
-SHARED = ("translator", "lyrics")  # commands that torchrun can start several processes of
+ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # in PyTorch's out-of-memory messages, on Linux and on Windows
+SHARED = ("translator", "lyrics")  # commands that torchrun can run in several processes
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """All processes of a group get the same arguments, and only rank 0 prints what is wrong with them."""
+    """Parses the arguments; in a process group only rank 0 prints usage errors."""
     with nullcontext() if torchrun.environment_rank() == 0 else redirect_stderr(io.StringIO()):
         top = parser()
         arguments, unknown = top.parse_known_args(argv)
@@ -46,8 +46,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0; 2 with one sentence on standard error for what the user can mend; 130 when interrupted; 1 where
-    another process of the run has died."""
+    """Returns the exit code: 0; 2 after a user's mistake, with one sentence on stderr; 130 if interrupted; 1 if a peer
+    died."""
     arguments = parse(argv)
     if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0

@@ -14,11 +14,11 @@ def pluralize(number: float, noun: str) -> str:
 
 
 class TrainingError(ValueError):
-    """The user can mend it: the message names the file or option, what is wrong, and the way out."""
+    """An error that the user can fix: the message names the file or option, the problem, and the remedy."""
 
 
 class CannotStart(TrainingError):
-    """All that is wrong with a command's options, in one list."""
+    """All problems of a command's options, in one list."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -46,8 +46,8 @@ OS_ERROR_MEANINGS = {
 
 
 def os_error_reason(error: OSError) -> str:
-    """In words without error numbers, to end a sentence: there is no full stop."""
-    if error.errno is None:  # from a library that keeps the system's words only
+    """The reason in words, without errno and full stop, to end a sentence."""
+    if error.errno is None:  # from a library that keeps only the system's words
         return DISK_FULL if "No space left" in str(error) else str(error).rstrip(".")
     name = error.filename2 or error.filename or "a file of this run"
     name = name.decode(errors="replace") if isinstance(name, bytes) else str(name)

@@ -1,4 +1,4 @@
-"""A whole run of a lyricist: text -> characters -> windows -> training -> scores -> checkpoint."""
+"""A lyricist's run: text -> characters -> windows -> training -> scores -> checkpoint."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from training.training_run import TrainingRun
 
 
 def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin: str) -> Scores:
-    """Train and publish a lyricist; its scores. TrainingError for what the user can mend. All processes of `run` call
-    this; the first one publishes, and the others return {}. origin: of the text, for the model card."""
+    """Trains and publishes a lyricist; returns its scores. All processes of `run` call this; the others than rank 0
+    return {}. origin: of the text, for the model card. Raises TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         train, valid = split_text(config, text)
@@ -71,7 +71,7 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
 
 
 def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:
-    """The text to train on and its end, held out. TrainingError if too little is left."""
+    """(training text, held-out end). TrainingError if too little text is left."""
     if config.newline_as_space:
         text = text.replace("\n", " ").replace("\r", " ")
     text = text[: config.max_characters]

@@ -1,4 +1,4 @@
-"""The folder that a run writes: who may write to it, and how a finished model is put there."""
+"""The output folder of a run: exclusive access, and atomic publication of a finished model."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from training.loop import snapshot
 from training.report.curve_plot import draw_curves
 from training.report.progress_report import read_rows
 
-CORPUS_REPORT = "corpus.json"  # what cleaning left out of the corpus
-STAGING_FOLDER = ".staging"  # where the files of a model are made, before they are moved to the folder itself
+CORPUS_REPORT = "corpus.json"  # the cleaning report
+STAGING_FOLDER = ".staging"  # model files are staged here before they move to the folder itself
 
 
 @contextlib.contextmanager
 def claim_output_folder(out: Path, *, resume: bool) -> Iterator[None]:
-    """`out` exists, suits this run, and is this run's alone until the block ends; TrainingError otherwise.
+    """Creates and locks `out` until the block ends; TrainingError if it does not suit this run or another run holds it.
 
-    The lock is the operating system's, so it cannot outlive a killed run.
-    """
+    The lock is the operating system's, so it cannot outlive a killed run."""
     check_output_folder(out, resume=resume)
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
@@ -44,18 +43,18 @@ def claim_output_folder(out: Path, *, resume: bool) -> Iterator[None]:
                 yield
             finally:
                 (out / ".lock").unlink(missing_ok=True)
-    except BaseException:  # a run that failed before it had saved or logged anything leaves no traces
+    except BaseException:  # a run that fails before it saves or logs anything leaves no traces
         with contextlib.suppress(OSError):  # the first error is the one to report
             if out.exists() and {path.name for path in out.iterdir()} <= {run_file.RUN_FILE, CORPUS_REPORT}:
                 for name in (run_file.RUN_FILE, CORPUS_REPORT):
                     (out / name).unlink(missing_ok=True)
             for folder in made:
-                folder.rmdir()  # of an empty folder only
+                folder.rmdir()  # only if empty
         raise
 
 
 def check_output_folder(out: Path, *, resume: bool) -> None:
-    """TrainingError unless a run may write to `out`."""
+    """Raises TrainingError unless a run may write to `out`."""
     if out.exists() and not out.is_dir():
         raise TrainingError(f"{out} is a file; --out names a folder.")
     if resume and not snapshot.exists(out):
@@ -80,17 +79,17 @@ def staging_folder(out: Path) -> Iterator[Path]:
 
 
 def save_weights(network: nn.Module, folder: Path, out: Path) -> None:
-    """Into `folder`, from where they go to `out`."""
+    """Writes the weights into `folder`, to be moved to `out`."""
     try:
         loading.save_weights(network, folder / checkpoints.WEIGHTS)
-    except SafetensorError as error:  # no OSError, but the disk is what fails here
+    except SafetensorError as error:  # safetensors' error for a failed write
         raise OSError(f"{out / checkpoints.WEIGHTS} could not be saved ({error})") from error
 
 
 def publish(
     out: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer], network: nn.Module, card: str
 ) -> None:
-    """Weights, curves and card are made aside and then moved over; see `models.checkpoint.write`."""
+    """Stages weights, curves and card, then moves them; see `models.checkpoint.write`."""
     with staging_folder(out) as folder:
         save_weights(network, folder, out)
         draw_curves(read_rows(out / "metrics.jsonl"), folder / "curves.png")

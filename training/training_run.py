@@ -1,4 +1,4 @@
-"""What every run shares: its output folder, and the trainer with its report."""
+"""The parts shared by all runs: the output folder, and the trainer with its report."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ from training.report.progress_report import EVENTS_FOLDER, METRICS_FILE, SAMPLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """Where a run writes and how. quiet: no progress bar. workers: the processes that share it. data: role (train,
-    valid, test, corpus) -> the corpus as the command line named it, for run.toml. licence: of the model, for its
-    card."""
+    """Settings of a run. quiet: no progress bar. workers: its processes. data: role (train, valid, test, corpus) -> the
+    corpus argument, for run.toml. licence: of the model, for its card."""
 
     out: Path
     device: torch.device
@@ -40,7 +39,7 @@ class TrainingRun:
     tensorboard: bool = False
 
     def claimed(self) -> AbstractContextManager[None]:
-        """Around all that this run writes; see `output_folder.claim_output_folder`."""
+        """Holds the output folder; see `output_folder.claim_output_folder`."""
         return output_folder.claim_output_folder(self.out, resume=self.resume) if self.workers.writes else nullcontext()
 
     def train(
@@ -53,16 +52,15 @@ class TrainingRun:
         tokenizers: Mapping[str, Tokenizer],
         validator: Validator | None = None,
     ) -> Outcome:
-        """Run the trainer; the task's network then holds the weights to keep, in evaluation mode. title: of the
-        progress bar. texts, tokenizers: which a resumed run must have in common with its snapshot. validator: as in
-        `Trainer`."""
+        """Runs the trainer; afterwards the task's network holds the weights to keep, in evaluation mode. title: of the
+        progress bar. texts, tokenizers: must match the snapshot at a resume. validator: as in `Trainer`."""
         fingerprint = snapshot.fingerprint(recorded(config), texts)
         if self.workers.count > 1:
-            check_same_run(self.workers, f"{fingerprint} {config.loop}")  # no fingerprint covers the limits
+            check_same_run(self.workers, f"{fingerprint} {config.loop}")  # the fingerprint leaves out the limits
             task = ShardedTask(task, self.workers, self.device)
             seed_rank(config.loop.seed, self.workers.rank)
         writes = self.workers.writes
-        if writes and not self.resume:  # remove the logs of an earlier run, to which this one would append
+        if writes and not self.resume:  # this run would append to the logs of an earlier run
             for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
                 (self.out / name).unlink(missing_ok=True)
             shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
@@ -92,7 +90,7 @@ class TrainingRun:
         finally:
             report.close()
         if writes:
-            self._write_run_file(config)  # a resumed run may have other limits than the session before
+            self._write_run_file(config)  # a resumed run may have other limits than the previous session
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome

@@ -1,4 +1,4 @@
-"""A whole run of a translator: pairs -> tokenizers -> batches -> training -> scores -> checkpoint."""
+"""A translator's run: pairs -> tokenizers -> batches -> training -> scores -> checkpoint."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def train_translator(
     test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
 ) -> Scores:
-    """Train and publish a translator; its scores, those of test pairs greedy and with `test_beam`. TrainingError for
-    what the user can mend. All processes of `run` call this; the first one publishes, and the others return {}.
-    aligned: held-out sentences by which the heads that align words best are chosen."""
+    """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
+    processes of `run` call this; the others than rank 0 return {}. aligned: held-out sentences for choosing the
+    alignment heads. Raises TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         tokenizers = run.workers.on_rank_0(
@@ -107,7 +107,7 @@ def build_translator(
 
 
 def translator_metadata(config: TranslatorConfig, network: Transformer) -> CheckpointConfig:
-    """Without its scores, which end a run."""
+    """Metadata without scores, which follow at the end of a run."""
     return CheckpointConfig(
         kind="translator",
         architecture=loading.architecture("transformer", network.config),
@@ -125,8 +125,8 @@ def translator_metadata(config: TranslatorConfig, network: Transformer) -> Check
 
 
 def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:
-    """`scores`, and the published scores of `run.out` on other texts where the weights are still the same; where they
-    are not, a note names the scores that are gone."""
+    """`scores`, plus the published scores of `run.out` on other texts if the weights are unchanged; otherwise a note
+    names the dropped scores."""
     config = _published_config(run.out)
     others = [name for name in config.scores if name not in scores] if config else []
     if config is None or not others:
@@ -143,7 +143,7 @@ def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) ->
 
 
 def _published_config(out: Path) -> CheckpointConfig | None:
-    """Of `out`, or where a kill came between the files of a model the staged one, which is published last."""
+    """The config in `out`, or the staged one (published last) if a kill interrupted publication."""
     for folder in (out, out / STAGING_FOLDER):
         with contextlib.suppress(checkpoints.CheckpointError):
             return checkpoints.read_config(folder)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they come to: a configuration and a device."""
+"""Options shared by several commands, and the configuration and device that they select."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from training.training_run import TrainingRun
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
 RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name
-NO_END = 10_000  # epochs: a time limit replaces the recipe's number, unless that is given as well
+NO_END = 10_000  # epochs: a time limit without a number of epochs replaces the recipe's number
 
 
 def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
-    """An option that states one key of the configuration, also under its former name. Its value stays a text here, so
-    that what is wrong with it is reported together with all other problems."""
+    """Adds an option for one configuration key, also under its former name. The value stays a string, so that a bad
+    value is reported with all other problems."""
     for name in (option, *(former for former, present in RENAMED_OPTIONS.items() if present == option)):
         command.add_argument(
             name,
@@ -93,7 +93,7 @@ def add_cleaning(command: argparse.ArgumentParser) -> None:
 
 
 def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> torch.device:
-    """recorded: the device and threads of a run that is repeated; the command line overrules them."""
+    """The selected device. recorded: device and threads of a repeated run; the command line overrides them."""
     recorded = recorded or {}
     device = recorded.get("device", "auto") if arguments.device == "auto" else arguments.device
     threads = recorded.get("threads") if arguments.threads is None else arguments.threads
@@ -108,8 +108,8 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
-    """data: role -> corpus. machine: device and threads of the run file, if there is one. renamed: a sentence for each
-    option that was stated under a former name."""
+    """data: role -> corpus. machine: device and threads of the run file, if any. renamed: a sentence for each option
+    given under its former name."""
 
     config: Config
     data: Mapping[str, CorpusArgument]
@@ -118,7 +118,7 @@ class RunRequest(Generic[Config]):
 
 
 def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> TrainingRun:
-    """Called before a corpus is read: TrainingError if the run may not write to --out, or has no such device."""
+    """Checks `--out` and the device before any corpus is read; raises TrainingError if the run cannot use them."""
     device, workers = device_of(arguments, request.machine), arguments.workers
     if workers.writes:
         output_folder.check_output_folder(arguments.out, resume=arguments.resume)
@@ -142,10 +142,9 @@ def build_request(
     data: Mapping[str, CorpusArgument | None],
     required: Mapping[str, str],
 ) -> RunRequest[Config]:
-    """The configuration that recipe, --config, options and --set come to. CannotStart lists every problem.
+    """Merges recipe, --config, options and --set into a configuration. Raises CannotStart with every problem.
 
-    data: role -> corpus of the command line, None where the run file names it. required: key or role -> its option.
-    """
+    data: role -> corpus from the command line, None if the run file names it. required: key or role -> its option."""
     file = read_run_file(arguments.config, arguments.command) if arguments.config else RunFile()
     pairs = [(text, *text.partition("=")) for text in arguments.set]
     cleaning, cleaning_problems = cleaning_overrides(getattr(arguments, "clean", ()))
@@ -182,7 +181,7 @@ def build_request(
 def _base_config(
     recipes: Mapping[str, Recipe[Config]], default: str, overrides: Sequence[Override], file: RunFile
 ) -> tuple[Config, list[str]]:
-    """What is not stated comes from here: the recipe, or neutral defaults under a file that is complete."""
+    """The defaults below the overrides: a recipe, or neutral defaults if the file is complete."""
     names = [override.value for override in overrides if override.key == "recipe"]
     name = names[-1] if names else default
     base = recipes[default].config
@@ -197,7 +196,7 @@ def _base_config(
 
 
 def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
-    """A sentence for each argument that the parser does not know, with the nearest option that it does know."""
+    """A sentence for each unknown argument, with the closest known option."""
     options = [argument for argument in arguments.unknown if argument.startswith("-")]
     for option in options:
         name = option.partition("=")[0]
@@ -207,12 +206,12 @@ def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def cleaning_of(settings: Sequence[str]) -> CleaningConfig:
-    """The rules that the options `--clean` come to. CannotStart lists every problem."""
+    """The rules of the `--clean` options. CannotStart lists every problem."""
     return assemble(TranslatorConfig(recipe=""), *cleaning_overrides(settings)).cleaning
 
 
 def cleaning_overrides(settings: Sequence[str]) -> tuple[list[Override], list[str]]:
-    """What each --clean states of `cleaning`, and the problems of those that state nothing."""
+    """Overrides of `cleaning` from the --clean settings, and the problems of invalid settings."""
     overrides: list[Override] = []
     problems: list[str] = []
     for setting in settings:
@@ -229,7 +228,7 @@ def cleaning_overrides(settings: Sequence[str]) -> tuple[list[Override], list[st
 
 
 def _cleaning_value(setting: str) -> tuple[str, Any]:
-    """RULE=VALUE -> the rule's field and its value. ValueError says what the rule takes."""
+    """RULE=VALUE -> field and value. ValueError names the values that the rule takes."""
     rule, _, value = setting.partition("=")
     name = rule.replace("-", "_")
     options = options_of(CleaningConfig)

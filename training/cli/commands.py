@@ -1,4 +1,4 @@
-"""The commands of `python -m training`: for each one its parser, and beside it what it runs."""
+"""The commands of `python -m training`: the parser of each command, followed by its function."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def run_lyrics(arguments: argparse.Namespace) -> Scores:
     run = start_run(arguments, request)
     corpus = str(request.data["corpus"])
     text = read_text(Path(corpus))
-    # the length of the text chooses the recipe where none is named, so the configuration is built again
+    # without a named recipe the length of the text chooses it, so the configuration is built again
     config = build_request(arguments, LYRICISTS, lyricist_for(len(text)), data, required).config
     arguments.workers.note(f"Recipe {config.recipe}, a text of {pluralize(len(text), 'character')}.")
     return train_lyricist(config, text, run, origin=corpus)
@@ -115,7 +115,7 @@ def add_demo(command: argparse.ArgumentParser) -> None:
 
 
 def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
-    from training.demo.demo_models import train_demo  # the phrasebook takes a moment to build
+    from training.demo.demo_models import train_demo  # importing it builds the phrasebook, which takes a moment
 
     return train_demo(arguments.out, device_of(arguments), arguments.only)
 
@@ -166,12 +166,12 @@ def add_distil(command: argparse.ArgumentParser) -> None:
 
 
 def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
-    """How much was written, and how near it is to the references."""
+    """Translates a corpus with a teacher; returns the number of pairs and their BLEU against the references."""
     device = device_of(arguments)
     raise_all(_distil_problems(arguments, device))
     teacher = Teacher(arguments.folder, device, arguments.beam, arguments.precision)
     config = teacher.checkpoint.config
-    # keys by language: a corpus of the other direction's teacher is then read the right way around, too
+    # language codes as keys: a teacher of the opposite direction then reads the file correctly, too
     languages = (config.source_language or "source", config.target_language or "target")
     pairs = read_corpora(arguments.train, languages, parse_columns(arguments.columns))
     for note in pairs.reported().notes:
@@ -187,7 +187,7 @@ def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
             for chunk in translate_chunks(teacher, chunks, arguments.processes):
                 translations += [chosen for chosen in chunk if chosen[2].strip()]  # white space teaches nothing
                 bar.update(len(chunk))
-        translations.sort()  # in the order of the corpus
+        translations.sort()  # in corpus order
         for index, _, text in translations:
             row = dict(zip(languages, (pairs.sources[index], text), strict=True))
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -219,7 +219,7 @@ def _distil_problems(arguments: argparse.Namespace, device: torch.device) -> Ite
 
 @contextmanager
 def _written_aside(path: Path) -> Iterator[TextIO]:
-    """The file appears whole, or not at all."""
+    """Writes beside `path` and renames at the end: the file is complete or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.part")
     try:
@@ -265,7 +265,7 @@ def add_inspect_corpus(command: argparse.ArgumentParser) -> None:
 
 
 def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
-    """The facts for --json; otherwise the page is printed. TrainingError for a corpus that cannot be read."""
+    """Returns statistics for --json; otherwise prints the page. TrainingError for an unreadable corpus."""
     if (arguments.source is None) != (arguments.target is None):
         raise TrainingError("Give --source and --target together, or neither.")
     if arguments.subwords is not None and arguments.subwords < 1:
@@ -276,8 +276,8 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
 
 
 def is_text(corpus: str) -> bool:
-    """Without languages, is it a text for a lyricist? A folder, a data set, and what is called neither .tsv nor .tmx
-    nor like two files are."""
+    """Whether a corpus without languages is text for a lyricist: a folder, a data set, or a single file other than .tsv
+    and .tmx."""
     path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
     if not path.exists() and not on_hub:
         return "," not in corpus

@@ -1,4 +1,4 @@
-"""A base configuration and the options stated over it -> a configuration, or every problem in one list."""
+"""Merges stated options into a base configuration, or reports every problem in one list."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NETWORK_CONFIGS: dict[type, type[DataclassInstance]] = {
     TranslatorConfig: TransformerConfig,
     LyricsConfig: RecurrentConfig,
 }
-FROM_THE_DATA = {"vocabulary", "source_vocabulary", "target_vocabulary", "pad"}  # network options that no user sets
+FROM_THE_DATA = {"vocabulary", "source_vocabulary", "target_vocabulary", "pad"}  # options set by the corpus
 NONE = "none"  # TOML has no null
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """annotation: the type, resolved. default: MISSING where there is none. help: what the option means.
-    formerly: the whole key by which it was known before, "" where it has always had this one."""
+    """annotation: the resolved type. default: MISSING if required. help: the help text. formerly: the former full key,
+    or ""."""
 
     annotation: object
     default: object
@@ -37,8 +37,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One key with its value, and where that is stated: the name of a file, or an option of the command line, whose
-    value is still a text (`is_text`)."""
+    """One key with its value and its origin: a file name or a command-line option. is_text: the value is an unparsed
+    string."""
 
     key: str
     value: object
@@ -47,7 +47,7 @@ class Override:
 
 
 def options_of(kind: type[DataclassInstance]) -> Mapping[str, Option]:
-    """By dotted keys, in the order of the fields; the options of parts behind those of the whole."""
+    """Options by dotted key, in field order; the options of nested configs follow."""
     hints, own, inner = get_type_hints(kind), dict[str, Option](), dict[str, Option]()
     for field in fields(kind):
         part = NETWORK_CONFIGS.get(kind) if field.name == "network" else hints[field.name]
@@ -63,7 +63,7 @@ def options_of(kind: type[DataclassInstance]) -> Mapping[str, Option]:
 
 
 def with_current_keys(kind: type[DataclassInstance], overrides: Iterable[Override]) -> tuple[list[Override], list[str]]:
-    """The overrides under the keys of today, and a sentence for each one that was stated under a former key."""
+    """The overrides under current keys, and a sentence for each former key."""
     current = {option.formerly: key for key, option in options_of(kind).items() if option.formerly}
     overrides = list(overrides)
     renamed = dict.fromkeys(override.key for override in overrides if override.key in current)
@@ -74,7 +74,7 @@ def with_current_keys(kind: type[DataclassInstance], overrides: Iterable[Overrid
 
 
 def allowed_values(annotation: object) -> str:
-    """What may stand for a key of this type, to end "must be ..."."""
+    """The values that a key of this type takes, to end "must be ..."."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
@@ -86,8 +86,8 @@ def allowed_values(annotation: object) -> str:
 
 
 def check_value(value: object, annotation: object) -> object:
-    """A value read from TOML, as the type has it. A whole number will do for a float; a truth value is no number.
-    ValueError says what is allowed."""
+    """Converts a TOML value to the type. An int is accepted for a float, a bool is no number. ValueError names the
+    allowed values."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return None if value == NONE or value is None else check_value(value, _type_where_given(annotation))
@@ -103,7 +103,7 @@ def check_value(value: object, annotation: object) -> object:
 
 
 def parse_value(text: str, annotation: object) -> object:
-    """A value from the command line, where everything is text. ValueError says what is allowed."""
+    """Parses a command-line value. ValueError names the allowed values."""
     origin, parts = get_origin(annotation), get_args(annotation)
     try:
         if origin in (Union, UnionType):
@@ -127,13 +127,13 @@ def _format_value(value: object) -> str:
 
 
 def _type_where_given(annotation: object) -> object:
-    """Of an optional value."""
+    """The type inside an Optional."""
     (given,) = (part for part in get_args(annotation) if part is not NoneType)
     return given
 
 
 def table_overrides(table: Mapping[str, object], origin: str, prefix: str = "") -> Iterator[Override]:
-    """The overrides that a TOML table states, key by key."""
+    """The overrides of a TOML table, one per key."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from table_overrides(value, origin, f"{prefix}{name}.")
@@ -142,8 +142,8 @@ def table_overrides(table: Mapping[str, object], origin: str, prefix: str = "") 
 
 
 def assemble(base: Config, overrides: Sequence[Override], earlier_problems: Sequence[str] = ()) -> Config:
-    """`base` with all overrides; the last one of a key wins. CannotStart lists every problem there is, behind
-    `earlier_problems`."""
+    """`base` with all overrides; the last one of a key wins. CannotStart lists every problem, `earlier_problems`
+    first."""
     known = options_of(type(base))
     problems = [*earlier_problems, *_contradictions(overrides)]
     values: dict[str, object] = {}
@@ -176,7 +176,7 @@ def _value(override: Override, known: Mapping[str, Option]) -> object:
 
 
 def _nearest_key(key: str, known: Mapping[str, Option]) -> list[str]:
-    """By its whole spelling, former keys included, else by the name behind the last dot."""
+    """Closest keys by full spelling, former keys included, else by the name behind the last dot."""
     spellings = {**{option.formerly: name for name, option in known.items()}, **{name: name for name in known}}
     last_names = {spelling.rpartition(".")[2]: name for spelling, name in reversed(spellings.items())}
     near = [spellings[match] for match in difflib.get_close_matches(key, spellings, 1, 0.7)]
@@ -190,7 +190,7 @@ def did_you_mean(suggestions: Sequence[str]) -> str:
 
 
 def _contradictions(overrides: Sequence[Override]) -> Iterator[str]:
-    """One key with two values on the command line; a file's value may be overruled there."""
+    """Keys with two values on the command line; overriding a value from a file is fine."""
     first: dict[str, Override] = {}
     for override in overrides:
         if override.is_text:
@@ -207,7 +207,7 @@ def _part(values: Mapping[str, object], name: str) -> dict[str, object]:
 
 
 def _network_problems(kind: type[DataclassInstance], network: Mapping[str, object]) -> Iterator[str]:
-    """The problems that the network's own config finds with these values, before any data is read."""
+    """Problems that the network's own config reports for these values, before any data is read."""
     known, network_config = options_of(kind), NETWORK_CONFIGS[kind]
     fitting = {name: value for name, value in network.items() if f"network.{name}" in known}
     yield from (f"network.{name} is no option" for name in network if name not in fitting)

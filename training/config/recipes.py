@@ -19,7 +19,7 @@ from training.config.run_config import (
 
 @dataclass(frozen=True, slots=True)
 class Recipe(Generic[Config]):
-    """summary: for whom it is, in a sentence or two."""
+    """summary: its purpose, in a sentence or two."""
 
     summary: str
     config: Config
@@ -28,19 +28,19 @@ class Recipe(Generic[Config]):
 def pre_norm_network(
     d_model: int, *, layers: tuple[int, int], heads: int, d_ff: int, tied: str, dropout: float
 ) -> NetworkOptions:
-    """layers: of the encoder and of the decoder."""
+    """layers: (encoder, decoder)."""
     shape = {"d_model": d_model, "encoder_layers": layers[0], "decoder_layers": layers[1]}
     attention = {"heads": heads, "head_width": d_model // heads, "d_ff": d_ff, "norm": "pre", "tied": tied}
     return {**shape, **attention, "embedding_dropout": dropout, "residual_dropout": dropout}
 
 
 TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
-    # A wide network sees such a corpus too few times in an hour of a small machine: at the same cost 128 beats 256. By
-    # measurement (`benchmarks/LOG.md`, Multi30k): Muon, with which two epochs came to 2.18 nats per held-out token
-    # where Adam had 2.58; the choice by BLEU, which goes on rising while the held-out loss does too; dropout 0.2, with
-    # which 20 epochs do not overfit. R-Drop is off: from epoch 8 of 22 on it gained 0.4 BLEU for 1.8 times the time, a
-    # student of this recipe (`distil`) more for as much. An epoch of 30,000 pairs takes 1.2 to 1.8 minutes of one core,
-    # and 20 of them are enough there; the 40 are for smaller corpora.
+    # A wide network sees so small a corpus too few times in an hour on a small machine: at equal cost width 128 beats
+    # 256. Measured on Multi30k (`benchmarks/LOG.md`): Muon reaches 2.18 nats per held-out token in two epochs, Adam
+    # 2.58; choosing by BLEU, which still rises when the held-out loss does; dropout 0.2, with which 20 epochs do not
+    # overfit. R-Drop is off: from epoch 8 of 22 on it gained 0.4 BLEU at 1.8 times the time; a distilled student of
+    # this recipe (`distil`) gains more in that time. An epoch of 30,000 pairs takes 1.2 to 1.8 minutes on one core, and
+    # 20 epochs suffice there; 40 are for smaller corpora.
     "tiny": Recipe(
         "Up to about 100,000 pairs: width 128, 4+4 layers, pre-norm, one vocabulary and one table for both languages.",
         TranslatorConfig(
@@ -77,12 +77,11 @@ TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
             loop=LoopConfig(max_epochs=20, patience=5, ema_decay=0.9999),
         ),
     ),
-    # Adam at a constant 1e-3, as the tutorial has it, gets stuck at every word equally likely. In a deep post-norm
-    # stack the gradient at the start is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's
-    # first steps all have the size of the learning rate, whatever the gradient: full steps then throw the upper layers
-    # into saturation before the lower ones have learnt to carry the source. So the rate warms up linearly, over 8
-    # updates to a peak of 1e-4, and the norm of the gradient is clipped at 1. Of rates twice as high one seed in three
-    # ended at a cost of 0.02 (`benchmarks/LOG.md`).
+    # Adam at the tutorial's constant 1e-3 gets stuck at a uniform distribution over words. In a deep post-norm stack
+    # the initial gradient is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's first steps
+    # all have the size of the learning rate: full steps saturate the upper layers before the lower ones have learnt to
+    # carry the source. So the rate warms up linearly over 8 updates to 1e-4, and the gradient norm is clipped at 1. At
+    # twice that rate one seed in three ended at a cost of 0.02 (`benchmarks/LOG.md`).
     "classic": Recipe(
         "The tutorial's network, word for word: words as tokens with P, S and E as pad, start and end, d_model 512, "
         "d_ff 2048, 6+6 layers, 8 heads of 64, post-norm, dropout 0.1 on the embeddings alone, an unmasked source of "
@@ -127,7 +126,7 @@ _CONSECUTIVE = replace(
 
 
 def lyricist_for(characters: int) -> str:
-    """The name of the recipe for a text of so many characters."""
+    """The name of the recipe for a text of this length."""
     return "medium" if characters >= MEDIUM_TEXT else "small"
 
 

@@ -1,8 +1,7 @@
-"""The frozen dataclasses of a run's configuration, validated together: every problem is named in one error.
+"""The frozen dataclasses of a run's configuration; validation reports every problem in one error.
 
-Each option carries its help text as metadata, and its former name where it had one: files and command lines that
-state the former name are still read, and snapshots record it, so that older runs can be resumed.
-"""
+Each option carries its help text as metadata, and its former name if it has one: files and command lines with the
+former name are still read, and snapshots record it, so that older runs can resume."""
 
 from __future__ import annotations
 
@@ -25,21 +24,21 @@ NetworkOptions = Mapping[str, Any]
 
 
 def raise_all(problems: Iterable[str]) -> None:
-    """CannotStart with every problem, if there is any. An empty text is no problem."""
+    """Raises CannotStart with every problem, if there are any. An empty string is no problem."""
     problems = [problem for problem in problems if problem]
     if problems:
         raise CannotStart(problems)
 
 
 def problems_of_parts(config: DataclassInstance) -> Iterator[str]:
-    """The problems of every part that can have some; each begins with the key of its option."""
+    """The problems of all nested configs; each begins with the key of its option."""
     for part in fields(config):
         for problem in getattr(getattr(config, part.name), "problems", tuple)():
             yield f"{part.name}.{problem}" if problem else ""
 
 
 def below(config: object, least: float, *names: str, spec: str = "") -> Iterator[str]:
-    """A problem for each of these options that is given and not at least `least`, or not finite. spec: its format."""
+    """A problem for each of these options that is set and below `least`, or not finite. spec: its number format."""
     for name in names:
         value = getattr(config, name)
         if value is not None and not least <= value < math.inf:
@@ -47,7 +46,7 @@ def below(config: object, least: float, *names: str, spec: str = "") -> Iterator
 
 
 def outside(config: object, interval: str, *names: str, spec: str = "") -> Iterator[str]:
-    """A problem for each of these options that lies outside "[0, 1]", "[0, 1)" or "(0, 1]"."""
+    """A problem for each of these options outside "[0, 1]", "[0, 1)" or "(0, 1]"."""
     for name in names:
         value = getattr(config, name)
         if not 0 <= value <= 1 or (value == 0 and interval[0] == "(") or (value == 1 and interval[-1] == ")"):
@@ -55,7 +54,7 @@ def outside(config: object, interval: str, *names: str, spec: str = "") -> Itera
 
 
 def recorded(config: DataclassInstance) -> dict[str, Any]:
-    """The options under the names that snapshots have always recorded them by."""
+    """The options under the names that snapshots record."""
     values = {part.metadata.get("formerly") or part.name: getattr(config, part.name) for part in fields(config)}
     return {
         name: recorded(value) if is_dataclass(value) and not isinstance(value, type) else value
@@ -65,10 +64,9 @@ def recorded(config: DataclassInstance) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningConfig:
-    """Which training pairs are left out (`training.data.cleaning`); None, False and "off" switch a rule off.
+    """Rules that drop training pairs (`training.data.cleaning`); None, False or "off" disables a rule.
 
-    A pair with an empty side is always left out, and so is one over `TranslatorConfig.max_tokens`.
-    """
+    Pairs with an empty side or more than `TranslatorConfig.max_tokens` tokens are always dropped."""
 
     broken: bool = option(True, "leave out control characters, U+FFFD, UTF-8 decoded as Windows-1252")
     max_characters: int | None = option(5000, "of either side")
@@ -99,9 +97,9 @@ NO_CLEANING = CleaningConfig(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """A run ends at the first of its limits, or when `patience` validations in a row have brought no gain. A learning
-    rate that has not fallen by then does so first, in a cool-down from the best weights: the weights of a high
-    learning rate are not the best that the run can reach."""
+    """A run ends at its first limit, or after `patience` validations in a row without a gain. A learning rate that has
+    not decayed by then first does so in a cool-down from the best weights: weights at a high learning rate are not the
+    best that the run can reach."""
 
     max_epochs: int = option(100, "passes over the corpus")
     max_minutes: float | None = option(None, "of training, including those before a resume")
@@ -128,7 +126,7 @@ class LoopConfig:
 
     def problems(self) -> Iterable[str]:
         yield from below(self, 1, "max_epochs")
-        if self.max_minutes is not None and not self.max_minutes > 0:  # nan is not, either
+        if self.max_minutes is not None and not self.max_minutes > 0:  # rejects nan, too
             yield f"max_minutes must be more than 0, not {self.max_minutes:g}"
         yield from below(self, 1, "gradient_accumulation", "validate_sentences", "validate_characters")
         yield from below(self, 0, "patience", "validate_every_epochs", "validate_every_updates", "sample_translations")
@@ -144,9 +142,9 @@ class LoopConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """Schedules warm up linearly to the peak learning rate. Then `constant` stays there; `inverse_sqrt` falls with
-    1/sqrt(update); `cosine` and `linear` fall to `final_fraction` of the peak until the end of the run; `trapezoid`
-    stays at the peak and falls linearly in the last `decay_fraction` of the run."""
+    """Schedules warm up linearly to the peak learning rate. `constant` then stays there; `inverse_sqrt` decays with
+    1/sqrt(update); `cosine` and `linear` decay to `final_fraction` of the peak by the end of the run; `trapezoid` stays
+    at the peak and decays linearly in the last `decay_fraction` of the run."""
 
     name: Literal["adam", "adamw", "sgd", "muon"] = option(
         "adam", "muon: orthogonal updates of hidden matrices, with adamw for the other parameters"
@@ -181,9 +179,9 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerConfig:
-    """How texts become tokens. Sampling cuts the words of each epoch anew; a served model cuts them the one best way.
-    The degree is the fraction of merges left out for bpe (BPE-dropout, Provilkov et al. 2020, arXiv 1910.13267), and
-    how sharply likely cuts are preferred for unigram (alpha of Kudo 2018, arXiv 1804.10959)."""
+    """How texts become tokens. Sampling segments words anew each epoch; a served model uses the single best
+    segmentation. The sampling degree is the merge dropout for bpe (BPE-dropout, Provilkov et al. 2020, arXiv
+    1910.13267) and the smoothing alpha for unigram (Kudo 2018, arXiv 1804.10959)."""
 
     kind: Literal["sentencepiece", "word", "character"] = option(
         "sentencepiece", "pieces of words, words, or characters"
@@ -217,7 +215,7 @@ class TokenizerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
-    """The whole configuration of a translator's run."""
+    """The configuration of a translator's run."""
 
     recipe: str = field(metadata={"help": "name of the recipe that it began with"})
     source_language: str = option("src", "language code, as clients of the model name it")
@@ -248,9 +246,9 @@ class TranslatorConfig:
         raise_all([*problems_of_parts(self), *self.problems()])
 
     def problems(self) -> Iterable[str]:
-        """Without those of its parts."""
+        """Problems of its own options, without nested configs."""
         for name in ("source_language", "target_language"):
-            code = getattr(self, name)  # no client could name another one
+            code = getattr(self, name)  # clients cannot name any other code
             if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
                 yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
         yield from outside(self, "[0, 1)", "label_smoothing", "source_word_dropout", "target_word_dropout")
@@ -266,7 +264,7 @@ class TranslatorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LyricsConfig:
-    """The whole configuration of a lyricist's run."""
+    """The configuration of a lyricist's run."""
 
     recipe: str = field(metadata={"help": "name of the recipe that it began with"})
     network: NetworkOptions = field(default_factory=dict)  # of `models.networks.recurrent.RecurrentConfig`
@@ -294,7 +292,7 @@ class LyricsConfig:
         raise_all([*problems_of_parts(self), *self.problems()])
 
     def problems(self) -> Iterable[str]:
-        """Without those of its parts."""
+        """Problems of its own options, without nested configs."""
         yield from below(self, 1, "bptt", "batch_size", "max_characters")
         yield from outside(self, "[0, 1)", "valid_fraction", spec="g")
         if self.init_std is not None and not 0 < self.init_std < math.inf:

@@ -30,7 +30,7 @@ Table = Mapping[str, Any]
 
 
 def toml_literal(value: object) -> str:
-    """A TOML value. None is the text "none"."""
+    """None is written as the text "none"."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -38,7 +38,7 @@ def toml_literal(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_literal, value))}]"
     text = json.dumps(NONE if value is None else value, ensure_ascii=False)
-    return text.replace("\x7f", "\\u007f")  # which JSON may hold as it is and TOML may not
+    return text.replace("\x7f", "\\u007f")  # legal in JSON, illegal in TOML
 
 
 def toml_key(key: str) -> str:
@@ -46,7 +46,7 @@ def toml_key(key: str) -> str:
 
 
 def toml_lines(values: Table, comments: Mapping[str, str] | None = None, prefix: str = "") -> Iterator[str]:
-    """Lines: a table's own values first, then its tables."""
+    """Lines of a TOML table: its own values first, then its sub-tables."""
     for name, value in values.items():
         if not isinstance(value, Mapping):
             comment = (comments or {}).get(prefix + name, "")
@@ -58,7 +58,7 @@ def toml_lines(values: Table, comments: Mapping[str, str] | None = None, prefix:
 
 
 def explained_config(config: TranslatorConfig | LyricsConfig) -> str:
-    """Every option of a config with its choices and its help, those of the network that keep their default too."""
+    """A config with all options, their choices and help texts, including network options at their defaults."""
     options, values = options_of(type(config)), asdict(config)
     comments, network = {}, {}
     for key, option in options.items():
@@ -80,7 +80,7 @@ CorpusArgument = str | list[str]
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """options: the tables as they stand in the file. name "" where there is no file."""
+    """options: the tables of the file. name: "" without a file."""
 
     name: str = ""
     folder: Path = Path()
@@ -90,7 +90,7 @@ class RunFile:
     machine: Table = field(default_factory=dict)
 
     def located(self, role: str) -> CorpusArgument | None:
-        """The corpus that the file names for `role`, relative to the working folder, or else to the file itself."""
+        """The corpus of `role` in the file, resolved against the working folder, or else against the file."""
 
         def located(named: str) -> str:
             if any(Path(part).exists() for part in corpus_parts(named)):
@@ -104,7 +104,7 @@ class RunFile:
         return located(named) if isinstance(named, str) else named
 
     def problems(self, given: Mapping[str, CorpusArgument | None]) -> Iterator[str]:
-        """What is wrong beside the options. given: the data that the command line names instead."""
+        """Problems other than options. given: the data named on the command line instead."""
         digests = self.data.get("sha256", {})
         for role, named in self.data.items():
             if role == "sha256":
@@ -131,7 +131,7 @@ class RunFile:
 
 
 def read_run_file(path: Path, command: str) -> RunFile:
-    """TrainingError for a file that cannot be read as one of this command; options are checked later, all together."""
+    """Reads a run file of this command; raises TrainingError if it cannot. Options are checked later, all together."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -155,7 +155,8 @@ def run_file_text(
     device: torch.device,
     processes: int = 1,
 ) -> str:
-    """What `read_run_file` reads. data: role -> as the command line named it; {} for a corpus that is no file."""
+    """A run file for `read_run_file`. data: role -> corpus argument of the command line; {} for a corpus without
+    files."""
     command, shared = COMMANDS[type(config)], f" --processes {processes}" if processes > 1 else ""
     head = f"# The same run again: python -m training {command} --config {RUN_FILE}{shared} --out FOLDER\n"
     if not data:
@@ -169,13 +170,13 @@ def run_file_text(
 
 
 def corpus_parts(named: CorpusArgument) -> list[str]:
-    """The single files and folders."""
+    """Its files and folders."""
     arguments = [named] if isinstance(named, str) else named
     return [part for one in arguments for part in ([one] if Path(one).exists() else one.split(","))]
 
 
 def file_digests(named: CorpusArgument) -> dict[str, str]:
-    """The sha256 of each file that a corpus argument names."""
+    """The SHA-256 of each file of a corpus argument."""
     digests = {}
     for part in corpus_parts(named):
         path = Path(part)

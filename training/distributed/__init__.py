@@ -1,1 +1,1 @@
-"""Several processes that train one network together, started by torchrun or by --processes."""
+"""Data-parallel training in several processes, started by torchrun or by --processes."""

@@ -28,21 +28,21 @@ from training.errors import TrainingError, pluralize
 
 Value = TypeVar("Value")
 
-# Longer than anything between two collectives of a run. A process that dies closes its sockets, which its peers notice
-# at once: this limit is for a machine that vanishes.
+# Longer than any gap between two collectives of a run. A dead process closes its sockets, which its peers notice at
+# once: this limit is for a machine that vanishes.
 PEER_TIMEOUT = timedelta(minutes=10)
-RANK_0_TIMEOUT = timedelta(days=2)  # fitting the vocabulary of a large corpus takes its time
+RANK_0_TIMEOUT = timedelta(days=2)  # fitting the vocabulary of a large corpus takes long
 
 
 class RandomState(TypedDict):
-    """PyTorch's random generators in one process, which dropout draws from. The order of the data does not."""
+    """PyTorch's random generators in one process, used by dropout. Data order does not depend on them."""
 
     cpu: Tensor
     cuda: Tensor | None
 
 
 def seed_rank(seed: int, rank: int) -> None:
-    """Give process `rank` a random stream of its own; that of rank 0 goes on as it is."""
+    """Gives process `rank` its own random stream; rank 0 keeps its current one."""
     if rank:
         torch.manual_seed(int.from_bytes(hashlib.sha256(f"{seed} {rank}".encode()).digest()[:7]))
 
@@ -55,7 +55,7 @@ def random_state(device: torch.device) -> RandomState:
 
 
 def restore_random_state(by_rank: list[RandomState], rank: int, device: torch.device) -> None:
-    """A rank without a saved state keeps the stream that `seed_rank` gave it."""
+    """A rank without saved state keeps the stream from `seed_rank`."""
     if rank >= len(by_rank):
         return
     state = by_rank[rank]
@@ -65,15 +65,13 @@ def restore_random_state(by_rank: list[RandomState], rank: int, device: torch.de
 
 
 class Workers:
-    """The processes of a run as one of them sees it; without arguments, one process alone.
-
-    Numbers and objects go over gloo on the CPU, so that none of them waits for a GPU; gradients go over NCCL where they
-    lie on GPUs."""
+    """The process group of a run, from this process's view; by default a single process. Numbers and objects go over
+    gloo on the CPU, so that they never wait for a GPU; gradients on GPUs go over NCCL."""
 
     def __init__(self, rank: int = 0, count: int = 1, store: Store | None = None) -> None:
         self.rank, self.count, self._store = rank, count, store
         self.local_rank, self.machines = int(os.environ.get("LOCAL_RANK", "0")), 1
-        self.synchronize = True  # whether the next backward pass averages gradients over the processes
+        self.synchronize = True  # whether the next backward pass averages gradients across processes
         self.watchdog: Watchdog | None = None
         self._rank_0_calls = 0
 
@@ -83,7 +81,7 @@ class Workers:
         return self.rank == 0
 
     def from_rank_0(self, value: float) -> float:
-        """Rank 0's number on every process, for what clocks decide."""
+        """Broadcasts rank 0's number, for decisions that depend on a clock."""
         if self.count == 1:
             return value
         number = torch.tensor(value, dtype=torch.float64)
@@ -91,7 +89,7 @@ class Workers:
         return number.item()
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum over all processes, in place; on a GPU the host does not wait for it."""
+        """The sum over all processes, in place; asynchronous on a GPU."""
         if self.count > 1:
             distributed.all_reduce(value)
         return value
@@ -105,7 +103,7 @@ class Workers:
         return cast(list[Value], values)
 
     def on_rank_0(self, make: Callable[[], Value]) -> Value:
-        """What `make` returns on rank 0, the only one to call it. However long it takes, the other ranks wait."""
+        """Calls `make` on rank 0 only and broadcasts its result. The other ranks wait however long it takes."""
         if self._store is None:
             return make()
         self._rank_0_calls += 1
@@ -119,19 +117,19 @@ class Workers:
         return cast(Value, value[0])
 
     def note(self, sentence: str) -> None:
-        """A message of a run that goes on, once for all processes."""
+        """Prints a message of a running run, on one process only."""
         if self.writes:
             print(sentence, file=sys.stderr, flush=True)
 
     def print_error(self, sentence: str) -> None:
-        """Why the run ends, on standard error; of all processes' sentences only the first is printed."""
+        """Prints the reason that the run ends to stderr; only the first process to do so prints."""
         if self.watchdog is None:
             print(sentence, file=sys.stderr, flush=True)
         else:
             self.watchdog.print_once(sentence)
 
     def device(self, kind: str) -> torch.device:
-        """The CPU, or this process's own GPU. TrainingError where there are fewer GPUs than processes."""
+        """The CPU, or this process's GPU. TrainingError if there are fewer GPUs than processes."""
         if kind != "cuda" or self.count == 1:
             return torch.device(kind)
         gpus = torch.cuda.device_count()
@@ -144,15 +142,14 @@ class Workers:
         return device
 
     def exit_after_peer_failure(self) -> None:
-        """End this process, after `watchdog.is_peer_failure`."""
+        """Ends this process, after `watchdog.is_peer_failure`."""
         if self.watchdog is not None:
             self.watchdog.report_failure()
             sys.stdout.flush()
-            os._exit(1)  # on the way out PyTorch would wait seconds for a peer that is dead
+            os._exit(1)  # a normal exit makes PyTorch wait seconds for the dead peer
 
     def close(self) -> None:
-        """Leave the group at the end of a run, and with it the process: a thread of PyTorch's that is still there at
-        the interpreter's exit would abort it."""
+        """Leaves the group at the end of a run: a PyTorch thread alive at interpreter exit would abort the process."""
         if self.count > 1:
             distributed.destroy_process_group()
             sys.stdout.flush()
@@ -161,8 +158,7 @@ class Workers:
 
 
 def join_group() -> Workers:
-    """The group that torchrun has started this process in, or this process alone. TrainingError where the processes do
-    not reach each other."""
+    """The group of torchrun's environment, or a single process. TrainingError if processes cannot reach each other."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Workers()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
@@ -180,7 +176,7 @@ def join_group() -> Workers:
 
 
 def check_same_run(workers: Workers, fingerprint: str) -> None:
-    """TrainingError unless all processes are about to train the same network on the same texts."""
+    """Raises TrainingError unless all processes have the same network and texts."""
     if any(other != fingerprint for other in workers.gather(fingerprint)):
         raise TrainingError(
             "The processes of this run do not read the same corpus or options: they must be the same on every machine."

@@ -1,9 +1,7 @@
-"""How the processes of one start find each other, and none of the start before.
+"""Lets the processes of one start find each other, ignoring earlier starts.
 
-torchrun keeps its key-value store when it starts a group again, with all that the last start had written there, such as
-the addresses of dead processes. `TORCHELASTIC_RESTART_COUNT` does not tell starts apart: it counts the failures on one
-machine, and other machines keep their own number.
-"""
+torchrun keeps its key-value store across restarts, including stale entries such as the addresses of dead processes.
+`TORCHELASTIC_RESTART_COUNT` does not identify a start: it counts the failures of one machine only."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ POLL_S = 0.02
 
 
 def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
-    """A part of the store that only this start writes to. TrainingError if not all `count` processes come in time.
+    """A prefix of the store that only this start writes to. TrainingError if fewer than `count` processes arrive in
+    time.
 
     Every process writes a fresh token. Rank 0 announces a round that lists all tokens, and a new one whenever a token
-    has changed; a process joins the round that lists its own token. When all have joined, the round stands.
-    """
+    changes; a process joins the round that lists its own token. The round is final once all have joined."""
     own = uuid4().hex
     store.set(f"here/{rank}", own)
     until = time.monotonic() + within.total_seconds()

@@ -1,4 +1,4 @@
-"""What torchrun's environment says of this process, and `--processes N`, which starts processes as torchrun does."""
+"""torchrun's environment variables, and `--processes N`, which starts processes as torchrun does."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def environment_rank() -> int:
 
 
 def restarted_by_torchrun(out: Path | None) -> bool:
-    """Whether the snapshot in `out` was written by this very torchrun, before it lost a process and restarted all."""
+    """Whether the snapshot in `out` comes from this torchrun, before it lost a process and restarted the group."""
     if out is None or not launch_name() or not snapshot.exists(out):
         return False
     return bool(snapshot.load(out).get("launch") == launch_name())
 
 
 def launch_name() -> str:
-    """Identifies the torchrun that started this process, across its restarts; "" for none."""
+    """Identifies the torchrun that started this process, across restarts; "" without torchrun."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return ""
     parent = os.getppid()
@@ -35,8 +35,8 @@ def launch_name() -> str:
 
 
 def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:
-    """Run `python -m module arguments` in `count` processes of one group, without torchrun's logs and tables. The exit
-    code for all of them: 0; 2 for a user's mistake; 130 for an interrupt; 1 otherwise."""
+    """Runs `python -m module arguments` in `count` processes of one group, without torchrun's logs. Returns one exit
+    code: 0; 2 after a user's mistake; 130 for an interrupt; 1 otherwise."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch

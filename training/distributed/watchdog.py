@@ -1,5 +1,5 @@
-"""How a process of a group ends where a peer has died or torchrun sends SIGTERM: within seconds, with one sentence
-from one process on the terminal, whatever the main thread is blocked in."""
+"""Ends a process within seconds after a peer dies or torchrun sends SIGTERM, even while its main thread is blocked; one
+process prints one sentence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from types import FrameType
 from torch import distributed
 from torch.distributed.distributed_c10d import Store
 
-CHECK_IN_S = 3.0  # for survivors to report that they are alive; they notice a death at about the same time
-GRACE_S = 6.0  # for the main thread to end by itself before the process exits where it hangs
-LAST_STEPS_S = 0.5  # the same, once a process has printed the reason
+CHECK_IN_S = 3.0  # for survivors to check in; they notice a death at about the same time
+GRACE_S = 6.0  # for the main thread to end by itself before the process exits
+LAST_STEPS_S = 0.5  # the same, after a process has printed the reason
 SIGTERM_EXIT_CODE = 128 + signal.SIGTERM
 
 
@@ -34,23 +34,23 @@ def is_peer_failure(error: BaseException) -> bool:
 
 
 class Watchdog:
-    """store: a connection of its own to the group's key-value store, since the process's other one may be blocked."""
+    """store: a separate connection to the group's key-value store, because the main one may be blocked."""
 
     def __init__(self, store: Store, rank: int, hosts: list[str]) -> None:
         self.store, self.rank, self.hosts = store, rank, hosts
         self.lock = threading.Lock()
 
     def print_once(self, sentence: str) -> None:
-        """Print `sentence` unless a process of the group has printed one before."""
+        """Prints `sentence` unless a process of the group has already printed one."""
         try:
             first = self.store.add("spoken", 1) == 1
-        except distributed.DistError:  # the process that hosted the store is dead: better two sentences than none
+        except distributed.DistError:  # the process that hosted the store is dead: two sentences are better than none
             first = True
         if first:
             print(sentence, file=sys.stderr, flush=True)
 
     def report_failure(self) -> None:
-        """Print which ranks died, unless a process has already printed why the run ends."""
+        """Prints the dead ranks, unless a process has already printed why the run ends."""
         with self.lock:
             if not self._has_printed():
                 missing = self._missing_ranks()
@@ -63,11 +63,11 @@ class Watchdog:
                     ranks = " and ".join(f"rank {rank} (on {self.hosts[rank]})" for rank in missing)
                     have = f"of {len(self.hosts)} processes {'has' if len(missing) == 1 else 'have'} died"
                     sentence = f"The run has stopped, because {ranks} {have}; {way_on}."
-                # a dead process may have left a progress bar without an end of line
+                # a dead process may have left an unfinished progress bar
                 self.print_once(f"\nerror: {sentence}")
 
     def watch(self) -> None:
-        """From now on SIGTERM ends this process, even where the main thread waits for a GPU that waits for a peer."""
+        """Makes SIGTERM end this process, even while the main thread waits for a GPU that waits for a peer."""
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -81,7 +81,6 @@ class Watchdog:
             return False
 
     def _missing_ranks(self) -> list[int]:
-        """The ranks that do not check in."""
         keys = {rank: f"alive/{rank}" for rank in range(len(self.hosts))}
         try:
             self.store.set(f"alive/{self.rank}", "")
@@ -96,7 +95,7 @@ class Watchdog:
         return missing
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
-        if not self.lock.locked():  # else the process is about to end, and finishes its sentence first
+        if not self.lock.locked():  # a locked process is about to exit and finishes printing first
             raise Terminated
 
     def _await_sigterm(self, reader: socket.socket, writer: socket.socket) -> None:

@@ -1,5 +1,5 @@
-"""Which of a translator's cross-attention heads align words best, by the alignment error rate on sentences whose
-alignment is known."""
+"""Selects the cross-attention heads of a translator that align words best, by alignment error rate on sentences with
+known alignment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
 
-MAX_SENTENCES = 1000  # one half to choose by, the other half to measure the choice
+MAX_SENTENCES = 1000  # one half to choose heads, the other half to measure the choice
 MIN_SENTENCES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedSentence:
-    """A sentence pair, words joined by single spaces, and which words are translations of which."""
+    """A sentence pair, words joined by single spaces, and its gold word alignment."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -29,7 +29,7 @@ class AlignedSentence:
 def choose_alignment_heads(
     checkpoint: Checkpoint, network: Transformer, aligned: Sequence[AlignedSentence]
 ) -> dict[str, object]:
-    """`CheckpointConfig.alignment`. The error is of sentences that the choice did not see. TrainingError for too few
+    """`CheckpointConfig.alignment`, with the error on sentences held out from the choice. TrainingError for too few
     sentences."""
     sample = aligned[:: max(1, len(aligned) // MAX_SENTENCES)][:MAX_SENTENCES]
     if len(sample) < MIN_SENTENCES:
@@ -63,9 +63,9 @@ def _examples(
 
 def word_units(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
     """For each token of the words joined by spaces, the index of the word in which its text begins."""
-    word_of: list[int | None] = []  # of each character
+    word_of: list[int | None] = []  # by character
     for index, word in enumerate(words):
-        word_of += [index] * len(word) + [None]  # the space behind it
+        word_of += [index] * len(word) + [None]  # None for the space after it
     return [
         next((index for index in word_of[piece.start : piece.end] if index is not None), None)
         for piece in tokenizer.pieces(text)

@@ -1,4 +1,4 @@
-"""BLEU and sample translations of held-out sentences, decoded as they are served."""
+"""BLEU and sample translations of held-out sentences, decoded with the serving code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.loop.progress import Quality, Sample
 
 
 def evenly_spaced_indices(count: int, most: int) -> list[int]:
-    """At most `most` of 0..count-1, the same ones every time."""
+    """At most `most` evenly spaced indices of 0..count-1, always the same."""
     return [i * count // most for i in range(most)] if most < count else list(range(count))
 
 
@@ -24,8 +24,8 @@ def subsample(pairs: Pairs, most: int) -> Pairs:
 
 
 class BleuValidator:
-    """Greedy search, many sentences side by side; a beam is for the end of a run. Where weights are not chosen by BLEU,
-    only the samples are translated. pairs: of every validation."""
+    """Greedy decoding in large batches; beam search waits for the end of a run. Unless weights are chosen by BLEU, only
+    the samples are translated. pairs: the validation pairs."""
 
     def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
         self.checkpoint, self.network = checkpoint, network
@@ -33,7 +33,7 @@ class BleuValidator:
         self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
 
     def examples(self) -> tuple[Sample, ...]:
-        """The samples alone, as the network now translates them."""
+        """Sample translations by the current network."""
         some = self.pairs.only(self.samples, self.pairs.origin)
         outputs = translate(self.checkpoint, self.network, some.sources)
         return tuple(zip(some.sources, some.targets, outputs, strict=True))

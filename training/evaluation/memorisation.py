@@ -1,4 +1,4 @@
-"""How much of what a lyricist writes stands word for word in the text that it learnt from."""
+"""Verbatim overlap of a lyricist's output with its training text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from training.evaluation.scores import SAMPLE_TEMPERATURE, sample_lyrics
 
 SAMPLES, CHARACTERS = 20, 500
 SPAN_LENGTHS = (20, 50)
-HASH_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no power of it is 0 modulo 2^64
+HASH_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its powers are never 0 modulo 2^64
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """longest: the longest span that stands in the corpus. shares: span length -> the share of all spans of that length
-    that do, None where no text is as long."""
+    """longest: the longest span that occurs in the corpus. shares: span length -> share of spans of that length that
+    occur there, None if all texts are shorter."""
 
     longest: str
     shares: dict[int, float | None]
@@ -31,9 +31,9 @@ class Overlap:
 def measure_memorisation(
     checkpoint: Checkpoint, network: Network, train: str, valid: str, seed: int
 ) -> tuple[Overlap, Overlap | None]:
-    """Of 20 texts of 500 characters at temperature 0.8 (fewer where the corpus is shorter than all of them), each
-    continuing a character of the corpus; and of as much held-out text, which was not copied: what both share with the
-    corpus belongs to the language."""
+    """Overlap of generated texts, and of as much held-out text, with the training text. Held-out text is not copied, so
+    its overlap is that of the language. Generates 20 texts of 500 characters (fewer for a short corpus) at temperature
+    0.8, each continuing a character of the corpus."""
     characters = max(1, min(CHARACTERS, len(train) // SAMPLES))
     openings = [train[i * len(train) // SAMPLES] for i in range(SAMPLES)]
     texts = sample_lyrics(checkpoint, network, openings, characters, SAMPLE_TEMPERATURE, seed)
@@ -44,8 +44,9 @@ def measure_memorisation(
 
 
 def corpus_overlap(texts: Sequence[str], corpus: str) -> Overlap:
-    """What the texts have in common with the corpus. Longer common spans contain shorter ones, so bisection finds the
-    longest. Two different spans share a 64-bit hash once in 10^9 such measurements; the longest is compared."""
+    """Overlap of the texts with the corpus. The longest common span is found by bisection, since its sub-spans are
+    common too. Spans are compared by 64-bit hashes, which collide once in 10^9 measurements; the longest is compared
+    exactly."""
     text_codes, corpus_codes = [_codes(text) for text in texts], _codes(corpus)
     shares = {}
     for length in SPAN_LENGTHS:
@@ -69,9 +70,9 @@ def _codes(text: str) -> Words:
 
 
 def _copied_spans(texts: Sequence[Words], corpus: Words, length: int) -> list[npt.NDArray[np.bool_]]:
-    """For each text [its length - length + 1]: whether its span of that length stands in the corpus."""
+    """For each text [length of text - length + 1]: whether the span at each position occurs in the corpus."""
     text_hashes = [_span_hashes(text, length) for text in texts]
-    wanted = np.unique(np.concatenate(text_hashes))  # sorted, because they are few beside the corpus's
+    wanted = np.unique(np.concatenate(text_hashes))  # sorts the texts' hashes, far fewer than the corpus's
     hashes = _span_hashes(corpus, length)
     indices = np.searchsorted(wanted, hashes)
     inside = indices < len(wanted)
@@ -80,7 +81,7 @@ def _copied_spans(texts: Sequence[Words], corpus: Words, length: int) -> list[np
 
 
 def _span_hashes(codes: Words, length: int) -> Words:
-    """[N - length + 1]: polynomial hashes modulo 2^64 of every span."""
+    """[N - length + 1]: polynomial hash modulo 2^64 of every span."""
     if len(codes) < length:
         return codes[:0]
     return np.correlate(codes, np.cumprod(np.full(length, HASH_BASE)), "valid").astype(np.uint64, copy=False)

@@ -1,4 +1,4 @@
-"""Scores of a checkpoint through `models.decoding.decoder`, so that what is measured is what is served."""
+"""Scores of a checkpoint, decoded through `models.decoding.decoder` as in serving."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from training.loop.progress import Sample
 
 MAX_BEAM_SIZE = 64
 TOKENS_PER_BATCH = 4096
-IGNORED_TARGET = -100  # which cross-entropy leaves out
-SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE = 120, 0.8  # of a lyricist's sample at a validation
+IGNORED_TARGET = -100  # ignored by cross-entropy
+SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE = 120, 0.8  # of a lyricist's validation sample
 
 Score = dict[str, float | int | str]
 Scores = dict[str, Score]
@@ -58,7 +58,7 @@ def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
 
 @torch.inference_mode()
 def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -> float:
-    """Nats per reference token, end tokens included, each predicted from the reference before it (teacher forcing)."""
+    """Nats per reference token, end tokens included, with teacher forcing."""
     end = () if checkpoint.config.eos is None else (checkpoint.config.eos,)
     sources = [checkpoint.source_ids(text) for text in pairs.sources]
     targets = [(*checkpoint.target_ids(text), *end) for text in pairs.targets]
@@ -80,11 +80,11 @@ def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -
 def negative_log_likelihood(
     network: RecurrentLanguageModel, text: Tensor, lanes: int = 1, lead: int = 0, window: int = 4096
 ) -> tuple[float, int]:
-    """Nats of a text [N >= 2], and the characters counted: all but the first, which nothing predicts.
+    """Nats of a text [N >= 2], and the number of characters counted: all but the first.
 
-    The text is cut into `lanes` that are read side by side, `window` characters of all of them at a time. Each lane but
-    the first begins `lead` characters earlier, from a zero state, and counts from where the lane before ends: what a
-    state remembers from further back is lost."""
+    The text is cut into `lanes` read in parallel, `window` characters at a time. Each lane but the first starts `lead`
+    characters early from a zero state and counts from where the previous lane ends, which loses only context further
+    back."""
     text, lead = text.to(network.device), lead if lanes > 1 else 0
     per_lane = -(-(len(text) - 1 - lead) // lanes)
     missing = lead + per_lane * lanes + 1 - len(text)
@@ -104,7 +104,7 @@ def perplexity(nats: float) -> float:
 
 
 def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
-    """TrainingError where there is no sound checkpoint."""
+    """Raises TrainingError without a valid checkpoint."""
     try:
         checkpoint = checkpoints.read(folder)
         return checkpoint, load_network(checkpoint, device)
@@ -113,7 +113,7 @@ def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
 
 
 def token_rules(config: CheckpointConfig) -> TokenRules:
-    """Which tokens a checkpoint may say, and how it ends."""
+    """The tokens that a checkpoint may generate, and its end token."""
     return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
 
 
@@ -126,7 +126,7 @@ def hypotheses(
     n_best: int = 1,
     length_penalty: float = 1.0,
 ) -> list[list[str]]:
-    """Of each source the beam's hypotheses, best first; at least one, which may be empty."""
+    """The beam's hypotheses of each source, best first; at least one, which may be empty."""
     prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
     options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
@@ -145,8 +145,8 @@ def translate(
 def sample_lyrics(
     checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, temperature: float, seed: int
 ) -> list[str]:
-    """What a lyricist writes behind each opening. The draws depend on (seed + index, step) alone, and leave training's
-    random numbers as they are."""
+    """A lyricist's continuation of each opening. Draws depend on (seed + index, step) alone and leave training's random
+    state unchanged."""
     prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
     options = [
         DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
@@ -157,7 +157,7 @@ def sample_lyrics(
 
 
 def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed: int) -> tuple[Sample, ...]:
-    """One text of a lyricist, behind the first line of its training text."""
+    """One text of a lyricist, continuing the first line of its training text."""
     opening = train.lstrip()[:20].split("\n")[0] or train[:1]
     (text,) = sample_lyrics(checkpoint, network, [opening], SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE, seed)
     return ((opening, "", text),)
@@ -166,8 +166,8 @@ def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed
 def score_translator(
     checkpoint: Checkpoint, network: Transformer, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
 ) -> Score:
-    """`text_scores` of the detokenised output, the references' perplexity, and how many sources are longer than
-    the model is served with: these are translated here, and refused there."""
+    """`text_scores` of the detokenised output, the references' perplexity, and the number of sources beyond the serving
+    limit: translated here, refused there."""
     started = time.monotonic()
     outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
     seconds = time.monotonic() - started
@@ -186,7 +186,7 @@ def score_translator(
 
 
 def score_lyricist(checkpoint: Checkpoint, network: RecurrentLanguageModel, text: str) -> Score:
-    """How well the model predicts a text, character by character."""
+    """Character-level perplexity of a text, and related scores."""
     tokenizer = checkpoint.tokenizers["target"]
     unknown = set(tokenizer.unknown(text))
     if unknown and tokenizer.special.unknown is None:
@@ -214,8 +214,8 @@ def evaluate(
     device: torch.device,
     columns: Columns | None = None,
 ) -> Score:
-    """The `evaluate` command: score a checkpoint on pairs (translators) or on a text (lyricists). An option of the
-    other kind is refused: it would measure nothing."""
+    """The `evaluate` command: scores a checkpoint on pairs (translators) or on a text (lyricists). TrainingError for an
+    option of the other kind."""
     checkpoint, network = load_model(folder, device)
     if checkpoint.config.kind == "translator":
         _require_only(f"{folder} is a translator: give --test SOURCE,TARGET", test, {"--corpus": corpus})
@@ -246,7 +246,7 @@ def evaluate(
 
 
 def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -> None:
-    """TrainingError unless `wanted` is given and none of the others is."""
+    """Raises TrainingError unless `wanted` is set and all others are unset."""
     given = [option for option, value in others.items() if value is not None]
     if given:
         raise TrainingError(f"{sentence} and no {' and no '.join(given)}.")

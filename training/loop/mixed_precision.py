@@ -1,4 +1,4 @@
-"""Mixed precision: the format of the forward pass, and what fp16 needs around the backward pass."""
+"""Mixed precision: the format of the forward pass, and fp16 loss scaling."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from training.errors import TrainingError
 
 NumberFormat = Literal["fp32", "bf16", "fp16"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-INITIAL_SCALE = 2.0**4  # of a loss summed over thousands of tokens; it doubles every 2,000 updates that go well
-MAX_CONSECUTIVE_SKIPS = 30  # the scale is then 2^-26, and no smaller one will help
-# The width of a Transformer from which AMX is faster: at 128 this project's fp32 kernels train 2.9 times as many tokens
-# a second, at 256 1.1 times, at 384 0.8 times.
+INITIAL_SCALE = 2.0**4  # for a loss summed over thousands of tokens; doubles after every 2,000 good updates
+MAX_CONSECUTIVE_SKIPS = 30  # the scale is then 2^-26; a smaller one will not help
+# The d_model from which AMX wins: this project's fp32 kernels process 2.9 times its tokens/s at 128, 1.1 times at 256,
+# 0.8 times at 384.
 AMX_WIDTH = 384
 
 
 def select_format(device: torch.device, wanted: str, network: nn.Module, kernels: str) -> NumberFormat:
-    """`auto` is what trains fastest: bf16 on CUDA devices that have it, fp16 on older ones; bf16 on CPUs with AMX, but
-    for networks that this project's own kernels train faster in fp32; fp32 elsewhere. AVX512-BF16 alone multiplies in
-    bf16 too, but in 3 times the time of those kernels. kernels: those that train the network in fp32; "": PyTorch's."""
+    """`auto` picks the fastest: bf16 on CUDA devices that have it, else fp16; bf16 on CPUs with AMX, unless this
+    project's kernels train the network faster in fp32; fp32 elsewhere. AVX512-BF16 alone takes 3 times as long as those
+    kernels. kernels: the fp32 kernels of the network; "": PyTorch's."""
     if wanted in ("fp32", "bf16", "fp16"):
         return wanted  # type: ignore[return-value]
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
-    # kernels outrun AMX on a Transformer narrower than `AMX_WIDTH` and on a GRU of any width
+    # they beat AMX on a Transformer narrower than `AMX_WIDTH` and on a GRU of any width
     kernels_outrun_amx = bool(kernels) and getattr(getattr(network, "config", None), "d_model", 0) < AMX_WIDTH
     amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
     return "bf16" if amx and not kernels_outrun_amx else "fp32"
@@ -41,9 +41,9 @@ class PrecisionState(TypedDict):
 
 
 class MixedPrecision:
-    """Weights, gradients and the optimizer stay in fp32. In fp16 the loss is multiplied by a scale before the backward
-    pass, lest small gradients vanish, and gradients are divided by it before they are clipped. An update whose
-    gradients overflowed is skipped, and the scale is halved."""
+    """Weights, gradients and the optimizer stay in fp32. In fp16 the loss is scaled up before the backward pass, so
+    that small gradients do not underflow, and gradients are unscaled before clipping. An update with overflowed
+    gradients is skipped, and the scale is halved."""
 
     def __init__(self, device: torch.device, wanted: str, network: nn.Module, kernels: str) -> None:
         self.device, self.format = device, select_format(device, wanted, network, kernels)
@@ -56,8 +56,8 @@ class MixedPrecision:
         return torch.autocast(self.device.type, dtype=DTYPES[self.format])
 
     def overflowed(self, norm: Tensor) -> bool:
-        """Whether to skip this update. norm: of the unscaled gradients; only fp16 reads it, which makes the host wait.
-        TrainingError if no scale helps."""
+        """Whether to skip this update. norm: of the unscaled gradients; reading it (fp16 only) synchronizes with the
+        device. TrainingError if no scale helps."""
         if not self.scaler.is_enabled():
             return False
         overflow = not bool(norm.isfinite())
@@ -74,7 +74,7 @@ class MixedPrecision:
         return {"scaler": self.scaler.state_dict(), "skipped_in_a_row": self.skipped_in_a_row}
 
     def restore(self, state: PrecisionState) -> None:
-        """A snapshot of a run in another format has no scale; this run's scale then starts anew."""
+        """A snapshot in another format has no scale; the scale then starts anew."""
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
         self.skipped_in_a_row = state["skipped_in_a_row"]

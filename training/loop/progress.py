@@ -1,4 +1,4 @@
-"""Where a run stands, what its validations measured, and how it ended."""
+"""The state of a run, its validation results, and its outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sample = tuple[str, str, str]
 
 
 class Quality(NamedTuple):
-    """What a network's texts say of it beside the loss. bleu: None where no weights are chosen by it."""
+    """Validation of generated texts. bleu: None unless weights are chosen by it."""
 
     bleu: float | None = None
     samples: tuple[Sample, ...] = ()
@@ -24,14 +24,14 @@ Validator = Callable[[], Quality]
 
 
 class Validation(NamedTuple):
-    """loss: nats per held-out token. bleu: of greedy translations, where weights are chosen by it."""
+    """loss: nats per held-out token. bleu: of greedy translations, if weights are chosen by it."""
 
     loss: float
     bleu: float | None = None
     samples: tuple[Sample, ...] = ()
 
     def cost(self, choose_by: str) -> float:
-        """Lowest for the best weights; nan where there is nothing to choose by."""
+        """Lower is better; nan without a validation result to choose by."""
         if choose_by == "loss":
             return self.loss
         return math.nan if self.bleu is None else -self.bleu
@@ -43,19 +43,19 @@ class Validation(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run stands; saved in every snapshot."""
+    """The counters of a run; saved in every snapshot."""
 
     epoch: int = 0  # finished epochs
     batch: int = 0  # finished batches of the running epoch
     update: int = 0
-    skipped: int = 0  # batches whose gradients overflowed fp16: no updates
+    skipped: int = 0  # batches with gradients that overflowed fp16: no updates
     seconds: float = 0.0
-    validated: int = -1  # the last update that was validated
-    best_loss: float = math.inf  # of the best validation, by whatever measure chooses
+    validated: int = -1  # the last validated update
+    best_loss: float = math.inf  # of the best validation, by the measure that chooses
     best_bleu: float | None = None
     best_update: int = 0
     without_gain: int = 0  # validations since the best one
-    cooling: bool = False  # patience has ended, and the rate falls
+    cooling: bool = False  # patience has run out, and the learning rate decays
     epoch_loss: float = 0.0  # summed over the running epoch's tokens
     epoch_tokens: int = 0
     last_epoch_loss: float = math.nan  # mean training loss of the last whole epoch
@@ -63,7 +63,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Outcome:
-    """The weights to keep, and how they came about."""
+    """The weights to keep, and how they were obtained."""
 
     weights: dict[str, Tensor]
     progress: Progress
@@ -71,4 +71,4 @@ class Outcome:
     epoch_losses: list[float] = field(default_factory=list)  # mean training loss of each epoch of this session
     chosen: str = "the last weights"
     validation: Validation | None = None  # of the chosen weights
-    backend: str = ""  # which one computed the updates, and why
+    backend: str = ""  # the kernels that computed the updates, and why

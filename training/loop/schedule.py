@@ -1,4 +1,4 @@
-"""Learning-rate schedules, the plan of how much of a run is over, and the limits at which it ends."""
+"""Learning-rate schedules, the planned progress of a run, and its limits."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from training.config.run_config import LoopConfig, OptimizerConfig
 from training.errors import pluralize
 from training.loop.progress import Progress
 
-MAX_WARMUP_FRACTION = 0.25  # of a run: one that is shorter than its recipe's warm-up would end before it has begun
-DECAYING_SCHEDULES = ("cosine", "linear", "trapezoid")  # they fall by the plan
-CLOCK_CHECKS = 20  # how often within its time limit a run compares its plan with the clock
-CLOCK_TOLERANCE = 0.05  # beyond which the plan follows the clock
+MAX_WARMUP_FRACTION = 0.25  # of the run: a run shorter than its recipe's warm-up would otherwise never leave it
+DECAYING_SCHEDULES = ("cosine", "linear", "trapezoid")  # they follow the plan
+CLOCK_CHECKS = 20  # comparisons of the plan with the clock within the time limit
+CLOCK_TOLERANCE = 0.05  # relative deviation beyond which the plan follows the clock
 
 
 def learning_rate(config: OptimizerConfig, update: int, progress: float) -> float:
-    """Of update 1, 2, ...; progress in [0, 1] is how much of the run was over before it. Warm-up ends after so many
-    updates or a quarter of the run, whichever comes first."""
+    """The rate of update 1, 2, ...; progress in [0, 1] is the fraction of the run before it. Warm-up ends after
+    `warmup` updates or a quarter of the run, whichever is first."""
     warmup = max(config.warmup_updates, 1)
     warm = max(update / warmup, progress / MAX_WARMUP_FRACTION)
     if warm < 1:
@@ -38,23 +38,21 @@ def learning_rate(config: OptimizerConfig, update: int, progress: float) -> floa
 
 @dataclass(slots=True)
 class SchedulePlan:
-    """How much of a run is over after each update: a line whose slope changes only where `bend` is called.
+    """The fraction of a run that is over after each update: piecewise linear, with a new slope at each `bend`.
 
-    A plan is saved in every snapshot, and what bends it is either decided by the run alone (how many batches an
-    epoch has, validations) or, where a clock decides, saved at once before the next update follows it. So a resumed
-    run has the rates that the killed one had. The plan never jumps: a bend changes how fast the rest passes, not where
-    the run stands.
-    """
+    A plan is saved in every snapshot. A bend follows either from the run alone (batches per epoch, validations) or from
+    a clock, and is then saved before the next update uses it. So a resumed run has the same rates as the killed run. A
+    bend changes how fast the rest passes, not the current fraction: the plan never jumps."""
 
-    fraction: float = 0.0  # of the run, over at update `since`
+    fraction: float = 0.0  # of the run, reached at update `since`
     since: int = 0
-    pace: float = 0.0  # fraction per update from then on; 0: nothing is known yet
+    pace: float = 0.0  # fraction per update from then on; 0: unknown yet
 
     def at(self, update: int) -> float:
         return min(1.0, self.fraction + (update - self.since) * self.pace)
 
     def remaining(self, update: int) -> float:
-        """Updates until the end; inf where no end is known."""
+        """Updates until the end; inf if the end is unknown."""
         left = 1.0 - self.at(update)
         if not left:
             return 0.0
@@ -68,18 +66,18 @@ class SchedulePlan:
 
 @dataclass(slots=True)
 class MeasuredPace:
-    """What the clock has shown; saved in every snapshot."""
+    """The measured speed; saved in every snapshot."""
 
     checks: int = 0
     seconds: float = 0.0  # at the last check
     update: int = 0
-    each_s: float = 0.0  # seconds per update, recent updates weighing most; 0: not measured yet
+    each_s: float = 0.0  # seconds per update, exponentially averaged; 0: not measured yet
 
 
 class Planner:
-    """How long a run will be, and when it ends. Without a time limit the number of batches alone decides, so that a
-    plan is the same in every run. With a limit the measured speed does; the caller then saves before the next
-    update."""
+    """Plans the length of a run and decides when it ends. Without a time limit the number of batches alone decides, so
+    that the plan is reproducible. With a limit the measured speed does; the caller then saves before the next update.
+    """
 
     def __init__(self, optimizer: OptimizerConfig, config: LoopConfig) -> None:
         self.config, self.falls = config, optimizer.schedule in DECAYING_SCHEDULES
@@ -87,7 +85,7 @@ class Planner:
         self.plan, self.pace = SchedulePlan(), MeasuredPace()
 
     def limit_reached(self, progress: Progress) -> str:
-        """By which limit a run ends, or "" if it goes on."""
+        """The limit that ends the run, or "" if it goes on."""
         config = self.config
         if progress.epoch >= config.max_epochs:
             return f"the limit of {pluralize(config.max_epochs, 'epoch')}"
@@ -100,28 +98,28 @@ class Planner:
         return ""
 
     def fraction_done(self, progress: Progress) -> float:
-        """How much of a run is over, by whichever limit comes first."""
+        """The fraction of the run that is over, by the first limit."""
         limit = self.config.max_minutes
         return min(1.0, max(self.plan.at(progress.update), progress.seconds / (limit * 60) if limit else 0.0))
 
     def updates_left(self, progress: Progress, batches: int) -> float:
-        """Until the first limit; batches: of this epoch."""
+        """Updates until the first limit; batches: of this epoch."""
         left, limit = self._updates_left_by_epochs(progress, batches), self.config.max_minutes
         if limit is not None and self.pace.each_s:
             left = min(left, (limit * 60 - progress.seconds) / self.pace.each_s)
         return max(left, 0.0)
 
     def begin_epoch(self, progress: Progress, batches: int) -> None:
-        """Without the clock, because no snapshot is saved behind this decision."""
+        """Ignores the clock, because no snapshot follows this decision."""
         if progress.cooling or progress.batch:
             return
         left = self._updates_left_by_epochs(progress, batches)
-        # what the clock has made shorter, no epoch makes longer
+        # a new epoch never lengthens a plan that the clock has shortened
         if self.config.max_minutes is None or left < self.plan.remaining(progress.update):
             self._bend(progress.update, left)
 
     def follow_limits(self, progress: Progress, batches: int) -> str:
-        """Stretch what is left of the plan over changed limits. A sentence about it, or ""."""
+        """Stretches the rest of the plan to changed limits. Returns a sentence about it, or ""."""
         if progress.cooling:
             return ""
         self._bend(progress.update, self.updates_left(progress, batches))
@@ -131,7 +129,7 @@ class Planner:
         return f"The limits have changed: {over}, and {falls}." if self.falls else ""
 
     def follow_clock(self, progress: Progress, batches: int) -> bool:
-        """Whether the plan did not fit the time, so that the rest of it now passes faster or more slowly."""
+        """Bends the plan to the measured speed if they deviate. Returns whether it did."""
         limit, pace = self.config.max_minutes, self.pace
         if limit is None or progress.cooling or not (self.falls or self._warms_up(progress.update)):
             return False
@@ -148,7 +146,7 @@ class Planner:
         return True
 
     def short_warmup(self, update: int) -> str:
-        """A sentence about a warm-up that the plan ends early, once in a session; "" where there is none."""
+        """A sentence about a warm-up that the plan cuts short, once per session; else ""."""
         if self._warned or not self.plan.pace or not self._warms_up(update):
             return ""
         end = update + (MAX_WARMUP_FRACTION - self.plan.at(update)) / self.plan.pace
@@ -160,7 +158,8 @@ class Planner:
         return f"The learning rate warms up over {over}, and not over {self.warmup:,} (optimizer.warmup_updates)."
 
     def cools_down(self, progress: Progress) -> bool:
-        """Whether patience has just ended at a high rate, which falls first, for a share of the updates so far."""
+        """Whether patience has just run out at a high rate; the plan then decays over a fraction of the updates so
+        far."""
         config = self.config
         ended = 0 < config.patience <= progress.without_gain and not progress.cooling
         if not ended or not config.cooldown or not self.falls:
@@ -173,13 +172,13 @@ class Planner:
         return update < self.warmup and self.plan.at(update) < MAX_WARMUP_FRACTION
 
     def _updates_left_by_epochs(self, progress: Progress, batches: int) -> float:
-        """Whatever the time limit."""
+        """Ignores the time limit."""
         accumulate = self.config.gradient_accumulation
         per_epoch = math.ceil(batches / accumulate)
         left = (self.config.max_epochs - progress.epoch) * per_epoch - math.ceil(progress.batch / accumulate)
         return max(float(left), 0.0)
 
     def _bend(self, update: int, left: float) -> None:
-        if not self.falls:  # the plan then serves the progress bar alone, which may jump
+        if not self.falls:  # the plan then only drives the progress bar, which may jump
             self.plan = SchedulePlan(update / max(update + left, 1.0), update)
         self.plan.bend(update, left)

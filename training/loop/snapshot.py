@@ -1,8 +1,7 @@
-"""Files of an exact resume, in the folder `resume` of a run.
+"""Files for an exact resume, in the folder `resume` of a run.
 
-Each file is written aside, forced to the disk and then renamed: a kill or a power cut at any moment leaves the old file
-or the new one. Tensors and plain values only, read with `weights_only`, so that a snapshot cannot run code.
-"""
+Each file is written aside, fsynced and renamed, so that a kill or a power cut leaves the old file or the new one.
+Snapshots hold tensors and plain values only and are read with `weights_only`, so that they cannot run code."""
 
 from __future__ import annotations
 
@@ -19,26 +18,26 @@ from training.errors import TrainingError
 
 State = dict[str, Any]  # tensors and plain values; see `Trainer`
 FOLDER, FILE = "resume", "state.pt"
-LIMITS = ("max_epochs", "max_minutes", "patience", "cooldown")  # of LoopConfig: what a resume may change
+LIMITS = ("max_epochs", "max_minutes", "patience", "cooldown")  # fields of LoopConfig that a resume may change
 
 
 def fingerprint(config: Mapping[str, Any], texts: Iterable[Iterable[str]]) -> str:
-    """SHA-256 of what a resumed run must have in common with its snapshot: config but for `LIMITS`, and texts."""
+    """SHA-256 of everything a resumed run must share with its snapshot: the config except `LIMITS`, and the texts."""
     loop = {name: value for name, value in config["loop"].items() if name not in LIMITS}
     digest = hashlib.sha256(json.dumps({**config, "loop": loop}, sort_keys=True).encode())
     for text in texts:
         for line in text:
             digest.update(line.encode() + b"\n")
-        digest.update(b"\0")  # which no text contains
+        digest.update(b"\0")  # does not occur in texts
     return digest.hexdigest()
 
 
 def write(path: Path, state: State) -> None:
-    """Atomically. OSError, with the disk's error number where it gives one, if the file cannot be written."""
+    """Writes atomically. Raises OSError, with the disk's errno if known, if the file cannot be written."""
     aside = path.with_name(f"{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with aside.open("wb") as file:  # given a path, torch hides why it could not write
+        with aside.open("wb") as file:  # given a path, torch hides the reason of a failed write
             torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
@@ -56,7 +55,7 @@ def write(path: Path, state: State) -> None:
 
 
 def read(path: Path) -> State:
-    """TrainingError if the file is missing or cannot be read."""
+    """Raises TrainingError if the file is missing or unreadable."""
     try:
         state: State = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -73,7 +72,7 @@ def exists(run_folder: Path) -> bool:
 
 
 def load(run_folder: Path) -> State:
-    """The latest snapshot. TrainingError if there is none or it cannot be read."""
+    """The latest snapshot. TrainingError if it is missing or unreadable."""
     if not exists(run_folder):
         raise TrainingError(f"{run_folder} has no run to resume; leave --resume out to start one.")
     return read(run_folder / FOLDER / FILE)

@@ -1,4 +1,4 @@
-"""What the trainer trains: the `Task` protocol, and the tasks of translators and lyricists."""
+"""The `Task` protocol of the trainer, and the tasks of translators and lyricists."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ from training.errors import TrainingError, pluralize
 from training.evaluation.scores import negative_log_likelihood
 from training.kernels.training_backend import LyricistBackend, TranslatorBackend
 
-LEAD_CHARACTERS = 512  # that a validation lane reads before those that it counts
+LEAD_CHARACTERS = 512  # context that a validation lane reads before the characters that it counts
 VALIDATION_LANES = 32
 
 Batch = TypeVar("Batch")
 
 
 class Task(Protocol[Batch]):
-    """What is trained. Batches of an epoch depend on (seed, epoch) alone."""
+    """A network with its data and loss. Batches of an epoch depend on (seed, epoch) alone."""
 
     network: nn.Module
 
     def batches(self, epoch: int) -> Sequence[Batch]: ...
 
     def loss(self, batch: Batch) -> tuple[Tensor, int]:
-        """The mean loss of a batch, and how many tokens it counts."""
+        """The mean loss of a batch, and the number of tokens in it."""
         ...
 
     def validate(self) -> float | None:
-        """Nats per token on the held-out set; None where there is none."""
+        """Nats per held-out token; None without a held-out set."""
         ...
 
     def part(self, batch: Batch, rank: int, count: int) -> Batch | None:
-        """Rows rank, rank + count, ... of a batch; None where there are none."""
+        """Rows rank, rank + count, ... of a batch; None if there are none."""
         ...
 
     def carried(self) -> dict[str, Tensor]:
-        """State that goes from batch to batch beside the weights; a batch's rows are dimension 1."""
+        """State carried from batch to batch beside the weights; dimension 1 indexes the batch's rows."""
         return {}
 
     def restore(self, carried: dict[str, Tensor]) -> None:
-        return  # where nothing is carried
+        return  # a stateless task
 
 
-AnyTask: TypeAlias = Task[Any]  # where batches only pass through
+AnyTask: TypeAlias = Task[Any]  # for code that only passes batches on
 
 
 def drop_words(ids: Tensor, share: float) -> Tensor:
-    """ids [B, T] -> the same with `share` of its words replaced by the unknown token; special tokens stay. The draw
-    comes from PyTorch's generator, as dropout's does: a snapshot holds its state."""
+    """Replaces `share` of the words in ids [B, T] by the unknown token; special tokens stay. Draws from PyTorch's
+    global generator, like dropout, so that a snapshot holds its state."""
     if not share:
         return ids
     dropped = torch.rand(ids.shape, device=ids.device) < share
@@ -74,8 +74,8 @@ def drop_words(ids: Tensor, share: float) -> Tensor:
 
 
 class TranslationTask(Task[PairBatch]):
-    """Smoothed cross-entropy of pairs of token ids: sources with their end token, targets with start and end tokens.
-    train: the pairs of every epoch, or what returns those of epoch 0, 1, ..."""
+    """Label-smoothed cross-entropy of pairs of token ids: sources with end token, targets with start and end tokens.
+    train: the pairs of every epoch, or a function that returns the pairs of epoch 0, 1, ..."""
 
     network: Transformer
 
@@ -104,8 +104,8 @@ class TranslationTask(Task[PairBatch]):
         return LazyBatches(groups, lambda g: pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad))
 
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
-        """The mean over the tokens that are not padding. With R-Drop each pair goes through twice, and alpha/4 of
-        the symmetric divergence of its two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
+        """The mean over tokens that are not padding. With R-Drop each pair runs twice, and alpha/4 times the symmetric
+        KL divergence of the two predictions is added (Liang et al. 2021, equation 4, divided by 2)."""
         config, r_drop = self.config, self.r_drop
         if r_drop:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
@@ -115,14 +115,14 @@ class TranslationTask(Task[PairBatch]):
         return total / tokens, tokens // 2 if r_drop else tokens
 
     def _cross_entropy(self, batch: PairBatch, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, int]:
-        """Summed over the tokens that are not padding; only these are projected onto the vocabulary."""
-        real = batch.outputs != self.pad  # on the CPU, where counting them waits for no device
+        """Summed over tokens that are not padding; only these are projected onto the vocabulary."""
+        real = batch.outputs != self.pad  # on the CPU, where counting needs no device synchronization
         source, inputs, outputs = map(self._to_device, (batch.source, batch.inputs, batch.outputs[real]))
         features = self.backend.counted_features(source, inputs, real)
         return self.backend.cross_entropy(features, outputs, smoothing, r_drop), len(outputs)
 
     def _to_device(self, part: Tensor) -> Tensor:
-        """From pinned memory a copy runs beside the device's work, and the host goes on."""
+        """Copies asynchronously, from pinned memory."""
         device = self.network.device
         return part.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else part.to(device)
 
@@ -139,7 +139,7 @@ class TranslationTask(Task[PairBatch]):
 
 
 class LyricsTask(Task[TextBatch]):
-    """Cross-entropy per character of windows of one long text. train and valid: character ids [N]."""
+    """Cross-entropy per character over windows of one long text. train and valid: character ids [N]."""
 
     network: RecurrentLanguageModel
 

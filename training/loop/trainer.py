@@ -1,14 +1,13 @@
-"""The training loop: step, validate, keep the best weights, save, resume. What is trained is a `Task`.
+"""The training loop: step, validate, keep the best weights, save, resume. It trains a `Task`.
 
-What a resume promises. On a CPU, a run that is killed at any moment and resumed with the same options, on a machine of
-the same kind with as many threads and the same PyTorch and kernels, computes bit for bit what it would have computed:
-weights, averages, choices and the lines of metrics.jsonl. For that, all that an update depends on is either in the
-snapshot (weights, optimizer, schedule, scale, averages, best weights, counters, random state) or follows from (seed,
-epoch) alone (the order of the data). Snapshots fall between updates, never inside one. A clock decides three things:
-when to save, which changes nothing; how fast a falling schedule with a time limit passes, which is saved before an
-update follows it (`schedule.Planner`); and when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the
-rate then goes on from where it stands and falls over what is now left.
-"""
+Exact resume: on a CPU, a run that is killed at any moment and resumed with the same options, on a machine of the same
+kind with the same number of threads, PyTorch and kernels, computes bit for bit the same weights, averages, choices and
+lines of metrics.jsonl. Therefore all inputs of an update are either in the snapshot (weights, optimizer, schedule, loss
+scale, averages, best weights, counters, random state) or follow from (seed, epoch) alone (data order). Snapshots fall
+between updates. A clock decides three things: when to save, which changes nothing; how fast a decaying schedule with a
+time limit passes, which is saved before an update uses it (`schedule.Planner`); and when the time is up. Limits
+(`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value and decays over the rest of
+the run."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightl
 
 
 class Update(NamedTuple):
-    """loss []: summed over all tokens; norm []: of the gradient of the mean loss, before clipping. fraction: of the run
-    that is over, for the progress bar."""
+    """loss []: summed over tokens; norm []: of the mean loss's gradient, before clipping. fraction: of the run that is
+    over."""
 
     number: int
     epoch: int
@@ -69,9 +68,9 @@ class Trainer:
         validator: Validator | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """fingerprint: of the config and the corpus, vocabulary: of the tokenizers made from it; a resumed run must
-        have both in common with the snapshot. validator: writes sample texts, and translates held-out sentences where
-        weights are chosen by BLEU. workers: the processes that share `task`; None: this one alone."""
+        """fingerprint: of config and corpus, vocabulary: of the tokenizers; both must match the snapshot at a resume.
+        validator: writes sample texts, and translates held-out sentences if weights are chosen by BLEU. workers: the
+        processes that share `task`; None: a single process."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
         self.fingerprint, self.vocabulary = fingerprint, vocabulary
@@ -83,13 +82,13 @@ class Trainer:
         self.validator = validator
         self.planner = Planner(optimizer, config)
         self.progress = Progress()
-        self.reads_at_once = device.type == "cpu"  # a GPU's host would wait for it, and so reads only now and then
+        self.reads_at_once = device.type == "cpu"  # reading synchronizes with a GPU, so it is rare
         self._unread: list[Update] = []
         self.epoch_losses: list[float] = []
         self.limits_changed = False
 
     def run(self, *, resume: bool = False) -> Outcome:
-        """Train until the first limit. With `resume`, go on exactly where the snapshot stands."""
+        """Trains until the first limit. With `resume`, continues from the snapshot."""
         if resume:
             self._restore()
         self._started = time.monotonic() - self.progress.seconds
@@ -97,7 +96,7 @@ class Trainer:
         if backend := self._backend():
             self.report.note(f"Trains with {backend}.")
         ended_by = self._epochs()
-        self._validate()  # what was learnt since the last validation counts too
+        self._validate()  # updates since the last validation count too
         self._save(force=True)
         return self._outcome(ended_by)
 
@@ -105,7 +104,7 @@ class Trainer:
         return backend_description(self.task, self.precision.format)
 
     def _epochs(self) -> str:
-        """The limit that ended the last one."""
+        """Returns the limit that ended the run."""
         progress, accumulate = self.progress, self.config.gradient_accumulation
         while not (ended_by := self._limit_reached()):
             batches = self.task.batches(progress.epoch)
@@ -135,16 +134,16 @@ class Trainer:
             self.report.note(sentence)
 
     def _limit_reached(self) -> str:
-        """By which limit the run ends, or "" if it goes on."""
+        """The limit that ends the run, or "" if it goes on."""
         self._tick()
         return self.planner.limit_reached(self.progress)
 
     def _tick(self) -> None:
-        """The one place where a clock enters what a run decides."""
+        """The only place where a clock enters decisions of the run."""
         self.progress.seconds = self.workers.from_rank_0(time.monotonic() - self._started)
 
     def _step(self, batches: Sequence[object]) -> None:
-        """One step of the optimizer, down the mean loss over all tokens of the batches."""
+        """One optimizer step on the mean loss over all tokens of the batches."""
         progress = self.progress
         rate = learning_rate(self.optimizer_config, progress.update + 1, self.planner.plan.at(progress.update))
         loss, norm, tokens = self._gradient(batches)
@@ -165,8 +164,8 @@ class Trainer:
             self.report.log(progress.seconds)
 
     def _gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
-        """Of the mean loss over all tokens of the batches, in the `grad` of the parameters, clipped; with loss, norm
-        and tokens as in `Update`."""
+        """Leaves the clipped gradient of the mean loss over all tokens of the batches in `grad`; returns loss, norm and
+        tokens as in `Update`."""
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=self.device), 0
@@ -179,13 +178,13 @@ class Trainer:
         self.precision.scaler.unscale_(self.optimizer)
         if self.workers.count > 1:
             total, tokens = self.workers.sum(total), int(self.workers.sum(torch.tensor(tokens)))
-        # DDP has divided the summed gradients by the number of processes already
+        # DDP has already divided the summed gradients by the number of processes
         norm = clip_gradients(self.network.parameters(), self.optimizer_config.clip_norm, tokens / self.workers.count)
         return total, norm, tokens
 
     def _read_updates(self) -> None:
-        """Report every update since the last reading; TrainingError at the first that is not finite, which is found
-        before the weights follow it on a CPU, and before the next snapshot elsewhere."""
+        """Reports every update since the last reading. Raises TrainingError at the first one that is not finite: on a
+        CPU before the weights follow it, elsewhere before the next snapshot."""
         updates, self._unread = self._unread, []
         losses = torch.stack([update.loss for update in updates]).tolist() if updates else []
         norms = torch.stack([update.norm for update in updates]).tolist() if updates else []
@@ -213,7 +212,7 @@ class Trainer:
         self._save()
 
     def _validate_if_due(self, epoch: int | None = None) -> None:
-        """epoch: the number of finished epochs at the end of one, None inside of one."""
+        """epoch: the number of finished epochs at the end of an epoch, None inside one."""
         config, update = self.config, self.progress.update
         due = bool(config.validate_every_updates and update and update % config.validate_every_updates == 0)
         if epoch is not None and config.validate_every_epochs:
@@ -222,7 +221,7 @@ class Trainer:
             self._validate()
 
     def _validate(self) -> None:
-        """At most once for an update."""
+        """Validates, at most once per update."""
         progress = self.progress
         if progress.validated == progress.update:
             return
@@ -237,7 +236,7 @@ class Trainer:
             progress.best_update, progress.without_gain = progress.update, 0
         else:
             progress.without_gain += 1
-            # what came after the best weights was no gain, and the cool-down must not start from that
+            # the cool-down starts from the best weights: later ones brought no gain
             if self.planner.cools_down(progress) and (best := self.workers.on_rank_0(self.best.best)) is not None:
                 self.network.load_state_dict(best)
                 self.average.restart()
@@ -245,22 +244,21 @@ class Trainer:
         self.report.samples(progress.update, validation.samples)
 
     def _measure(self) -> Validation | None:
-        """Of the weights as they are; None where nothing is held out."""
+        """Validates the current weights; None without a held-out set."""
         self.network.eval()
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices), torch.inference_mode():  # training's random numbers stay as they are
+        with torch.random.fork_rng(devices), torch.inference_mode():  # leaves training's random state unchanged
             loss = self.task.validate()
             if loss is None:
                 return None
             return Validation(loss, *(self.validator() if self.validator else Quality()))
 
     def _averaged_weights(self) -> Weights:
-        """A copy of the averaged weights."""
         with self.average.applied():
             return {name: t.detach().clone() for name, t in self.network.state_dict().items()}
 
     def _outcome(self, ended_by: str) -> Outcome:
-        """The best validated weights, or the mean of several where it validates better; on the process that writes."""
+        """The best validated weights, or the mean of several if it validates better; on the process that writes."""
         progress = self.progress
         outcome = Outcome(self._averaged_weights(), progress, ended_by, self.epoch_losses, backend=self._backend())
         best = self.best.best() if self.workers.writes else None
@@ -280,7 +278,7 @@ class Trainer:
         return outcome
 
     def _save(self, *, force: bool = False) -> None:
-        """Never weights that are nan or infinite: the snapshot before them stays."""
+        """Never saves weights that are nan or infinite: the previous snapshot stays."""
         if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
         self._read_updates()
@@ -290,14 +288,14 @@ class Trainer:
                 f"The weights are no numbers any more at update {self.progress.update}: {DIVERGENCE_ADVICE}."
             )
         self._tick()
-        state = self._state()  # of all processes
+        state = self._state()  # collected from all processes
         if self.workers.writes:
             snapshot.save(self.folder, state)
             self.best.sweep()
         self._saved = self.progress.seconds
 
     def _state(self) -> snapshot.State:
-        """The snapshot: tensors and plain values. The best weights lie in files of their own."""
+        """The snapshot: tensors and plain values. The best weights are in separate files."""
         return {
             "progress": asdict(self.progress),
             "plan": asdict(self.planner.plan),
@@ -318,8 +316,8 @@ class Trainer:
         }
 
     def _machine(self) -> str:
-        """What the order of additions depends on, and with it the last bits of a sum; of torch and kernels also the
-        random draws."""
+        """Everything that the order of additions, and so the last bits of a sum, depends on; torch and kernels also
+        decide random draws."""
         number_format = self.precision.format
         threads = f", {pluralize(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         processes = f", {self.workers.count} processes" if self.workers.count > 1 else ""
@@ -328,14 +326,14 @@ class Trainer:
         return f"{number_format} on {self.device.type}{threads}{processes}, torch {torch.__version__}{named}"
 
     def _restore(self) -> None:
-        """TrainingError if there is no snapshot, it cannot be read, or it is another run's."""
+        """Raises TrainingError if the snapshot is missing, unreadable, or of another run."""
         folder = self.folder
         assert folder is not None
         state = self.workers.on_rank_0(lambda: snapshot.load(folder))
         another = f"{folder} was trained with another recipe, corpus or seed; resume it with the same ones."
         if state.get("fingerprint") != self.fingerprint:
             raise TrainingError(another)
-        if state.get("vocabulary", self.vocabulary) != self.vocabulary:  # an earlier version has saved none
+        if state.get("vocabulary", self.vocabulary) != self.vocabulary:  # earlier versions saved none
             raise TrainingError(
                 f"{folder} was trained with another vocabulary than this version makes of the same corpus; resume it"
                 " with the versions of Parlance and SentencePiece that began it, or start anew with another --out."
@@ -352,7 +350,7 @@ class Trainer:
         self.best.restore(state["best"])
         self.task.restore(state["carried"])
         restore_random_state(state["random"], self.workers.rank, self.device)
-        loss, tokens, last = (*state["logged"], None)[:3]  # an earlier version has saved only two
+        loss, tokens, last = (*state["logged"], None)[:3]  # earlier versions saved only two
         self.report.resumed(self.progress.update, loss, tokens, last, self.progress.validated)
         if state["machine"] != self._machine() and self.workers.writes:
             self.report.note(
@@ -362,4 +360,4 @@ class Trainer:
         limits = (self.config.max_epochs, self.config.max_minutes, self.config.patience)
         self.limits_changed = tuple(state["limits"]) != limits
         if self.limits_changed and not 0 < self.config.patience <= self.progress.without_gain:
-            self.progress.cooling = False  # more patience than before has not ended yet
+            self.progress.cooling = False  # increased patience has not run out yet

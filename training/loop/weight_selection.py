@@ -1,4 +1,4 @@
-"""Which weights a run keeps: their moving average, and the best that were validated."""
+"""The weights that a run keeps: a moving average, and the best validated weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ Weights = dict[str, Tensor]
 
 
 class MovingAverage:
-    """An exponential moving average of the weights (Polyak and Juditsky 1992; as in Marian's exponential smoothing).
-    It is cheaper than averaging saved checkpoints and, unlike a falling learning rate, needs no known end.
-
-    decay 0 keeps no average: `applied` is then the network as it is."""
+    """An exponential moving average of the weights (Polyak and Juditsky 1992; as in Marian's exponential smoothing). It
+    is cheaper than averaging saved checkpoints and, unlike a decaying learning rate, needs no known end. decay 0: no
+    average."""
 
     def __init__(self, network: nn.Module, decay: float) -> None:
         self.network, self.decay = network, decay
@@ -27,19 +26,19 @@ class MovingAverage:
         self.restart()
 
     def restart(self) -> None:
-        """From the network as it is."""
+        """Starts from the network's current weights."""
         self.values = [p.detach().clone() for p in self.network.parameters()] if self.decay else []
 
     @torch.no_grad()
     def update(self, number: int) -> None:
-        """After update `number` (from 1). The first updates weigh more, so that the initial weights soon fade."""
+        """Call after update `number` (from 1). The first updates weigh more, so that the initial weights soon fade."""
         if self.decay:
             decay = min(self.decay, (1 + number) / (10 + number))
             torch._foreach_lerp_(self.values, [p.detach() for p in self.network.parameters()], 1 - decay)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """The network holds the average inside the block and its own weights again after it."""
+        """Loads the average into the network inside the block and restores its own weights afterwards."""
         if not self.decay:
             yield
             return
@@ -57,21 +56,20 @@ class MovingAverage:
 
 
 class BestWeights:
-    """The `count` best validated weights, each in a file of its own beside the snapshot, where it is written once.
+    """The `count` best validated weights, each in a file of its own beside the snapshot, written once.
 
-    A snapshot lists them (`kept`). A file is removed only when a snapshot without it is in place (`sweep`), so that
-    the snapshot that a killed run resumes from finds all of its files. Without a folder they stay in memory. A process
-    that does not write (stores=False) only knows which weights are the best.
-    """
+    A snapshot lists them (`kept`). `sweep` removes a file only after a snapshot without it is in place, so that a
+    resume finds all files of its snapshot. Without a folder the weights stay in memory. With stores=False a process
+    only tracks which weights are the best."""
 
     def __init__(self, folder: Path | None, count: int, *, stores: bool = True) -> None:
         self.folder, self.count, self.stores = folder, max(count, 1), stores
-        self.kept: list[tuple[float, int]] = []  # cost and update, best first
+        self.kept: list[tuple[float, int]] = []  # (cost, update), best first
         self._memory: dict[int, Weights] = {}
 
     def offer(self, cost: float, update: int, weights: Callable[[], Weights]) -> bool:
-        """Keep what `weights` returns if it is among the best; whether it is the best. A cost of nan never is, and of
-        equal costs the earlier is."""
+        """Keeps the result of `weights` if it is among the best; returns whether it is the best. A cost of nan never
+        is; of equal costs the earlier wins."""
         if math.isnan(cost):
             return False
         kept = sorted([*self.kept, (cost, update)])[: self.count]
@@ -89,7 +87,7 @@ class BestWeights:
         return self._read(self.kept[0][1]) if self.kept else None
 
     def mean(self) -> Weights:
-        """Of all that are kept, in float64; integers are the best one's."""
+        """The mean of all kept weights, in float64; integers come from the best."""
         best, *others = (self._read(update) for _, update in self.kept)
         return {
             name: sum((w[name].double() for w in others), value.double()).div(len(self.kept)).to(value.dtype)
@@ -99,14 +97,14 @@ class BestWeights:
         }
 
     def restore(self, kept: list[tuple[float, int]]) -> None:
-        """TrainingError if a file is missing or broken."""
+        """Raises TrainingError if a file is missing or broken."""
         self.kept = [(cost, update) for cost, update in kept]
         if self.stores:
             for _, update in self.kept:
                 self._read(update)
 
     def sweep(self) -> None:
-        """Remove what the snapshot that has just been written does not list."""
+        """Removes weights that the latest snapshot does not list."""
         listed = {update for _, update in self.kept}
         self._memory = {update: weights for update, weights in self._memory.items() if update in listed}
         if self.folder and self.stores:

@@ -27,9 +27,9 @@ from training.training_run import TrainingRun
 KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
     r"|cc-by(-nc)?(-sa|-nd)?-[34]\.0"
-)  # names that the Hub has a page for; others are "other" there, with a name of their own
-TASKS = {"translator": "translation", "lyrics": "text-generation"}  # as the Hub names them
-SIGNATURES = {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}  # -> the metric
+)  # licences that the Hub has a page for; any other is "other", with a licence name
+TASKS = {"translator": "translation", "lyrics": "text-generation"}  # the Hub's names
+SIGNATURES = {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}  # -> metric
 
 
 def translator_card(
@@ -101,8 +101,8 @@ def model_card(
     memorised: tuple[Overlap, Overlap | None] | None = None,
     samples: Sequence[Sample] = (),
 ) -> str:
-    """Markdown. left_out: of the training data, as a table, or "". memorised: overlap of generated text with the
-    training text, and that of held-out text."""
+    """Markdown. left_out: table of dropped training data, or "". memorised: overlap of generated text, and of held-out
+    text, with the training text."""
     languages = [code for code in (metadata.source_language, metadata.target_language) if code]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     licence = f"`{run.licence}`" if run.licence else "not stated; that of the training data decides"
@@ -153,7 +153,7 @@ def front_matter(licence: str | None, languages: Sequence[str], task: str) -> st
 
 
 def _scores_table(scores: Mapping[str, Score]) -> str:
-    """One row for each text that was measured; signatures, which are long, below."""
+    """One row per measured text; the long signatures follow below."""
     if not scores:
         return "Not scored: no held-out data was given.\n"
     names = dict.fromkeys(name for row in scores.values() for name in row if name not in SIGNATURES)

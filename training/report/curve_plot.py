@@ -19,8 +19,8 @@ PANELS = (
 
 
 def draw_curves(metrics: Sequence[Row], path: Path) -> None:
-    """A panel for each of `PANELS` that was measured, one below the other."""
-    from matplotlib.figure import Figure  # a second to import, and only needed here
+    """Draws one panel for each measured entry of `PANELS`, stacked."""
+    from matplotlib.figure import Figure  # takes a second to import
 
     measured = {name for row in metrics for name in row}
     panels = [panel for panel in PANELS if any(name in measured for name, _, _ in panel[1])] or list(PANELS[:1])
@@ -40,7 +40,7 @@ def draw_curves(metrics: Sequence[Row], path: Path) -> None:
 
 
 def _draw_curve(axes: Axes, rows: Sequence[Row], name: str, label: str, colour: str) -> None:
-    """A held-out curve has a point for each validation, and its best one is named."""
+    """Draws a curve; a held-out curve has a marker per validation and a label at its best."""
     if not rows:
         return
     held_out = name.startswith("valid_")

@@ -1,4 +1,4 @@
-"""What a run ran on and from: processor, cores and threads, memory, GPUs, source revision, command line."""
+"""The environment of a run: processor, cores and threads, memory, GPUs, source revision, command line."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GIB = 1 << 30
 
 
 def hardware_summary(device: torch.device, processes: int = 1, machines: int = 1) -> str:
-    """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"; of several
-    machines this one."""
+    """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"; this machine's
+    if there are several."""
     gpu = ""
     if device.type == "cuda":
         there, used = torch.cuda.get_device_properties(device), processes // machines
@@ -33,7 +33,7 @@ def hardware_summary(device: torch.device, processes: int = 1, machines: int = 1
 
 
 def processor_name() -> str:
-    """Its model's name, where the system tells, or its architecture."""
+    """The processor's model name if known, else its architecture."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -48,7 +48,7 @@ def _memory_size() -> str:
 
 
 def source_revision() -> str:
-    """The revision of this source tree, or "unknown" where there is none (an installed package)."""
+    """The revision of this source tree, or "unknown" for an installed package."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
@@ -56,5 +56,5 @@ def source_revision() -> str:
 
 
 def command_line() -> str:
-    """In a form that can be repeated."""
+    """The command line in a form that can be run again."""
     return "python -m training " + shlex.join(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""What a run reports while it trains: the progress bar, metrics.jsonl, samples and TensorBoard events."""
+"""The report of a running training: progress bar, metrics.jsonl, samples and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ EVENT_TAGS = {
     "tokens_per_second": "tokens_per_second",
 }
 REPETITION = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
-MIN_SHORTENED_CHARACTERS = 40  # of a repetition, before it is shortened
+MIN_SHORTENED_CHARACTERS = 40  # of a repetition, to be shortened
 
-Row = dict[str, Any]  # one line of a JSON Lines file, with the update that it belongs to
+Row = dict[str, Any]  # one line of a JSON Lines file, with its update
 
 
 def append_row(path: Path, row: Row) -> None:
@@ -43,12 +43,12 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def remove_rows(path: Path, unwanted: Callable[[Row], bool]) -> None:
-    """Remove the unwanted rows, and a line that a kill has torn. A kill leaves the old lines or the new ones."""
+    """Removes the unwanted rows and a torn last line, atomically."""
     if not path.exists():
         return
     kept = ""
     for line in path.read_text("utf-8").split("\n"):
-        with contextlib.suppress(ValueError):  # of a torn line
+        with contextlib.suppress(ValueError):  # a torn line
             row = json.loads(line)
             kept += f"{line}\n" if isinstance(row, dict) and not unwanted(row) else ""
     aside = path.with_name(f"{path.name}.new")
@@ -57,7 +57,7 @@ def remove_rows(path: Path, unwanted: Callable[[Row], bool]) -> None:
 
 
 def samples_markdown(rows: Sequence[Row]) -> str:
-    """samples.md: under each source its reference, and the network's text at each validation."""
+    """samples.md: each source with its reference and the network's text at each validation."""
     texts: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for row in rows:
         for source, reference, text in row["samples"]:
@@ -71,8 +71,8 @@ def samples_markdown(rows: Sequence[Row]) -> str:
 
 
 def shorten_repetition(text: str) -> str:
-    """A phrase that is repeated over and over stands twice, with its count: a network that has learnt little repeats
-    one until the length limit."""
+    """Shortens a phrase repeated over and over to two copies and a count: a network that has learnt little repeats one
+    until the length limit."""
 
     def shortened(match: re.Match[str]) -> str:
         repetition, phrase = match[0], match[1]
@@ -85,7 +85,7 @@ def shorten_repetition(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """One line that Markdown shows as it is."""
+    """Escapes text to one line of Markdown."""
     for mark in "\\`*_|<>#[]":
         text = text.replace(mark, f"\\{mark}")
     return text.replace("\n", "<br>") or "(nothing)"
@@ -97,9 +97,8 @@ def tensorboard_problems() -> Iterator[str]:
 
 
 class ProgressReport:
-    """A bar with loss, tokens/s and time left on standard error, and one JSON line a log step in metrics.jsonl.
-
-    Speed and time left are of this session: updates before a resume took none of its time."""
+    """A bar with loss, tokens/s and time left on stderr, and one JSON line per log step in metrics.jsonl. Speed and
+    time left are of this session only."""
 
     def __init__(self, folder: Path | None, title: str, *, quiet: bool = False, tensorboard: bool = False) -> None:
         self.folder = folder
@@ -110,25 +109,25 @@ class ProgressReport:
             total=1.0,
             desc=title,
             disable=quiet,
-            mininterval=0.3 if terminal else 15.0,  # a log file is no screen
+            mininterval=0.3 if terminal else 15.0,  # a log file is no terminal
             miniters=0,  # by time alone: tqdm would wait for another step as large as a resume's first
-            smoothing=0,  # validations are part of the time that is left
+            smoothing=0,  # the remaining time includes validations
             bar_format="{desc} {percentage:3.0f}% |{bar:20}| {elapsed}, {remaining} left{postfix}",
             ascii=not terminal,
         )
         self.tokens = 0  # since the last line
-        self.loss = 0.0  # summed over them
-        self.last: Row = {}  # of the last update: what the next line starts with
-        self._trained = self._logged = (0, 0.0)  # tokens of this session, and the seconds that training on them took
+        self.loss = 0.0  # summed over these tokens
+        self.last: Row = {}  # fields of the last update, with which the next line starts
+        self._trained = self._logged = (0, 0.0)  # tokens of this session, and their training time in seconds
         self._started = time.monotonic()
-        self._clock: float | None = None  # when training went on last
+        self._clock: float | None = None  # when training last resumed
         self._held_out = ""
 
     def step(self, update: int, epoch: int, loss: float, tokens: int, rate: float, fraction: float) -> None:
-        """loss: mean nats per token. fraction: of the run, over before this update."""
+        """loss: mean nats per token. fraction: of the run that was over before this update."""
         if self._clock is None:
             self._clock = self._started
-            self.bar.initial = self.bar.n = fraction  # a resumed run has not done the first part just now
+            self.bar.initial = self.bar.n = fraction  # a resumed run did not do the first part in this session
         now = time.monotonic()
         self._trained = self._trained[0] + tokens, self._trained[1] + now - self._clock
         self._clock = now
@@ -141,7 +140,7 @@ class ProgressReport:
         self.bar.update(max(0.0, fraction - self.bar.n))
 
     def log(self, seconds: float) -> None:
-        """Write a line about the tokens since the last line. seconds: of the run so far."""
+        """Writes a line about the tokens since the last line. seconds: of the run so far."""
         if not self.tokens:
             return
         tokens, trained_s = self._trained[0] - self._logged[0], self._trained[1] - self._logged[1]
@@ -168,17 +167,16 @@ class ProgressReport:
         self._clock = time.monotonic()
 
     def note(self, text: str) -> None:
-        """A sentence above the bar."""
+        """Prints a sentence above the bar."""
         if not self.bar.disable:
             self.bar.write(text, file=sys.stderr)
 
     def resumed(
         self, update: int, loss: float, tokens: int, last: Row | None = None, validated: int | None = None
     ) -> None:
-        """Remove the lines about what is about to happen again: updates after the snapshot, and at its update what the
-        snapshot does not know of. loss and tokens: the sums since the last line, as they were; last: what the next line
-        starts with, should no step come before it; validated: the last update that was. The last two are None in
-        snapshots of an earlier version."""
+        """Removes lines that the resumed run will write again: updates after the snapshot, and later entries of the
+        snapshot's own update. loss and tokens: sums since the last line. last: start of the next line if no step
+        precedes it. validated: the last validated update. Snapshots of earlier versions have None for the last two."""
         self.loss, self.tokens, self.last = loss, tokens, dict(last or {"update": update})
         self._started = time.monotonic()
 
@@ -189,11 +187,11 @@ class ProgressReport:
         if self.folder:
             for name in (METRICS_FILE, SAMPLES_FILE):
                 remove_rows(self.folder / name, happens_again)
-        if self.events_folder:  # which hides what an earlier session has written about later updates
+        if self.events_folder:  # it hides events of an earlier session about later updates
             self._events(purge_step=update + 1, filename_suffix=f".from-{update + 1}")
 
     def finished(self) -> None:
-        """Fill the bar, whichever limit has ended the run."""
+        """Fills the bar, whichever limit ended the run."""
         self.bar.update(max(0.0, 1.0 - self.bar.n))
 
     def close(self) -> None:
@@ -209,8 +207,8 @@ class ProgressReport:
                 self._events().add_scalar(tag, row[name], row["update"])
 
     def _events(self, **options: Any) -> Any:
-        """tensorboardX's writer: it needs numpy, packaging and protobuf, where TensorBoard's own brings a web server
-        and gRPC along."""
+        """tensorboardX's writer: it needs numpy, packaging and protobuf; TensorBoard's own brings a web server and gRPC
+        along."""
         if self._events_writer is None:
             from tensorboardX import SummaryWriter
 
