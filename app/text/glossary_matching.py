@@ -1,5 +1,4 @@
-"""Finds the terms of a glossary in a text: by their first word, and terms that share it by bisection, so that a
-thousand terms cost no more than ten."""
+"""Finds glossary terms in a text by first word and then bisection, so that a thousand terms cost no more than ten."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ _BETWEEN_LETTERS = re.compile(r"(?<=\w)(?=\w)")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """start, end: its span in the source. forms: what it may become in the translation; first the glossary's own form,
-    then, where the term begins a sentence, the same with a capital."""
+    """start, end: its span in the source. forms: accepted translations, the glossary's own first; at the start of a
+    sentence also capitalised."""
 
     start: int
     end: int
@@ -27,11 +26,11 @@ class Term:
 
 
 class TermMatcher:
-    """source term -> target term. A term in lower case matches any case, another only as it is written. Of equal terms
-    the first one counts; empty terms and terms without a target are ignored."""
+    """source term -> target term. A lower-case term matches any case, another term only its exact spelling. The first
+    of equal terms counts; empty terms and terms without a target are ignored."""
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        # first word -> (terms that match as they are written, terms that match any case)
+        # first word -> (case-sensitive terms, case-insensitive terms)
         self._by_first_word: defaultdict[str, tuple[dict[str, str], dict[str, str]]] = defaultdict(lambda: ({}, {}))
         for source, target in terms.items():
             source, target = source.strip(), target.strip()
@@ -43,14 +42,14 @@ class TermMatcher:
                     lower.setdefault(_lowercased(source), target)
                 else:
                     exact.setdefault(source, target)
-        self._tables: dict[str, tuple[_PrefixTable, _PrefixTable]] = {}  # built for the first words that texts have
+        self._tables: dict[str, tuple[_PrefixTable, _PrefixTable]] = {}  # built on first use of a first word
 
     def __bool__(self) -> bool:
         return bool(self._by_first_word)
 
     def find(self, text: str) -> list[Term]:
-        """From left to right, the longest term at each place that ends where a word may, without overlaps. Of two
-        equally long terms the one that is written exactly so wins."""
+        """Non-overlapping terms from left to right, the longest at each position, on word boundaries. Of equally long
+        terms an exact match of case wins."""
         terms: list[Term] = []
         end = 0
         if not self._by_first_word:
@@ -77,8 +76,8 @@ class TermMatcher:
 
 
 class _PrefixTable:
-    """Finds which of many strings a text goes on with. The longest such string is the last one in sorted order that is
-    not beyond the text, or a prefix of that one; so each string knows its longest proper prefix among the others."""
+    """Finds which of many strings are prefixes of a text position. The longest one is the last string in sorted order
+    that is not greater than the text, or a prefix of that string; so each string links to its longest proper prefix."""
 
     def __init__(self, targets: Mapping[str, str]) -> None:
         self._targets, self._strings = targets, sorted(targets)
@@ -92,7 +91,7 @@ class _PrefixTable:
             nested.append(number)
 
     def matches(self, text: str, at: int) -> Iterator[tuple[int, str]]:
-        """Length and target of each string that stands at `at`, the longest first."""
+        """Length and target of each string at position `at`, longest first."""
         following = text[at : at + self._longest]
         number = bisect_right(self._strings, following) - 1
         while number >= 0:
@@ -103,8 +102,8 @@ class _PrefixTable:
 
 
 def _candidate_places(text: str) -> Iterator[tuple[int, str]]:
-    """Where a term may begin, and the first word that it would have there: a character where it is no word, and in
-    scripts that set no spaces between words."""
+    """Positions where a term may begin, with the first word there: a non-word character, or any character of an
+    unspaced script."""
     end = 0
     for word in _WORD.finditer(text):
         for at in range(end, word.start()):
@@ -120,21 +119,18 @@ def _candidate_places(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _lowercased(text: str) -> str:
-    """With each character in its place: \u03a3 has two small forms, which depend on what is around it, and \u0130
-    becomes two characters, which no term has in one place."""
+    """Lower case, character by character: \u03a3 has two lower-case forms, depending on context, and \u0130 becomes two
+    characters, which would shift positions."""
     return text.replace("\u03a3", "\u03c3").replace("\u0130", "\0").lower().replace("\u03c2", "\u03c3")
 
 
-# Target terms in a translation ---------------------------------------------------------------------------------
-
-
 def holds_term(text: str, forms: tuple[str, ...]) -> bool:
-    """Whether one of its forms is there as a word of its own."""
+    """Whether one of the forms occurs as a separate word."""
     return bool(term_spans(text, forms))
 
 
 def term_spans(text: str, forms: Sequence[str]) -> list[tuple[int, int]]:
-    """Spans of its forms, in order. At the beginning of the text a form may have a capital."""
+    """Spans of the forms, in order. At the start of the text a form may be capitalised."""
     spans = set()
     begins = _first_alphanumeric(text)
     for form in forms:
@@ -148,13 +144,13 @@ def term_spans(text: str, forms: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def form_at(form: str, text: str, at: int) -> str:
-    """The form as it is written at `at`: with a capital where it replaces a word that begins the text with one."""
+    """The form as written at `at`: capitalised if it replaces a capitalised word at the start of the text."""
     begins = not any(character.isalnum() for character in text[:at])
     return _capitalised(form) if begins and text[at : at + 1].isupper() else form
 
 
 def find_term(text: str, form: str, start: int = 0) -> int:
-    """Where it stands as a word of its own, or -1."""
+    """Position of the form as a separate word, or -1."""
     at = text.find(form, start)
     while at >= 0 and not _is_whole_word(text, at, at + len(form)):
         at = text.find(form, at + 1)
@@ -162,7 +158,6 @@ def find_term(text: str, form: str, start: int = 0) -> int:
 
 
 def _first_alphanumeric(text: str) -> int:
-    """The place of the first letter or digit, or the end."""
     return next((at for at, character in enumerate(text) if character.isalnum()), len(text))
 
 
@@ -171,12 +166,11 @@ def _is_whole_word(text: str, start: int, end: int) -> bool:
 
 
 def _is_inside_word(text: str, at: int) -> bool:
-    """Whether the characters before and behind this place belong to one word."""
     return _BETWEEN_LETTERS.match(text, at) is not None and not any(map(is_unspaced_script, text[at - 1 : at + 1]))
 
 
 def _capitalised(form: str) -> str:
-    """With a capital, unless its first word has one already (iPhone, eBay)."""
+    """Capitalised, unless its first word has a capital already (iPhone, eBay)."""
     first = form.split(maxsplit=1)[0]
     capital = form[0].upper()
     return capital + form[1:] if first.islower() and len(capital) == 1 else form

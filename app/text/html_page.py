@@ -1,5 +1,4 @@
-"""HTML around its texts: the passages of a page that are to be translated, and the same page with the translations in
-them."""
+"""Splits an HTML page into passages to translate, and writes the page with their translations."""
 
 from __future__ import annotations
 
@@ -30,18 +29,15 @@ _LEFT_ALONE = HIDDEN | VERBATIM
 _TRANSLATE_NO = ' translate="no"'
 
 
-# Reading a page ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """parts: joined in order they are the page; a str is no text, and stays as it is."""
+    """parts: joined in order they are the page; a str is markup and is kept."""
 
     parts: tuple[str | Passage, ...]
 
     @property
     def texts(self) -> list[str]:
-        """What is to be translated, in order."""
+        """The texts to translate, in order."""
         return [part.text for part in self.parts if isinstance(part, Passage)]
 
     def pieces(self, translations: Sequence[tuple[str, Sequence[AlignedSpan] | None]]) -> list[str]:
@@ -51,7 +47,7 @@ class HtmlPage:
 
 
 def parse_page(source: str) -> HtmlPage:
-    """Of a page or a fragment of one; malformed HTML is no error."""
+    """Parses a page or a fragment; malformed HTML is no error."""
     return HtmlPage(tuple(_PageParser(tokenize_page(source)).parts()))
 
 
@@ -70,7 +66,7 @@ class _PageParser:
         return self._parts
 
     def _take(self, index: int) -> int:
-        """Returns the index of the next token to take."""
+        """Returns the index of the next token."""
         token = self._tokens[index]
         if token.kind in ("text", "reference"):
             self._builder.add_text(token)
@@ -95,12 +91,12 @@ class _PageParser:
         return index + 1
 
     def _leave_alone(self, index: int) -> int:
-        """Takes a whole element, whose content stays as it is."""
+        """Takes a whole element and keeps its content."""
         tag, behind = self._tokens[index].tag, self._element_end(index)
         element = self._tokens[index:behind]
         raw = "".join(token.raw for token in element)
         closed = element[-1].kind == "end" or len(element) == 1
-        if tag in BLOCKS or (behind == len(self._tokens) and not closed):  # what never ends has to stay last
+        if tag in BLOCKS or (behind == len(self._tokens) and not closed):  # an element that never ends must stay last
             self._end_passage()
             self._parts.append(raw)
         elif tag in HIDDEN:
@@ -110,7 +106,7 @@ class _PageParser:
         return behind
 
     def _element_end(self, index: int) -> int:
-        """Behind the element that begins at `index`: its end tag, or where the block around it ends without one."""
+        """The index behind the element: behind its end tag, or at the end of the enclosing block without one."""
         element, blocks, same = self._tokens[index].tag, 0, 0
         foreign = element in ("svg", "math")
         if foreign and self._tokens[index].closed:
@@ -141,12 +137,9 @@ class _PageParser:
         self._builder = PassageBuilder(preformatted=self._preformatted > 0)
 
 
-# Writing a translated passage ----------------------------------------------------------------------------------
-
-
 class _PlacedTag(NamedTuple):
-    """Written before word `place`. after_space: behind the whitespace that stands there. until: up to which word it
-    replaces the words."""
+    """Written before word `place`. after_space: behind the whitespace there. until: end of the words that it
+    replaces."""
 
     place: int
     raw: str
@@ -156,7 +149,7 @@ class _PlacedTag(NamedTuple):
 
 
 def passage_html(passage: Passage, translation: str, alignment: Sequence[AlignedSpan] | None) -> str:
-    """The translation escaped, with the passage's tags in it and the whitespace around it."""
+    """The escaped translation, with the passage's tags and surrounding whitespace."""
     if not passage.inline:
         return passage.before + _escaped(passage, translation) + passage.behind
     words = aligned_words(passage.text, translation, alignment, list(_verbatim_elements(passage.inline)))
@@ -192,7 +185,7 @@ def _verbatim_elements(inline: Sequence[InlineElement]) -> Iterator[InlineElemen
 
 
 def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_PlacedTag]:
-    """In the order in which they are written."""
+    """Tags in the order of writing."""
     for element in placed:
         inline = element.inline
         after_space = not text[: inline.start] or text[inline.start - 1].isspace()
@@ -208,8 +201,8 @@ def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_Placed
 
 
 def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterator[str]:
-    """The whitespace between two words stands behind the tags that stood before whitespace in the source. Whitespace
-    that is part of a tag is left out between words that follow each other without any."""
+    """The whitespace between two words, placed behind the tags that precede whitespace in the source. Trailing
+    whitespace of a tag is dropped between words without whitespace."""
     raws = [tag.raw.rstrip(HTML_SPACES) if within and not space else tag.raw for tag in tags]
     first_after = next((i for i, tag in enumerate(tags) if tag.after_space), len(tags))
     yield from raws[:first_after]
@@ -217,16 +210,13 @@ def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterat
     for tag, raw in zip(tags[first_after:], raws[first_after:], strict=True):
         if tag.until > tag.place or not any(tag.spaced):
             yield raw
-        else:  # an element for which the translation has no words
+        else:  # an element without words in the translation
             yield (" " if tag.spaced[0] and not space else "") + raw + (" " if tag.spaced[1] else "")
 
 
-# DeepL's tag handling ------------------------------------------------------------------------------------------
-
-
 def check_well_formed(text: str, field: str) -> None:
-    """`InvalidRequest` where `text` is not what may stand inside an XML element. It cannot declare entities: those need
-    a document type, which stands before the first element."""
+    """`InvalidRequest` unless `text` is well-formed XML content. Entities cannot be declared: that takes a document
+    type, which precedes the first element."""
     parser = xml.parsers.expat.ParserCreate()
     try:
         parser.Parse(f"<_>{text}</_>", True)
@@ -240,13 +230,13 @@ def check_well_formed(text: str, field: str) -> None:
 
 
 def with_ignored_tags(text: str, ignored: Sequence[str]) -> str:
-    """With HTML's own translate="no" in every start tag of these names, so that its content stays as it is. Tags that
-    close themselves (<x/>) have no content."""
+    """Adds translate="no" to every start tag of these names, so that their content is kept. Self-closing tags (<x/>)
+    have no content."""
     names = "|".join(map(re.escape, ignored))
     return re.sub(rf"<({names})(?=[\s>])(?![^<>]*/>)", rf"<\1{_TRANSLATE_NO}", text) if ignored else text
 
 
 def without_ignored_marks(text: str, ignored: Sequence[str]) -> str:
-    """Without the attributes of `with_ignored_tags`, all of which are there: tags come back to the letter."""
+    """Removes the attributes of `with_ignored_tags`, so that tags are restored exactly."""
     names = "|".join(map(re.escape, ignored))
     return re.sub(rf"<({names}){_TRANSLATE_NO}", r"<\1", text) if ignored else text

@@ -1,9 +1,8 @@
-"""An HTML page as tokens, and the passages between its blocks: their text, and the inline elements in it.
+"""Tokenizes an HTML page, and builds the passages between its blocks: their text and inline elements.
 
-The tokens are turbohtml's (the WHATWG tokenizer in C, with the place of each token): html.parser takes 100 s for
-100,000 characters of "<a ", html5lib and selectolax keep no places, lxml normalizes what it reads.
-Attributes (alt, title, placeholder, aria-label) are left as they are, as LibreTranslate and DeepL do.
-"""
+The tokenizer is turbohtml (WHATWG, in C, with token positions): html.parser takes 100 s for 100,000 characters of "<a
+", html5lib and selectolax report no positions, lxml normalizes its input. Attributes (alt, title, placeholder,
+aria-label) are not translated, as in LibreTranslate and DeepL."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
-# Elements, by what they are to a sentence; those in no list are inline, as browsers take unknown ones.
-# Block: its tag ends a passage; the text before and the text behind it are translated apart.
+# Elements by their role in a sentence; unlisted elements are inline, as in browsers. Block: the tag ends a passage; the
+# texts before and behind it are translated separately.
 _NAME = re.compile(r"\w+")
 BLOCKS = frozenset(
     _NAME.findall(
@@ -26,15 +25,15 @@ BLOCKS = frozenset(
 VOID = frozenset(
     _NAME.findall("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
 )
-# Not shown, or not as running text: a sentence around them reads as if they were not there.
+# Not displayed, or not as running text: the sentence around them is translated without them.
 HIDDEN = frozenset(
     _NAME.findall(
         "script style svg math textarea iframe noembed noframes xmp plaintext object audio video canvas applet"
     )
 )
-# Code within a sentence: it comes back to the letter.
+# Code within a sentence, restored exactly.
 VERBATIM = frozenset({"code", "kbd", "samp", "var", "tt"})
-# Elements whose end tag may be left out, and the start tags that then end them.
+# Elements with an optional end tag, and the start tags that end them.
 ENDED_BY = {
     "li": frozenset({"li"}),
     "dt": frozenset({"dt", "dd"}),
@@ -45,9 +44,9 @@ ENDED_BY = {
     "th": frozenset({"td", "th", "tr"}),
     "p": BLOCKS - {"br"},
 }
-HTML_SPACES = " \t\n\r\f"  # without the no-break space
+HTML_SPACES = " \t\n\r\f"  # excludes the no-break space
 _HTML_SPACE = re.compile(f"([{HTML_SPACES}]+)")
-MAX_INLINE_DEPTH = 64  # inline elements within each other; a deeper one begins a passage of its own
+MAX_INLINE_DEPTH = 64  # nested inline elements; a deeper one begins a new passage
 _SHORT_WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
 
 TokenKind = Literal["text", "reference", "start", "end", "comment", "doctype", "rest"]
@@ -56,8 +55,8 @@ Part = Literal["element", "mark", "verbatim"]
 
 @dataclass(frozen=True, slots=True)
 class HtmlToken:
-    """raw: as it stands in the page. text: the characters of a text or of a reference (`&amp;`). tag: of a start or end
-    tag, in lower case. untranslatable: the start tag says so. closed: written <tag/>."""
+    """raw: its source. text: the characters of a text or reference (`&amp;`). tag: lower-case name of a start or end
+    tag. untranslatable: by attributes of the start tag. closed: written <tag/>."""
 
     kind: TokenKind
     raw: str
@@ -68,7 +67,7 @@ class HtmlToken:
 
 
 def tokenize_page(source: str) -> list[HtmlToken]:
-    """Tokens whose `raw` parts join to `source`, in linear time. A tag that the page ends within is its "rest"."""
+    """Tokens whose `raw` parts join to `source`, in linear time. A tag cut off by the end of the page is its "rest"."""
     # Imported here: few servers translate a page.
     from turbohtml import TokenType, tokenize
 
@@ -79,7 +78,7 @@ def tokenize_page(source: str) -> list[HtmlToken]:
         TokenType.END_TAG: "end",
         TokenType.DOCTYPE: "doctype",
     }
-    read = source.replace("\r", " ")  # the tokenizer counts \r\n as one place; to a tag it is a space as well
+    read = source.replace("\r", " ")  # turbohtml counts \r\n as one position; inside a tag it is a space as well
     lines = [0, *(index + 1 for index, character in enumerate(read) if character == "\n")]
     parsed = list(tokenize(read, resolve_references=False, capture_source=True))
     places = [lines[token.line - 1] + token.col for token in parsed]
@@ -101,11 +100,11 @@ def tokenize_page(source: str) -> list[HtmlToken]:
 
 @dataclass(slots=True, eq=False)
 class InlineElement:
-    """start, end: the span that it encloses, in code points of the passage's text. from_start, to_end: other passages
-    hold the rest of the element (<b>a<br>b</b>), so that nothing of this passage may get before or behind it.
+    """start, end: the enclosed span, in code points of the passage's text. from_start, to_end: the element continues in
+    other passages (<b>a<br>b</b>), so nothing of this passage may move before or behind it.
 
-    - "element": an opening and a closing tag, "" where the passage has only one of them.
-    - "mark": an image, a comment, at one place.
+    - "element": an opening and a closing tag, "" for one outside the passage.
+    - "mark": an image or a comment, at one position.
     - "verbatim": written in place of the words that stand for it in the text.
     """
 
@@ -119,36 +118,36 @@ class InlineElement:
     to_end: bool = False
 
     def spaced(self, text: str) -> tuple[bool, bool]:
-        """Whether whitespace stands before and behind it in the passage's text."""
+        """Whether whitespace precedes and follows it in the passage's text."""
         return text[self.start - 1 : self.start].isspace(), text[self.end : self.end + 1].isspace()
 
 
 @dataclass(slots=True)
 class Passage:
-    """text: as the model reads it, with whitespace as a browser shows it unless it stands in a <pre>. before, behind:
-    the whitespace around it, as it was."""
+    """text: the model's input, with whitespace collapsed as in a browser except in a <pre>. before, behind: the
+    surrounding whitespace of the source."""
 
     text: str
     inline: list[InlineElement]
     before: str = ""
     behind: str = ""
-    bare_greater_than: bool = False  # ">" stands in it without being written &gt;
-    no_break_reference: bool = False  # its no-break spaces are written &nbsp;
+    bare_greater_than: bool = False  # it contains an unescaped ">"
+    no_break_reference: bool = False  # it writes no-break spaces as &nbsp;
 
 
 class PassageBuilder:
-    """Builds a passage from its tokens, one by one."""
+    """Builds a passage token by token."""
 
     def __init__(self, *, preformatted: bool = False) -> None:
-        self.raw: list[str] = []  # the whole source, for a passage without a word
+        self.raw: list[str] = []  # the whole source, for a passage without words
         self._preformatted = preformatted
         self._pieces: list[str] = []
         self._length = 0
         self._before: list[str] = []
-        self._space: list[str] = []  # whitespace that is written once a word or a tag follows
+        self._space: list[str] = []  # whitespace, written when a word or a tag follows
         self._top: list[InlineElement] = []
         self._open: list[tuple[str, InlineElement]] = []
-        self._closers = 0  # closing tags of elements that began before this passage
+        self._closers = 0  # closing tags of elements opened before this passage
         self._has_text = False
         self._bare_greater_than = self._no_break_reference = False
         self._numbers = count(1)
@@ -173,7 +172,7 @@ class PassageBuilder:
         self._open.append((token.tag, self.add("element", token.raw)))
 
     def close(self, token: HtmlToken) -> None:
-        """Elements that were opened after it and not closed end here, and their closing tags are still to come."""
+        """Also ends elements opened after it and not closed; their closing tags are still to come."""
         place = next((i for i in range(len(self._open) - 1, -1, -1) if self._open[i][0] == token.tag), None)
         if place is None and self._open:  # an element that was never opened, or that another tag has closed
             self.add("mark", token.raw)
@@ -197,7 +196,7 @@ class PassageBuilder:
         return element
 
     def add_verbatim(self, raw: str, content: str) -> None:
-        """content: the element's text. The model reads it if it is a few words, else a placeholder {1}."""
+        """content: the element's text. The model's input has it if it is a few words, else a placeholder {1}."""
         shown = " ".join(content.split())
         if not shown:
             self.add("mark", raw)
@@ -209,7 +208,7 @@ class PassageBuilder:
         element.end = self._length
 
     def built(self) -> Passage | None:
-        """None where there is nothing to translate."""
+        """None if there is nothing to translate."""
         if not self._has_text:
             return None
         for _, element in self._open:
@@ -218,11 +217,11 @@ class PassageBuilder:
         return Passage(text, self._top, before, behind, self._bare_greater_than, self._no_break_reference)
 
     def _here(self) -> int:
-        """The place of a tag: behind the whitespace before it."""
+        """Position of a tag: behind the whitespace before it."""
         if self._space and not self._length and not self._top:
             self._before += self._space
         elif self._space and (not self._length or self._pieces[-1][-1] in HTML_SPACES):
-            # whitespace that only a tag parts from other whitespace stays with that tag
+            # whitespace separated from other whitespace only by a tag stays with that tag
             space, siblings = "".join(self._space), self._siblings()
             if siblings and siblings[-1].part == "element":
                 siblings[-1].closing += space

@@ -1,25 +1,22 @@
-"""Language codes (ISO 639, with script or region where it matters): their English and Chinese names, and which of
-several codes mean the same language.
-"""
+"""Language codes (ISO 639, with script or region if relevant): English and Chinese names, and equivalent codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.resources import files
 
-# code -> its names; a column may be empty
+# code -> names; a column may be empty
 _TABLE = [
     (*line.split("\t"), "", "", "")[:4]
     for line in (files("app.text") / "languages.tsv").read_text(encoding="utf-8").splitlines()[1:]
 ]
 _ENGLISH_NAMES = {code: english for code, english, _, _ in _TABLE if english}
 _CHINESE_NAMES = {code: chinese for code, _, chinese, _ in _TABLE if chinese}
-# A name that two codes have (Norwegian, Filipino, simplified Chinese) is read as the later one.
+# A name shared by two codes (Norwegian, Filipino, simplified Chinese) maps to the later one.
 _CODES_BY_CHINESE_NAME = {
     name: code for code, _, chinese, others in _TABLE for name in (chinese, *others.split()) if name
 }
-# Other codes of a language: withdrawn codes that Google's clients still send, regions that stand for a script, the
-# macro-language Norwegian.
+# Aliases: withdrawn codes that Google's clients still send, regions that imply a script, the macrolanguage Norwegian.
 _ALIASES = {
     "fil": ("tl",), "tl": ("fil",), "in": ("id",), "iw": ("he",), "jw": ("jv",), "nb": ("no",), "no": ("nb",),
     "pb": ("pt-br",), "yue": ("zh-hant",), "zh": ("zh-hans",), "zh-chs": ("zh-hans",), "zh-cht": ("zh-hant",),
@@ -30,7 +27,7 @@ _ALIASES = {
 
 
 def language_name(code: str) -> str:
-    """The English name of a code in any case; the code itself where it has none here."""
+    """The English name of a code in any case; the code itself if unknown."""
     return _ENGLISH_NAMES.get(code.lower(), code)
 
 
@@ -40,11 +37,9 @@ def base_language(code: str) -> str:
 
 
 def closest_codes(code: str, known: Iterable[str]) -> list[str]:
-    """The codes of `known` that mean what `code` means, the closest first: the code itself in any case, another name of
-    it, the language without script and region, and, for a code that has neither itself, one that has.
-
-    A script is never replaced by another: zh-Hant is not zh-Hans, though either may be served by a model for zh.
-    """
+    """The codes of `known` equivalent to `code`, closest first: the code itself in any case, an alias, the language
+    without script and region, and, for a code without either, a code that has one. Scripts are never interchanged:
+    zh-Hant is not zh-Hans, though a model for zh may serve either."""
     wanted = _normalised_code(code.strip())
     base = base_language(wanted)
     ranked = [wanted, *_ALIASES.get(wanted, ()), base, *_ALIASES.get(base, ())]
@@ -63,20 +58,19 @@ def _normalised_code(code: str) -> str:
 
 
 def _chinese_script(code: str) -> str:
-    """The script of a code for Chinese."""
     return "hant" if code in {"zh-hant", "zh-tw", "zh-hk", "zh-mo", "zh-cht", "yue"} else "hans"
 
 
 def google_code(code: str) -> str:
-    """A code as Google spells it: with regions instead of the scripts of Chinese."""
+    """Google's spelling of a code: with regions instead of the scripts of Chinese."""
     return {"zh-hans": "zh-CN", "zh-hant": "zh-TW"}.get(_normalised_code(code), code)
 
 
 def code_of_chinese_name(name: str) -> str:
-    """The code of a Chinese name, with full-width brackets or ASCII ones; anything else is taken for a code."""
+    """The code of a Chinese name, with full-width or ASCII brackets; any other string is taken for a code."""
     return _CODES_BY_CHINESE_NAME.get(name.strip().replace("（", "(").replace("）", ")"), name.strip())
 
 
 def chinese_name(code: str) -> str:
-    """The Chinese name of a code; the code itself where it has none here."""
+    """The Chinese name of a code; the code itself if unknown."""
     return _CHINESE_NAMES.get(code.lower()) or _CHINESE_NAMES.get(base_language(code), code)

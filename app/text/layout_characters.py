@@ -1,8 +1,8 @@
-"""Characters that are layout: they hold no words, and a text keeps them where they were.
+"""Layout characters: they contain no words, and a translation keeps them in place.
 
-Breaks end a sentence wherever they stand: line ends, tabs, control characters, ideographic spaces, and columns set
-with three or more spaces. Marks are everything else that is neither a word nor a plain single space: emoji and similar
-signs, other spaces, zero-width characters."""
+Breaks end a sentence: line ends, tabs, control characters, ideographic spaces, and columns separated by three or more
+spaces. Marks are all others except words and plain single spaces: emoji and similar signs, other spaces, zero-width
+characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import unicodedata
 _WIDE_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # \u3000, as wide as an ideograph, is a break
 _SPACES = f" {_WIDE_SPACES}"
 _ZERO_WIDTH = "\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef"
-# Without \u2122 and the like, which are part of words unless a variation selector makes an emoji of them.
+# Excludes \u2122 and the like, which are part of words unless a variation selector makes them emoji.
 _PICTURES = (
     "\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u20e3\u3030\u303d\U0001f000-\U0001faff"
@@ -22,15 +22,15 @@ _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u3000"
 
 BREAK = re.compile(f"(?:[{_CONTROLS}]|[{_SPACES}]{{3,}})[{_CONTROLS}{_SPACES}]*")
 MARK = re.compile(f"(?:[{_SPACES}{_ZERO_WIDTH}]|{_EMOJI})+")
-UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad]|  |{_EMOJI}")  # in few sentences
-WIDE_SPACE = re.compile(r"(?! (?!\s))\s+")  # all white space but a single plain space
-MODEL_LAYOUT = re.compile(rf"[\s{_ZERO_WIDTH}{_PICTURES}]+")  # whatever a model may write although it reads none of it
+UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad]|  |{_EMOJI}")  # rare in sentences
+WIDE_SPACE = re.compile(r"(?! (?!\s))\s+")  # any white space except a single plain space
+MODEL_LAYOUT = re.compile(rf"[\s{_ZERO_WIDTH}{_PICTURES}]+")  # may be generated although the model's input has none
 ZERO_WIDTH = re.compile(f"[{_ZERO_WIDTH}]+")
 SOFT_HYPHEN = "\u00ad"
 JOINERS = "\u200c\u200d"
-# Punctuation that cannot follow a space: a mark that is taken out before it takes the space along.
+# Punctuation that cannot follow a space: removing a mark before it also removes the space.
 CLOSING_PUNCTUATION = frozenset(",.;:!?…)]}»”’%，。；：！？、）】》」』")
-_FIRST_UNSPACED = 0x2E80  # Chinese and Japanese, with their punctuation, begin here
+_FIRST_UNSPACED = 0x2E80  # first code point of Chinese and Japanese, punctuation included
 _FIRST_HANGUL, _AFTER_HANGUL = 0xAC00, 0xD7B0
 
 
@@ -39,7 +39,7 @@ def has_letters(text: str) -> bool:
 
 
 def is_unspaced_script(character: str) -> bool:
-    """Whether it belongs to a script that sets no spaces between words."""
+    """Whether the script puts no spaces between words."""
     code = ord(character)
     return (code >= _FIRST_UNSPACED and not _FIRST_HANGUL <= code < _AFTER_HANGUL and code < 0x1F000) or (
         0x0E00 <= code < 0x1000  # Thai, Lao, Tibetan

@@ -1,4 +1,4 @@
-"""What a translation has to keep as it is: links, addresses, placeholders, and the digits of numbers."""
+"""Spans that a translation must preserve: links, addresses, placeholders, and the digits of numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# Each alternative begins with a character of its own or stops at one, so that the time stays linear.
+# Each alternative starts with or stops at a distinct character, so that matching takes linear time.
 _LINK = r"(?:https?|ftp|file)://[^\s<>\"“”«»（）。，]+|\bmailto:[^\s<>\"]+|\bwww\.[^\s<>\"“”«»（）。，]+"
 _ADDRESS = r"(?<![\w.+%-])[\w+%-]{1,64}(?:\.[\w+%-]{1,64}){0,8}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
 _BRACES = r"\$?\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\n]{0,80}\}|%\{[^{}\n]{0,80}\}"
@@ -20,7 +20,7 @@ _VARIABLE = r"\$[A-Za-z_]\w{0,80}|%[A-Z_]{2,80}%"
 _TAG = r"</?[A-Za-z0-9][^<>\n]{0,200}>|&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});"
 _SHORTCODE = r"(?<![\w:]):[a-z0-9_+-]{2,60}:(?![\w:])"
 _PROTECTED = re.compile("|".join((_LINK, _ADDRESS, _BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)))
-_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&]|www\.")  # nearly all sentences hold none
+_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&]|www\.")  # nearly all sentences contain none
 _TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
 _GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
 _DIGITS = re.compile(rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*")
@@ -32,7 +32,7 @@ _LARGEST_WORD = 12  # numbers up to this one may be written as a word
 
 @dataclass(frozen=True, slots=True)
 class ProtectedSpan:
-    """key: what the translation has to contain, as often as the source does."""
+    """key: the string that the translation must contain, as often as the source."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class ProtectedSpan:
 
 
 def protected_spans(text: str) -> list[ProtectedSpan]:
-    """Links, addresses and placeholders, which have to come over to the letter."""
+    """Links, addresses and placeholders, which must be preserved exactly."""
     spans = []
     for match in _PROTECTED.finditer(text) if may_hold_protected(text) else ():
         part = match[0]
@@ -51,18 +51,18 @@ def protected_spans(text: str) -> list[ProtectedSpan]:
 
 
 def may_hold_protected(text: str) -> bool:
-    """A quick test, which most texts fail."""
+    """A quick test, negative for most texts."""
     return _MAY_HOLD_PROTECTED.search(text) is not None
 
 
 def without_protected(text: str) -> str:
-    """What is left of a text to translate."""
+    """The text without protected spans."""
     borders = [0, *(border for span in protected_spans(text) for border in (span.start, span.end)), len(text)]
     return " ".join(text[start:end] for start, end in zip(borders[::2], borders[1::2], strict=True))
 
 
 def _without_trailing_punctuation(link: str) -> str:
-    """A link without the sentence's punctuation behind it; a closing bracket that was opened in the link stays."""
+    """A link without the sentence's trailing punctuation; a closing bracket opened inside the link stays."""
     surplus = {close: link.count(close) - link.count(opening) for opening, close in ("()", "[]", "{}")}
     end = len(link)
     while end:
@@ -76,8 +76,8 @@ def _without_trailing_punctuation(link: str) -> str:
 
 
 def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
-    """Numbers, keyed by their digits alone: 1,000.00 may become 1.000,00. What is not one number as a whole, such as
-    the date 3.10.2026, counts as several. besides: spans whose numbers are left out."""
+    """Numbers, keyed by digits alone: 1,000.00 may become 1.000,00. A date such as 3.10.2026 counts as several numbers.
+    besides: spans to skip."""
     taken = {at for span in besides for at in range(span.start, span.end)}
     parts = (part for match in _DIGITS.finditer(text) for part in _number_parts(text, *match.span()))
     return [part for part in parts if part.start not in taken]
@@ -94,12 +94,12 @@ def _number_parts(text: str, start: int, end: int) -> Iterator[ProtectedSpan]:
 
 
 def digits(text: str) -> str:
-    """Its digits as 0 to 9, whatever the script."""
+    """The digits of a text as 0 to 9, for any script."""
     return "".join(str(unicodedata.digit(character, "")) for character in text)
 
 
 def missing_spans(wanted: Iterable[ProtectedSpan], present: Iterable[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Spans of `wanted` whose keys are not in `present`, or not as often; of equal spans the last ones."""
+    """Spans of `wanted` whose keys are absent from `present` or occur less often; of equal spans the last ones."""
     left = Counter(span.key for span in present)
     missing = []
     for span in wanted:

@@ -1,4 +1,4 @@
-"""Where sentences end. The library is sentencex (Wikimedia's, rules and abbreviations of some 300 languages)."""
+"""Sentence splitting, by sentencex (Wikimedia; rules and abbreviations of some 300 languages)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import sentencex
 
-# The library's time grows with the square of the length where quotes are never closed: 2 s for 100,000 characters.
+# sentencex takes quadratic time if quotes are never closed: 2 s for 100,000 characters.
 _WINDOW_CHARACTERS = 4000
 _UNUSUAL_SPACE = re.compile(r"[^\S ]")
 logger = logging.getLogger(__name__)
 
 
 def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence of a text without line ends, with the spaces behind it: each span begins where
-    the one before it ends. For a language that the library does not know, it uses its general rules."""
+    """(start, end) of each sentence of a text without line ends, trailing spaces included: spans are contiguous.
+    Languages unknown to sentencex use its general rules."""
     base = language.lower().partition("-")[0]
     spans, start = [], 0
     for window in _windows(line):
@@ -29,17 +29,17 @@ def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
 
 def _sentence_lengths(language: str, window: str) -> list[int]:
     try:
-        # The library cuts one byte off a space, and fails on spaces of more than one.
+        # sentencex cuts one byte off a space, and fails on multi-byte spaces.
         return [len(sentence) for sentence in sentencex.segment(language, _UNUSUAL_SPACE.sub(" ", window))]
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of Rust; it is no Exception, and cannot be imported
+        if type(error).__name__ != "PanicException":  # a Rust panic, which is no Exception and cannot be imported
             raise
         logger.exception("The sentence splitter failed; this line is taken as one sentence.")
         return [len(window)]
 
 
 def _windows(line: str) -> Iterator[str]:
-    """Parts that the library reads at once; the end of a part is the end of a sentence."""
+    """Chunks for sentencex; the end of a chunk ends a sentence."""
     start = 0
     while len(line) - start > _WINDOW_CHARACTERS:
         cut = line.rfind(" ", start + _WINDOW_CHARACTERS // 2, start + _WINDOW_CHARACTERS) + 1

@@ -1,5 +1,5 @@
-"""Where the inline elements of a passage go in its translation: around the words that are aligned with theirs, nested
-as they were."""
+"""Places the inline elements of a passage in its translation, around the words aligned with theirs, with the same
+nesting."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _start = attrgetter("start")
 _UNSPACED_SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+")
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
-_FOREIGN_WORD_COST = 0.5  # to the score of an element around it; a word of the element itself adds 1
+_FOREIGN_WORD_COST = 0.5  # penalty for enclosing a foreign word; an own word scores 1
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedSpan:
-    """A word of the translation. start, end: there. source_start, source_end: the part of the source that it
-    translates; -1, -1 where that is unknown."""
+    """A word of the translation, at start..end. source_start, source_end: the aligned span of the source; -1, -1 if
+    unknown."""
 
     start: int
     end: int
@@ -35,15 +35,11 @@ class AlignedSpan:
         return self.source_start >= 0
 
 
-# The words of a translation ------------------------------------------------------------------------------------
-
-
 def aligned_words(
     source: str, target: str, alignment: Sequence[AlignedSpan] | None, verbatim: Sequence[InlineElement]
 ) -> list[AlignedSpan]:
-    """All words of `target` in order, each with the part of `source` that it translates. Without an alignment, words at
-    the same relative place are taken for translations of each other. A verbatim element that the translation has kept
-    to the letter is one word."""
+    """All words of `target` in order, each with its aligned span of `source`. Without an alignment, words at the same
+    relative position are aligned. A verbatim element kept exactly is one word."""
     kept = _verbatim_words(source, target, verbatim)
     valid = list(_valid_alignment(source, target, alignment or ()))
     words = list(kept)
@@ -60,7 +56,7 @@ def aligned_words(
 
 
 def _verbatim_words(source: str, target: str, verbatim: Sequence[InlineElement]) -> list[AlignedSpan]:
-    """Equal elements in the order in which they stand in the source."""
+    """Equal elements are matched in source order."""
     search_from: dict[str, int] = {}
     words: list[AlignedSpan] = []
     for element in verbatim:
@@ -82,7 +78,7 @@ def _cuts_a_word(text: str, start: int, end: int) -> bool:
 
 
 def _valid_alignment(source: str, target: str, alignment: Sequence[AlignedSpan]) -> Iterator[AlignedSpan]:
-    """Without overlapping words, and without spans outside of the two texts."""
+    """Drops overlapping words, and spans outside of the two texts."""
     last_end = 0
     for word in sorted(alignment, key=_start):
         in_target = last_end <= word.start < word.end <= len(target)
@@ -92,7 +88,7 @@ def _valid_alignment(source: str, target: str, alignment: Sequence[AlignedSpan])
 
 
 def _word_parts(source: str, target: str, word: AlignedSpan) -> Iterator[AlignedSpan]:
-    """A word apart from its punctuation, which is aligned with the punctuation of the source word if that has any."""
+    """Splits a word from its punctuation, which is aligned with the punctuation of the source word if there is any."""
     parts = _punctuation_parts(target, word.start, word.end)
     source_parts = _punctuation_parts(source, word.source_start, word.source_end)
     if parts is None or source_parts is None:
@@ -106,8 +102,7 @@ def _word_parts(source: str, target: str, word: AlignedSpan) -> Iterator[Aligned
 
 
 def _punctuation_parts(text: str, start: int, end: int) -> list[tuple[int, int]] | None:
-    """Spans of the punctuation before the word, the word, and the punctuation behind it, without whitespace; None where
-    there is no word."""
+    """Spans of leading punctuation, word and trailing punctuation, without whitespace; None without a word."""
     core = _CORE.search(text, start, end)
     if core is None:
         return None
@@ -134,12 +129,9 @@ def _linearly_aligned(source: str, target: str, words: list[AlignedSpan]) -> lis
     return aligned
 
 
-# The elements around them --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PlacedElement:
-    """An inline element around the words `first` to `behind` - 1, or before word `first` if there are none."""
+    """An inline element around words `first` to `behind` - 1, or before word `first` if there are none."""
 
     inline: InlineElement
     first: int
@@ -148,7 +140,7 @@ class PlacedElement:
 
 
 class TagPlacement:
-    """text: of the passage. words: of its translation. Ranges of words are [first, behind)."""
+    """text: the passage. words: of its translation. Ranges of words are [first, behind)."""
 
     def __init__(self, text: str, words: Sequence[AlignedSpan]) -> None:
         self._text, self._words = text, words
@@ -162,8 +154,8 @@ class TagPlacement:
     def _placed_within(
         self, inline: Sequence[InlineElement], start: int, end: int, first: int, behind: int
     ) -> tuple[PlacedElement, ...]:
-        """Between `start` and `end` of the text, which became the words `first` to `behind` - 1. Siblings may change
-        places as their words do, but not those that reach into another passage."""
+        """Places the elements of text[start:end] around the words [first, behind). Siblings may be reordered as their
+        words are, except siblings that reach into another passage."""
         if not inline:
             return ()
         start, end = self._trimmed(start, end)
@@ -186,7 +178,7 @@ class TagPlacement:
         return PlacedElement(element, first, behind, within)
 
     def _border(self, element: InlineElement, indices: range, offset: int) -> int:
-        """How far from an edge the words come from `element` rather than from elsewhere."""
+        """The border that best separates words of `element`, from an edge on, from other words."""
         border, best, score = indices.start + 1 - offset, 0.0, 0.0
         for i in indices:
             word = self._words[i]
@@ -219,7 +211,7 @@ class TagPlacement:
         return start + len(part) - len(part.lstrip()), end - (len(part) - len(part.rstrip()))
 
     def _word_ranges(self, around: Sequence[InlineElement], first: int, behind: int) -> list[tuple[int, int]]:
-        """For each element the words that it encloses; never a word that comes from another element."""
+        """The words that each element encloses; never a word that comes from another element."""
         words_of: list[list[int]] = [[] for _ in around]
         owned = [0] * (behind - first)
         for i in range(first, behind):
@@ -239,9 +231,8 @@ class TagPlacement:
         behind: int,
         ranges: Sequence[tuple[int, int]],
     ) -> int:
-        """The place of an element without words: before the word that comes from the text behind it. Behind the word
-        that comes from the text before it if there is no other, or if it touches only that one, as a note's number
-        does."""
+        """Position of an element without words: before the word aligned with the text behind it; or behind the word
+        aligned with the text before it if there is no other, or if it touches only that one, like a footnote number."""
         if element.end <= start:
             return first
         if element.start >= end:
@@ -261,7 +252,7 @@ class TagPlacement:
 
 
 def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int | None:
-    """The element that holds most of the word's source; None where no element holds any of it."""
+    """The element that contains most of the word's source; None if no element contains any."""
     owner, most = None, 0
     place = bisect_left(around, word.source_end, key=_start) - 1
     while word.aligned and place >= 0 and around[place].end > word.source_start:
@@ -273,8 +264,8 @@ def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int |
 
 
 def _best_stretch(indices: Sequence[int], counts: Sequence[int], first: int) -> tuple[int, int]:
-    """The range that holds most of an element's words (`indices`) and fewest foreign ones. counts: how many words
-    before each one belong to some element."""
+    """The range with most of an element's words (`indices`) and fewest foreign words. counts: the number of words
+    before each position that belong to some element."""
     if not indices:
         return 0, 0
     start, score = indices[0], 1.0
