@@ -1,4 +1,4 @@
-"""Token ids to batches, in an order that (seed, epoch) alone decide, so that a resumed run sees the same ones."""
+"""Batches of token ids, in an order that depends on (seed, epoch) alone, so that a resumed run repeats it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Batch = TypeVar("Batch")
 
 
 class LazyBatches(Sequence[Batch], Generic[Batch]):
-    """Batches that are made at every access, so that those of a million pairs need not fit into memory."""
+    """Builds each batch on access, so that the batches of a million pairs need not fit into memory."""
 
     def __init__(self, groups: Sequence[Sequence[int]], make: Callable[[Sequence[int]], Batch]) -> None:
-        """groups: the indices of each batch's rows."""
+        """groups: row indices of each batch."""
         self.groups, self.make = groups, make
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class LazyBatches(Sequence[Batch], Generic[Batch]):
 
 
 class PairBatch(NamedTuple):
-    """source [B, S]; inputs [B, T] and outputs [B, T], the target shifted by one; padded at the end."""
+    """source [B, S]; inputs and outputs [B, T], the target shifted by one; padded on the right."""
 
     source: Tensor
     inputs: Tensor
@@ -44,8 +44,8 @@ class PairBatch(NamedTuple):
 def batches_by_length(
     lengths: Sequence[tuple[int, int]], tokens_per_batch: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """Indices of pairs in batches: alike in both lengths, at most `tokens_per_batch` padded tokens on the longer side,
-    in random order. A pair that alone exceeds the budget is a batch of its own."""
+    """Groups pairs of similar lengths into batches of at most `tokens_per_batch` padded tokens on the longer side, in
+    random order; returns indices. A pair over the budget is a batch of its own."""
     generator = random.Random(seed * 1_000_003 + epoch)
     order = list(range(len(lengths)))
     generator.shuffle(order)
@@ -68,13 +68,14 @@ def pad_rows(rows: Sequence[TokenIds], value: int) -> Tensor:
 
 
 def pair_batch(sources: Sequence[TokenIds], targets: Sequence[TokenIds], pad_id: int) -> PairBatch:
-    """targets carry their start and end tokens."""
+    """targets include start and end tokens."""
     target = pad_rows(targets, pad_id)
     return PairBatch(pad_rows(sources, pad_id), target[:, :-1], target[:, 1:])
 
 
 class TextBatch(NamedTuple):
-    """inputs and outputs [B, T], the text shifted by one; carry: whether the state goes on from the batch before."""
+    """inputs and outputs [B, T], the text shifted by one; carry: whether the state continues from the previous
+    batch."""
 
     inputs: Tensor
     outputs: Tensor
@@ -82,7 +83,7 @@ class TextBatch(NamedTuple):
 
 
 def random_windows(text: Tensor, rows: int, steps: int, generator: random.Random) -> Iterator[TextBatch]:
-    """Non-overlapping windows in random order; windows that do not fill a batch are left out of this epoch."""
+    """Non-overlapping windows in random order; an incomplete last batch is dropped for this epoch."""
     starts = list(range((len(text) - 1) // steps))
     generator.shuffle(starts)
     for i in range(len(starts) // rows):
@@ -93,7 +94,8 @@ def random_windows(text: Tensor, rows: int, steps: int, generator: random.Random
 
 
 def consecutive_windows(text: Tensor, rows: int, steps: int, offset: int = 0) -> Iterator[TextBatch]:
-    """The text from `offset` on as `rows` lanes; window after window of each lane, so that the state carries over."""
+    """Cuts the text from `offset` on into `rows` lanes and yields their windows in order, so that the state carries
+    over."""
     text = text[offset:]
     length = len(text) // rows
     lanes = text[: length * rows].view(rows, length)

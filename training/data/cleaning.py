@@ -1,4 +1,4 @@
-"""The rules that leave training pairs out, overlap with held-out pairs, and the held-out split."""
+"""Cleaning rules for training pairs, overlap with held-out pairs, and the held-out split."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ OverlapKind = Literal["pair", "source", "target"]
 
 
 def comparison_key(text: str) -> str:
-    """The text but for case, white space and compatibility forms (NFKC, as the tokenizers normalise)."""
+    """The text without differences of case, white space and compatibility forms (NFKC, as in the tokenizers)."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     text = text.casefold().strip(" ")
-    if "  " in text or not text.isprintable():  # what is printable has no other white space than the space
+    if "  " in text or not text.isprintable():  # a printable text has no white space other than spaces
         text = " ".join(text.split())
     return text
 
 
 class HeldOutIndex:
-    """The sentences of a held-out set, to be looked up, and how many training pairs have them in common."""
+    """An index of a held-out set's sentences, with a count of training pairs that overlap with it."""
 
     def __init__(self, held_out: Pairs) -> None:
         self.counts: dict[str, int] = {"pair": 0, "source": 0, "target": 0}
@@ -39,7 +39,7 @@ class HeldOutIndex:
         self._targets = set().union(*self._targets_of.values())
 
     def count(self, source: str, target: str) -> OverlapKind | None:
-        """What a pair, as comparison keys, has in common with the set; the gravest only."""
+        """Counts the strongest overlap of a pair (as comparison keys) with the set, and returns it."""
         kind: OverlapKind | None = "target" if target in self._targets else None
         if source in self._targets_of:
             kind = "pair" if target in self._targets_of[source] else "source"
@@ -48,18 +48,17 @@ class HeldOutIndex:
         return kind
 
 
-Rule = Callable[[str, str], bool]  # whether a pair is left out
+Rule = Callable[[str, str], bool]  # True: the pair is dropped
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-# UTF-8 that was read as Windows-1252: a lead byte's character, then a continuation byte's
+# UTF-8 decoded as Windows-1252: the character of a lead byte, then of a continuation byte
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 DROPPED_OVERLAPS = {"pair": {"pair"}, "source": {"pair", "source"}, "either": {"pair", "source", "target"}}
 
 
 def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = None, test: Pairs | None = None) -> Pairs:
-    """The pairs that no rule leaves out, in their order, with the report. The first rule that applies is the reason.
+    """The pairs that pass all rules, in order, with a report. The first failed rule is the reason.
 
-    TrainingError if fewer than `config.least_pairs` are left.
-    """
+    TrainingError if fewer than `config.least_pairs` remain."""
     report = pairs.reported()
     rules = list(_rules(pairs, config).items())
     held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
@@ -105,7 +104,7 @@ def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
 
 
 def is_broken(text: str) -> bool:
-    """Control characters, U+FFFD (which decoders put for what they cannot read), or UTF-8 decoded as Windows-1252."""
+    """Control characters, U+FFFD (a decoder's replacement character), or UTF-8 decoded as Windows-1252."""
     if text.isascii():
         return not text.isprintable() and CONTROL.search(text) is not None
     if "\ufffd" in text or (not text.isprintable() and CONTROL.search(text) is not None):
@@ -122,8 +121,8 @@ def _was_utf8(text: str) -> bool:
 
 
 def _ratio(pairs: Pairs, most: float, tolerance: int) -> Rule:
-    """Lengths in characters, measured against the corpus's own median ratio: a Chinese sentence has a third of the
-    characters of its English translation, and no limit on the plain ratio suits both that and German."""
+    """Length ratio in characters, relative to the corpus median: Chinese has a third of the characters of English, and
+    no absolute limit suits both Chinese and German."""
     source_lengths = np.fromiter(map(len, pairs.sources), np.float64, len(pairs))
     target_lengths = np.fromiter(map(len, pairs.targets), np.float64, len(pairs))
     typical = float(np.median(target_lengths / source_lengths)) if len(pairs) else 1.0
@@ -147,8 +146,8 @@ def _duplicate() -> Rule:
 
 
 def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> tuple[Pairs, Pairs | None]:
-    """Training and validation pairs; None of fewer than 100 pairs. Pairs that share a source or a target with a
-    held-out one, but for case and white space, are dropped: nothing is scored on what training has read."""
+    """Training and validation pairs; None for fewer than 100 pairs. Drops training pairs that share a source or target
+    with a held-out pair, ignoring case and white space."""
     if len(pairs) < 100:
         return pairs, None
     order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))

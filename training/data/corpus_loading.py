@@ -1,8 +1,7 @@
-"""A corpus argument of the command line -> sentence pairs for a translator, or a text for a lyricist.
+"""Loads a corpus argument as sentence pairs for a translator or text for a lyricist.
 
-Text files, JSONL, tab-separated columns, Moses' parallel files, translation memories, Hugging Face data sets. Every
-fault of a file is one sentence that names the file and the line.
-"""
+Formats: text files, JSONL, TSV, Moses' parallel files, TMX, Hugging Face data sets. Every error is one sentence that
+names the file and the line."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .
 
 
 def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
-    """languages: codes of source and target, by which JSONL, TMX and data sets are read. columns: of a
-    tab-separated file, whose order is otherwise found. TrainingError, in one sentence, for what is not pairs."""
+    """languages: source and target codes, to select sides of JSONL, TMX and data sets. columns: of a TSV file; None:
+    inferred. TrainingError for an invalid corpus."""
     path, records = Path(argument), records_of(argument)
     if records is not None:
         rows = ((number, *pair_of(record, languages, where)) for number, where, record in records)
@@ -61,18 +60,18 @@ def read_pairs(argument: str, languages: Languages | None = None, columns: Colum
 
 
 def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
-    """Several corpora as one, in their order."""
+    """Concatenates several corpora."""
     return join_corpora([read_pairs(argument, languages, columns) for argument in arguments])
 
 
 def read_run_corpora(
     data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
 ) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Training pairs, cleaned; validation pairs, held out of them if none are given; test pairs. data: role ->
-    corpus or columns, as the command line names them."""
+    """Training pairs, cleaned; validation pairs, split off if none are given; test pairs. data: role -> corpus or
+    columns, as on the command line."""
     columns = parse_columns(data.get("columns"))
     valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
-    corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # a run file may name a single one
+    corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # run files may name only one
     train = clean(read_corpora(corpora, languages, columns), cleaning, validation=valid, test=test)
     if valid is None:
         train, valid = hold_out(train, seed)
@@ -80,7 +79,7 @@ def read_run_corpora(
 
 
 def parse_columns(text: str | None) -> Columns | None:
-    """`2,4` of the option --columns. TrainingError if it is no two numbers from 1."""
+    """`2,4` of the option --columns. TrainingError unless it is two numbers from 1."""
     if text is None:
         return None
     parts = text.split(",")
@@ -89,13 +88,11 @@ def parse_columns(text: str | None) -> Columns | None:
     return int(parts[0]), int(parts[1])
 
 
-# A text for a lyricist -----------------------------------------------------------------------------------------------
-
 TEXT_KEYS = ("text", "lyrics", "content")
 
 
 def read_text(corpus: Path | str) -> str:
-    """The whole text; the parts of a folder, of JSONL or of a data set are joined with a newline."""
+    """The whole text; parts of a folder, JSONL file or data set are joined by newlines."""
     path, records = Path(corpus), records_of(str(corpus))
     if records is not None:
         return _joined(_text_of(record, where) for _, where, record in records)
@@ -112,7 +109,7 @@ def _line_feeds(text: str) -> str:
 
 
 def _folder_parts(folder: Path) -> list[Path]:
-    """Its text files by name, so that the order is the same on every machine; without hidden files."""
+    """The folder's text files without hidden files, sorted by name for the same order on every machine."""
     texts = [p for p in folder.rglob("*") if p.is_file() and stem_suffix(p) == ".txt" and not p.name.startswith(".")]
     if not texts:
         raise TrainingError(f"{folder} has no .txt or .txt.gz file.")
@@ -132,14 +129,13 @@ def _text_of(record: Record, where: str) -> str:
     return _line_feeds(text)
 
 
-# Files and formats ----------------------------------------------------------------------------------------------------
-
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @contextlib.contextmanager
 def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked. TrainingError if it is missing, unreadable, or damaged while it is read."""
+    """Opens a file for reading bytes, decompressed. TrainingError if it is missing, unreadable, or turns out
+    damaged."""
     try:
         with path.open("rb") as file:
             if path.suffix == ".gz":
@@ -151,13 +147,13 @@ def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
     except gzip.BadGzipFile:
         raise TrainingError(f"{path} cannot be read (no gzip file, or a damaged one): get it once more.") from None
     except (OSError, EOFError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or error  # without the number and the path once more
+        said = getattr(error, "strerror", None) or error  # without errno and path, which the message already has
         raise TrainingError(f"{path} cannot be read ({said}).") from error
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line). Lines end at LF or CRLF alone: a Unicode line separator inside a sentence must not
-    shift a parallel text. One line is held in memory at a time."""
+    """(number from 1, line). Only LF and CRLF end a line: a Unicode line separator inside a sentence must not shift a
+    parallel text. Holds one line in memory at a time."""
     with open_corpus_file(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
@@ -165,7 +161,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
-    """first: the number of the first line. TrainingError names the line of what is no text."""
+    """first: the number of the first line. TrainingError names the line of invalid UTF-8."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -178,15 +174,15 @@ def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
 
 
 def stem_suffix(path: Path) -> str:
-    """The suffix that names the format, in lower case: ".tsv" of "pairs.TSV.gz"."""
+    """The suffix of the format, in lower case: ".tsv" of "pairs.TSV.gz"."""
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
-@lru_cache(maxsize=1024)  # the lines of a file have the same few sets of codes
+@lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
 def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
-    """The code in `present` that means `wanted`: the same but for case and hyphens, else the bare language,
-    else, for a bare `wanted`, the first of its regions."""
-    codes = {_normal(code): code for code in reversed(present)}  # of two spellings the first
+    """The code in `present` that means `wanted`: equal except for case and hyphens, else the bare language, else, for a
+    bare `wanted`, its first region."""
+    codes = {_normal(code): code for code in reversed(present)}  # the first of two spellings wins
     normal = _normal(wanted)
     language = normal.partition("-")[0]
     for candidate in (normal, language):
@@ -201,14 +197,14 @@ def _normal(code: str) -> str:
     return code.strip().lower().replace("_", "-")
 
 
-Languages = tuple[str, str]  # of the source and of the target
+Languages = tuple[str, str]  # source, target
 Record = Mapping[str, Any]
 """A JSON object, or a row of a data set."""
-PlacedRecord = tuple[int, str, Record]  # line or row; where it stands, for a message
+PlacedRecord = tuple[int, str, Record]  # line or row; its location, for messages
 
 
 def records_of(corpus: str) -> Iterator[PlacedRecord] | None:
-    """Of a data set or JSONL; None for corpora of other forms."""
+    """Records of a data set or JSONL file; None for other formats."""
     if corpus.startswith(HUGGINGFACE_PREFIX):
         return dataset_records(corpus)
     path = Path(corpus)
@@ -216,7 +212,7 @@ def records_of(corpus: str) -> Iterator[PlacedRecord] | None:
 
 
 def json_records(path: Path) -> Iterator[PlacedRecord]:
-    """Blank lines are skipped. TrainingError for a line that is no JSON object."""
+    """Skips blank lines. TrainingError for a line that is not a JSON object."""
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -234,7 +230,7 @@ def json_records(path: Path) -> Iterator[PlacedRecord]:
 
 
 def pair_of(record: Record, languages: Languages | None, where: str) -> tuple[str, str]:
-    """Source and target of one record. TrainingError, beginning with `where`, if it has none."""
+    """Source and target of a record. TrainingError, starting with `where`, if it has none."""
     inner = record.get("translation")
     for candidate in (inner, record) if isinstance(inner, Mapping) else (record,):
         source, target = (find_language(code, tuple(candidate)) for code in languages or ("", ""))
@@ -259,7 +255,7 @@ def text_of(record: Record, key: str, where: str) -> str:
 
 
 def check_characters(text: str, where: str) -> None:
-    """JSON can spell characters that no UTF-8 file can hold."""
+    """Rejects characters that JSON can escape and UTF-8 cannot encode."""
     if "\0" in text:
         raise TrainingError(f"{where} holds a NUL character.")
     try:
@@ -269,7 +265,7 @@ def check_characters(text: str, where: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """White space with a line break in it becomes one space: a sentence is one line in every other format."""
+    """Replaces white space with a line break in it by one space, since other formats hold a sentence per line."""
     return re.sub(r"\s*[\r\n]\s*", " ", text) if "\n" in text or "\r" in text else text
 
 
@@ -278,15 +274,13 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "null")
 
 
-Columns = tuple[int, int]  # of the source and of the target, from 1
+Columns = tuple[int, int]  # source and target, from 1
 
 
 def read_tsv(path: Path, columns: Columns | None = None) -> Iterator[Row]:
-    """Blank lines are skipped. Without `columns` the first line decides and every line must be like it.
-
-    TrainingError if the layout leaves a choice, or a line has another number of columns.
-    """
-    width = None  # of every line, where the first decided
+    """Skips blank lines. Without `columns` the first line decides, and every line must match its layout. TrainingError
+    if the layout is ambiguous or a line has another number of columns."""
+    width = None  # of every line, if the first line decided
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -329,7 +323,6 @@ SPLIT = re.compile(r"(train|validation|valid|val|dev|test)(\[.*\])?")
 
 
 def dataset_records(argument: str) -> Iterator[PlacedRecord]:
-    """The rows of a data set."""
     name, config, split = parse_dataset_name(argument)
     try:
         import datasets
@@ -337,7 +330,7 @@ def dataset_records(argument: str) -> Iterator[PlacedRecord]:
         raise TrainingError(f"{argument} needs the datasets library: pip install datasets.") from None
     try:
         data_set = datasets.load_dataset(name, config, split=split)
-    except Exception as error:  # the library raises errors of many kinds, its own and those of its file readers
+    except Exception as error:  # the library raises many kinds of errors, its own and its file readers'
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         raise TrainingError(f"{argument} cannot be loaded ({reason}).") from error
     for number, record in enumerate(data_set, start=1):
@@ -345,8 +338,8 @@ def dataset_records(argument: str) -> Iterator[PlacedRecord]:
 
 
 def parse_dataset_name(argument: str) -> tuple[str, str | None, str]:
-    """(name, config, split). A single word behind the name is a split if it is called like one, else a config;
-    the split is "train" unless another is named, and may be sliced: hf:NAME:train[:1000]."""
+    """(name, config, split). A single word after the name is a split if named like one, else a config; the default
+    split is "train"; splits may be sliced: hf:NAME:train[:1000]."""
     name, *rest = re.split(r":(?![^\[]*\])", argument.removeprefix(HUGGINGFACE_PREFIX))
     if not name or len(rest) > 2 or "" in rest:
         raise TrainingError(f"{argument} is no data set's name: write hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT.")
@@ -358,10 +351,8 @@ def parse_dataset_name(argument: str) -> tuple[str, str | None, str]:
 
 
 def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
-    """One row for each translation unit, with the line where it begins; a side that it lacks is empty.
-
-    TrainingError for what is not well-formed, and if no unit has both languages: it names those that are there.
-    """
+    """One row per translation unit, with the line of its start; a missing side is empty. TrainingError for malformed
+    XML, or if no unit has both languages: it names the languages that occur."""
     segments: Counter[str] = Counter()
     whole = False
     with open_corpus_file(path) as file:
@@ -378,14 +369,12 @@ def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
         raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}.")
 
 
-# Parallel files -------------------------------------------------------------------------------------------------------
-
-CLEARLY = 0.8  # the lengths must fit so much better behind a shift before a line is named
-WORST = 3.0  # of one line's cost: an outlier, or a blank line against a text, counts no more than this
+CLEARLY = 0.8  # ratio by which a shift must improve the length fit before its line is named
+WORST = 3.0  # maximum cost of a line: bounds outliers, and blank lines against texts
 
 
 def read_moses(source: Path, target: Path) -> Iterator[Row]:
-    """TrainingError if the files have unequal numbers of lines: it names where they most likely part."""
+    """TrainingError if the files differ in length: it names the line where they most likely diverge."""
     for line, other in zip_longest(numbered_lines(source), numbered_lines(target)):
         if line is not None and other is not None:
             yield *line, other[1]
@@ -398,11 +387,10 @@ def read_moses(source: Path, target: Path) -> Iterator[Row]:
 
 
 def parting(texts: Sequence[str], others: Sequence[str]) -> int:
-    """The line from 1 from which the longer file is ahead by what it has too many.
+    """The line, from 1, where the longer file most likely has its surplus lines.
 
-    Translations have similar lengths (Gale and Church 1993), so the line is the one where "aligned before, shifted
-    behind" fits the lengths best; the one behind the shorter file's end unless another fits clearly better.
-    """
+    Translations have similar lengths (Gale and Church 1993), so the line is the split where "aligned before, shifted
+    behind" fits the lengths best; the first line behind the shorter file's end unless another fits clearly better."""
     longer, shorter = (texts, others) if len(texts) > len(others) else (others, texts)
     long = np.log1p(np.fromiter(map(len, longer), float))
     short = np.log1p(np.fromiter(map(len, shorter), float))
@@ -426,18 +414,16 @@ def _cost(difference: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np
     return cost
 
 
-# Sides that are the other way around ---------------------------------------------------------------------------------
-
-FEWEST_PAIRS = 10  # pairs, for a judgement
-SAMPLED_PAIRS = 100  # of each side, evenly spread
-SAMPLED_CHARACTERS = 200  # of each of them
+FEWEST_PAIRS = 10  # minimum for a decision
+SAMPLED_PAIRS = 100  # of each side, evenly spaced
+SAMPLED_CHARACTERS = 200  # of each sampled sentence
 
 
 def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -> Pairs:
-    """The same pairs; where their sides are the other way around, swapped if `may_swap`, else with a question in their
-    report: of all languages, the targets look most like the source language and the sources like the target's. The
-    order of two columns or two files alone is easily the wrong one: Anki's decks begin with English, whatever is to be
-    translated."""
+    """Detects pairs in the opposite order: swaps them if `may_swap`, else adds a question to the report. Sides count as
+    reversed if, among all languages, the targets look most like the source language and the sources like the target
+    language. The order of columns or files alone is error-prone: Anki's decks begin with English in either direction.
+    """
     source, target = (code.lower().replace("_", "-").partition("-")[0] for code in languages)
     if len(pairs) < FEWEST_PAIRS or source == target:
         return pairs
@@ -462,6 +448,6 @@ def _language_of(texts: Sequence[str]) -> str:
 
 @cache
 def _identifier() -> LanguageIdentifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # a second and 100 MB, and many corpora need none
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # takes a second and 100 MB, and many corpora need none
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)

@@ -1,4 +1,4 @@
-"""Statistics of a corpus for `inspect-corpus`: lengths, characters, repetitions; as values and as a page of text."""
+"""Corpus statistics for `inspect-corpus`: lengths, characters, repetitions; as values and as a page of text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lengths(values: Iterable[int]) -> NDArray[np.int64]:
 
 
 def quantiles(values: NDArray[np.int64] | NDArray[np.float64]) -> dict[str, float]:
-    """{"median": …}; each is one of the values (the nearest below). {} of no values."""
+    """{"median": …}; each quantile is one of the values (the nearest below). {} without values."""
     if not len(values):
         return {}
     shares = np.quantile(values, list(SHARES.values()), method="lower")
@@ -36,7 +36,7 @@ def quantiles(values: NDArray[np.int64] | NDArray[np.float64]) -> dict[str, floa
 
 
 def bin_width(all_values: Sequence[NDArray[np.int64]]) -> int:
-    """1, 2 or 5 times a power of ten, so that all but the longest 1 % fit into the closed bins."""
+    """1, 2 or 5 times a power of ten, so that the closed bins hold all values but the longest 1 %."""
     longest = max((float(np.quantile(values, 0.99)) for values in all_values if len(values)), default=1.0)
     least = max(1.0, (longest + 1) / (BINS - 1))
     power = int(10 ** math.floor(math.log10(least)))
@@ -44,13 +44,13 @@ def bin_width(all_values: Sequence[NDArray[np.int64]]) -> int:
 
 
 def histogram(values: NDArray[np.int64], width: int) -> list[dict[str, int]]:
-    """Each bin counts the values from its `at_least` up to that of the next one."""
+    """Each bin counts the values from its `at_least` up to the next bin's."""
     places = np.minimum(values // width, BINS - 1)
     counts = np.bincount(places, minlength=1)
     return [{"at_least": place * width, "count": int(count)} for place, count in enumerate(counts)]
 
 
-RARE_COUNT = 2  # times, at most
+RARE_COUNT = 2  # maximum count of a rare character
 RARE_SHOWN = 40
 ODD_SHOWN = 12
 ODD_CATEGORIES = {"Cc": "control", "Cf": "invisible", "Co": "private use", "Cn": "unassigned"}
@@ -58,7 +58,6 @@ ODD_CATEGORIES |= {"Zs": "unusual space", "Zl": "line separator", "Zp": "paragra
 
 
 def count_characters(texts: Iterable[str]) -> Counter[str]:
-    """How often each character occurs."""
     totals = np.zeros(0x110000, np.int64)
     remaining = iter(texts)
     while some := list(islice(remaining, 10_000)):
@@ -69,14 +68,14 @@ def count_characters(texts: Iterable[str]) -> Counter[str]:
 
 
 def oddity(character: str) -> str | None:
-    """What is odd about a character; None: nothing."""
-    if character in " \n\u3000":  # the last is the space of Chinese and Japanese
+    """The reason that a character is odd; None for an ordinary one."""
+    if character in " \n\u3000":  # the last is the Chinese and Japanese space
         return None
     return "not decodable" if character == "\ufffd" else ODD_CATEGORIES.get(unicodedata.category(character))
 
 
 def scripts(counts: Counter[str]) -> dict[str, int]:
-    """How many letters of each script, the most first: Unicode's names of characters begin with it."""
+    """Letters per script, most frequent first; Unicode character names begin with the script."""
     letters: Counter[str] = Counter()
     for character, number in counts.items():
         if character.isalpha():
@@ -85,7 +84,7 @@ def scripts(counts: Counter[str]) -> dict[str, int]:
 
 
 def inventory(counts: Counter[str], first: Callable[[str], str]) -> Statistics:
-    """first: where a character stands first. rare: those that occur once or twice, some of them."""
+    """first: returns the first place of a character. rare: some of the characters that occur once or twice."""
     odd = sorted(((number, character) for character, number in counts.items() if oddity(character)), reverse=True)
     rare = [character for character, number in counts.items() if number <= RARE_COUNT and not oddity(character)]
     names = {c: f"U+{ord(c):04X} {unicodedata.name(c, '')}".rstrip() for _, c in odd}  # U+00AD SOFT HYPHEN
@@ -104,18 +103,18 @@ def inventory(counts: Counter[str], first: Callable[[str], str]) -> Statistics:
 
 
 MOST_REPEATED = 5
-TOKENIZED = 100_000  # pairs, at most, from which the subwords are estimated
+TOKENIZED = 100_000  # maximum number of pairs for the subword estimate
 
 
 def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
-    """Of the pairs that cleaning has left. vocabulary: also count subwords of a joint vocabulary of that size."""
+    """Statistics of cleaned pairs. vocabulary: also count subwords of a joint vocabulary of that size."""
     sides = {"source": pairs.sources, "target": pairs.targets}
     length_statistics = {
         "words": _length_statistics(sides, lambda text: len(text.split())),
         "characters": _length_statistics(sides, len),
     }
     if vocabulary is not None:
-        # byte-pair encoding as training fits it, from evenly spaced pairs where there are very many
+        # fits BPE as training does, on evenly spaced pairs of a very large corpus
         some = {side: texts[:: max(1, len(pairs) // TOKENIZED)] for side, texts in sides.items()}
         config = TokenizerConfig(vocab_size=vocabulary)
         tokenizer = fit_tokenizer(config, [*some["source"], *some["target"]], casefold=False)
@@ -138,9 +137,9 @@ def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
 
 
 def text_statistics(text: str, origin: str) -> Statistics:
-    """Of the whole text; `only_at_the_end`: what the share that training holds out has and the rest has not."""
+    """Statistics of the whole text; `only_at_the_end`: characters of the held-out share that the rest lacks."""
     lines = text.removesuffix("\n").split("\n")
-    sung = [line.strip() for line in lines if line.strip()]  # those that are not blank
+    sung = [line.strip() for line in lines if line.strip()]  # non-blank lines
     cut = len(text) - int(len(text) * LyricsConfig(recipe="").valid_fraction)
     unseen = Counter(text[cut:]).keys() - Counter(text[:cut]).keys()
 
@@ -159,7 +158,7 @@ def text_statistics(text: str, origin: str) -> Statistics:
 
 
 def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int]) -> Statistics:
-    """Quantiles and a histogram of each side, in bins of one width for both."""
+    """Quantiles and a histogram of each side, with a common bin width."""
     values = {side: lengths(map(measure, texts)) for side, texts in sides.items()}
     width = bin_width(list(values.values()))
     return {
@@ -174,11 +173,11 @@ def _repetitions(texts: Sequence[str]) -> Statistics:
     return {"distinct": len(counts), "most": most}
 
 
-BAR = 24  # columns of the longest bar
+BAR = 24  # width of the longest bar
 
 
 def page_of_pairs(facts: Statistics, report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
-    """sides: "source" and "target", and what to call their first texts."""
+    """sides: "source" and "target" -> label."""
     yield from report.lines(examples=True)
     yield from (f"first pair, {sides[side]}: {shortened(text)!r}" for side, text in facts["first"].items())
     for unit, statistics in facts["lengths"].items():
@@ -210,7 +209,7 @@ def _length_lines(unit: str, sides: Statistics) -> Iterator[str]:
     most = max((bin_["count"] for column in columns for bin_ in column), default=1) or 1
     for bins in zip_longest(*columns):
         counts = [bin_["count"] if bin_ else 0 for bin_ in bins]
-        filled = [max(round(count / most * BAR), 1 if count else 0) for count in counts]  # one value shows, too
+        filled = [max(round(count / most * BAR), 1 if count else 0) for count in counts]  # a single value shows, too
         cells = [f"{count:>9,} {'█' * width:<{BAR}}" for count, width in zip(counts, filled, strict=True)]
         start = next(bin_["at_least"] for bin_ in bins if bin_)
         yield f"  {start:>6,} –  " + "  ".join(cells).rstrip()

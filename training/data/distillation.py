@@ -1,9 +1,8 @@
-"""A teacher's translations of a corpus, for a student to learn from beside the corpus or instead of it.
+"""A teacher's translations of a corpus, to train a student on, alone or beside the corpus.
 
-Sequence-level interpolation (Kim and Rush 2016, "Sequence-Level Knowledge Distillation", section 3.3): of the
-hypotheses in the teacher's beam the one that is nearest to the reference. They vary less than human translations, so
-that a student without a beam comes close to its teacher with one.
-"""
+Sequence-level interpolation (Kim and Rush 2016, "Sequence-Level Knowledge Distillation", section 3.3): selects the
+hypothesis in the teacher's beam that is closest to the reference. These vary less than human translations, so that a
+greedy student comes close to its teacher's beam search."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.scores import hypotheses, load_model
 
-CHUNK_PAIRS = 500  # translated between two updates of the progress bar
+CHUNK_PAIRS = 500  # between two updates of the progress bar
 NumberedPair = tuple[int, str, str]  # index, source, reference
-ChosenTranslation = tuple[int, str, str]  # index, the beam's first hypothesis, and the one nearest to the reference
+ChosenTranslation = tuple[int, str, str]  # index, the beam's first hypothesis, and the closest to the reference
 
 
 class Teacher:
-    """beam: its width, and the number of hypotheses to choose from. TrainingError where there is no translator in
-    `folder` that can be loaded, or not in such a precision."""
+    """beam: its width, and the number of hypotheses to choose from. TrainingError if `folder` holds no translator that
+    loads in this precision."""
 
     def __init__(self, folder: Path, device: torch.device, beam: int, precision: Precision = "fp32") -> None:
         self.folder, self.beam, self.precision = folder, beam, precision
@@ -40,23 +39,23 @@ class Teacher:
             self._decodable = decodable(network, precision)
         except ValueError as error:
             raise TrainingError(str(error)) from error
-        # effective order: a sentence of three words has no 4-grams, and would score 0
+        # effective order: a three-word sentence has no 4-grams and would otherwise score 0
         self.metric = sacrebleu.BLEU(effective_order=True)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
-        """The network, whose weights are converted once and not for each chunk."""
+        """The network, with weights converted once instead of per chunk."""
         return self._decodable
 
     def fits(self, source: str) -> bool:
-        """Whether the model is served with sources of that length; it has learnt little from longer ones."""
+        """Whether the model is served with sources of this length; it is poorly trained on longer ones."""
         return len(self.checkpoint.source_ids(source)) <= self.checkpoint.config.max_source_tokens
 
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
-        """As `scores.hypotheses`, of the whole beam."""
+        """`scores.hypotheses` for the whole beam."""
         return hypotheses(self.checkpoint, self, sources, beam=self.beam, n_best=self.beam)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
-        """By sentence BLEU; of equals the one of the highest probability."""
+        """By sentence BLEU; ties go to the most probable hypothesis."""
         return max(hypotheses, key=lambda text: self.metric.sentence_score(text, [reference]).score)
 
     def choose(self, pairs: Sequence[NumberedPair]) -> list[ChosenTranslation]:
@@ -68,7 +67,7 @@ class Teacher:
 
 
 def split_into_chunks(pairs: Pairs, indices: Sequence[int]) -> list[list[NumberedPair]]:
-    """Of like lengths, so that few rows wait for longer ones; the longest first, so that no process ends late."""
+    """Chunks of similar lengths, to reduce padding; the longest first, so that no process finishes late."""
     order = sorted(indices, key=lambda i: len(pairs.sources[i]), reverse=True)
     rows = [(i, pairs.sources[i], pairs.targets[i]) for i in order]
     return [rows[start : start + CHUNK_PAIRS] for start in range(0, len(rows), CHUNK_PAIRS)]
@@ -91,7 +90,7 @@ def _translate_chunk(chunk: list[NumberedPair]) -> list[ChosenTranslation]:
 def translate_chunks(
     teacher: Teacher, chunks: Sequence[list[NumberedPair]], processes: int
 ) -> Iterator[list[ChosenTranslation]]:
-    """Each chunk as soon as it is translated, in any order. Every worker process loads the teacher from its folder."""
+    """Yields each chunk when it is translated, in any order. Every worker process loads the teacher from its folder."""
     if processes == 1:
         yield from map(teacher.choose, chunks)
         return

@@ -1,5 +1,5 @@
-"""Pairs of texts to token ids: segmented once, or sampled anew each epoch from (seed, epoch) alone, so that a resumed
-run reads the same ids."""
+"""Segments pairs into token ids: once, or sampled each epoch from (seed, epoch) alone, so that a resumed run repeats
+it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
 
 
 class Segmentation:
-    """The training pairs of at most `config.max_tokens` tokens a side; `report` adds the longer ones to those that
-    cleaning left out. TrainingError where none is left."""
+    """The training pairs of at most `config.max_tokens` tokens a side; `report` adds longer pairs to the dropped ones.
+    TrainingError if none is left."""
 
     def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
         sources, targets = pair_ids(checkpoint, pairs)
@@ -44,7 +44,7 @@ class Segmentation:
         self.texts = [pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept]
 
     def epoch(self, number: int) -> PairIds:
-        """The pairs of epoch 0, 1, ... A sampled segmentation may be longer than `max_tokens`."""
+        """The pairs of epoch 0, 1, ... A sampled segmentation may exceed `max_tokens`."""
         sources = self._side("source", number, self.config.tokenizer.source_sampling)
         targets = self._side("target", number, self.config.tokenizer.target_sampling)
         if number < self.config.bidirectional_epochs:
@@ -63,7 +63,7 @@ class Segmentation:
         return [(*self.checkpoint.config.target_prefix, *ids, EOS) for ids in sampled]
 
     def _swap_half(self, sources: Sequence[TokenIds], targets: Sequence[TokenIds], epoch: int) -> PairIds:
-        """Half of the pairs with source and target swapped, for a vocabulary of both languages."""
+        """Swaps source and target of half of the pairs, for a joint vocabulary."""
         generator, prefix = self._generator("turned", epoch), self.checkpoint.config.target_prefix
         pairs: tuple[list[TokenIds], list[TokenIds]] = [], []
         for source, target in zip(sources, targets, strict=True):
@@ -73,4 +73,4 @@ class Segmentation:
         return pairs
 
     def _generator(self, purpose: str, epoch: int) -> random.Random:
-        return random.Random(f"{purpose} {self.config.loop.seed} {epoch}")  # hashed, the same on every machine
+        return random.Random(f"{purpose} {self.config.loop.seed} {epoch}")  # hashed the same way on every machine

@@ -1,4 +1,4 @@
-"""Sentence pairs with the place of each in its file, and the report of the pairs that were left out."""
+"""Sentence pairs with their places in files, and the report of dropped pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training.errors import TrainingError, pluralize
 
 Row = tuple[int, str, str]  # line number, source, target
 EMPTY_SIDE = "empty side"
-MOST_LINES = 1 << 40  # of one file
+MOST_LINES = 1 << 40  # per file
 EXAMPLES_PER_REASON = 3
 OVERLAP_NAMES = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
 
@@ -36,16 +36,15 @@ class DropReason:
 
 @dataclass(slots=True)
 class CorpusReport:
-    """read: pairs in the files. dropped: by reason, in the order in which the reasons first applied. overlaps: of
-    training pairs with a held-out set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once,
-    dropped or not."""
+    """read: pairs in the files. dropped: by reason, in order of first occurrence. overlaps: training pairs shared with
+    a held-out set, {"test": {"pair": 3, "source": 1, "target": 0}}, each pair counted once, dropped or not."""
 
     origin: str
     read: int = 0
     dropped: dict[str, DropReason] = field(default_factory=dict)
     overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
     held_out: int = 0  # pairs set aside for validation
-    notes: list[str] = field(default_factory=list)  # doubts about the files, without a full stop
+    notes: list[str] = field(default_factory=list)  # warnings about the files, without a full stop
 
     @property
     def left_out(self) -> int:
@@ -62,7 +61,7 @@ class CorpusReport:
             drops.examples.append(DroppedPair(place, shortened(source), shortened(target)))
 
     def add(self, other: CorpusReport) -> None:
-        """Take in the report of another part of the same corpus."""
+        """Adds the report of another part of the same corpus."""
         self.read += other.read
         for name, reason in other.dropped.items():
             drops = self.dropped.setdefault(name, DropReason())
@@ -75,7 +74,7 @@ class CorpusReport:
             reason.examples = [DroppedPair(e.place, e.target, e.source) for e in reason.examples]
 
     def lines(self, *, examples: bool = False) -> Iterator[str]:
-        """For a terminal. A clean corpus is one line."""
+        """The report for a terminal; one line for a clean corpus."""
         held_out = f", {self.held_out:,} held out" if self.held_out else ""
         read = pluralize(self.read, "pair")
         yield f"{self.origin}: {read} read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
@@ -89,8 +88,8 @@ class CorpusReport:
             yield f"  in common with the {held_out} set: {kinds}"
 
     def table(self) -> str:
-        """For the model card: Markdown, "" where nothing was left out. Examples are places and not texts, which the
-        licence of a corpus may not let a card pass on."""
+        """A Markdown table for the model card, "" if nothing was dropped. Names places instead of texts, which the
+        corpus licence may not let a card publish."""
         rows = ["| left out | pairs | for example |", "|---|---|---|"]
         for name, reason in self.dropped.items():
             places = ", ".join(example.place for example in reason.examples).replace("|", "\\|")
@@ -107,14 +106,14 @@ class CorpusReport:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """For a message: of at most so many characters."""
+    """At most `most` characters, for a message."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Sources and targets, line by line. origin: where they are from. lines: of each pair, its line in `files`, in one
-    integer (eight bytes a pair); None: pair n stands in line n of `origin`."""
+    """Sources and targets, line by line. origin: their corpus. lines: each pair's file and line in `files`, packed into
+    one integer (8 bytes a pair); None: pair n is line n of `origin`."""
 
     sources: list[str]
     targets: list[str]
@@ -134,7 +133,7 @@ class Pairs:
         return f"{self.files[file]}:{line}"
 
     def reported(self) -> CorpusReport:
-        """A report of its own, to go on with: `self.report` stays as it is."""
+        """A copy of the report to extend; `self.report` is unchanged."""
         return deepcopy(self.report) if self.report else CorpusReport(self.origin, read=len(self))
 
     def only(self, indices: Sequence[int], origin: str, report: CorpusReport | None = None) -> Pairs:
@@ -144,10 +143,7 @@ class Pairs:
 
 
 def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
-    """Both sides stripped of outer white space; a row with an empty side is no pair and is left out.
-
-    TrainingError if no pair is left.
-    """
+    """Strips both sides of white space and drops rows with an empty side. TrainingError if no pair is left."""
     pairs = Pairs([], [], origin, (origin,), array("Q"), report := CorpusReport(origin))
     assert pairs.lines is not None
     for number, source, target in rows:
@@ -165,7 +161,7 @@ def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
 
 
 def join_corpora(parts: Sequence[Pairs]) -> Pairs:
-    """One corpus of several, in their order."""
+    """Concatenates corpora."""
     if len(parts) == 1:
         return parts[0]
     origin = " + ".join(part.origin for part in parts)

@@ -1,4 +1,4 @@
-"""Translation memories (TMX 1.4b), read as a stream."""
+"""Streams translation memories (TMX 1.4b)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from xml.parsers import expat
 from training.errors import TrainingError
 
 CHUNK = 1 << 16  # bytes
-NATIVE_CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})  # what stands in them is markup of some other format
+NATIVE_CODE = frozenset({"bpt", "ept", "it", "ph", "ut"})  # they contain markup of another format
 LINE_BREAK = re.compile(r"\s*<\s*(w:)?br\b|\s*\\n", re.IGNORECASE)
 
 
 def translation_units(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Of each <tu> the line where it begins, and its segments by language. TrainingError names `path`.
+    """The starting line of each <tu>, with its segments by language. TrainingError names `path`.
 
-    expat itself drives the tree builder: it tells lines, and an entity's declaration can be refused."""
+    Drives the tree builder by expat, for line numbers and to reject entity declarations."""
     finished: list[tuple[int, Element]] = []
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -66,7 +66,7 @@ def translation_units(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[st
 
 
 def _segments(unit: Element) -> dict[str, str]:
-    """Language -> text, of two variants the first. Native code is left out; a line break in it becomes a space."""
+    """Language -> text, the first of several variants. Native code is dropped; a line break becomes a space."""
     texts: dict[str, str] = {}
     for variant in unit.iter("tuv"):
         language, segment = variant.get("xml:lang", variant.get("lang")), variant.find("seg")

@@ -21,7 +21,7 @@ SPECIAL_TOKENS = SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
 
 
 def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:
-    """{"source": ..., "target": ...}; one tokenizer under both names where the vocabulary is joint."""
+    """{"source": ..., "target": ...}; the same tokenizer twice for a joint vocabulary."""
     if config.joint:
         both = fit_tokenizer(config, [*sources, *targets], casefold=False)
         return {"source": both, "target": both}
@@ -32,7 +32,7 @@ def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targe
 
 
 def tokenizer_digest(tokenizers: Mapping[str, Tokenizer]) -> str:
-    """SHA-256 of the files that the tokenizers are written to."""
+    """SHA-256 of the tokenizers' files."""
     with TemporaryDirectory() as folder:
         digests = []
         for side, tokenizer in sorted(tokenizers.items()):
@@ -55,7 +55,7 @@ def _special_pieces(config: TokenizerConfig) -> list[str]:
 
 
 def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyTokenizer:
-    """Words between white space, the most frequent first."""
+    """White-space separated words, most frequent first."""
     counts = Counter(word for text in texts for word in text.split())
     specials = _special_pieces(config)
     taken = [word for word in specials if word in counts]
@@ -65,14 +65,14 @@ def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyT
 
 
 def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
-    """The distinct characters in code point order, behind the unknown token if `unknown`."""
+    """The distinct characters in code point order, after the unknown token if `unknown`."""
     special = SpecialTokens(pad=None, unknown=0) if unknown else SpecialTokens(pad=None)
     return VocabularyTokenizer("character", [*(["<unk>"] if unknown else []), *sorted(set(text))], special)
 
 
 def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
-    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces; a
-    small corpus gets fewer."""
+    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces,
+    fewer for a small corpus."""
     try:
         return _train_sentencepiece(texts, config.algorithm, config.vocab_size, casefold)
     except RuntimeError as error:
@@ -95,7 +95,7 @@ def _train_sentencepiece(texts: list[str], algorithm: str, size: int, casefold: 
         model_type=algorithm,
         character_coverage=1.0,
         normalization_rule_name="nmt_nfkc_cf" if casefold else "nmt_nfkc",
-        max_sentence_length=1 << 20,  # bytes; SentencePiece silently leaves longer lines out
+        max_sentence_length=1 << 20,  # bytes; SentencePiece silently drops longer lines
         num_threads=1,  # the result must not depend on the machine
         pad_id=PAD,
         unk_id=UNKNOWN,

@@ -1,1 +1,1 @@
-"""Checkpoints of OPUS-MT and Marian in Hugging Face's folder form -> checkpoints of this project."""
+"""Imports OPUS-MT and Marian checkpoints from Hugging Face folders."""

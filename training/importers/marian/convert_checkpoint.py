@@ -1,4 +1,4 @@
-"""The import as a whole: folder -> configuration, weights, tokenizers, model card -> checkpoint."""
+"""Converts a Marian folder: configuration, weights, tokenizers and model card -> checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def card_licence(card: str) -> str | None:
-    """Of the front matter."""
+    """The licence in the front matter."""
     front = FRONT_MATTER.match(card)
     try:
         values = yaml.safe_load(front[1]) if front else None
@@ -38,7 +38,7 @@ def card_licence(card: str) -> str | None:
 
 
 def card_scores(card: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """(test set, scores), of every table that has a column BLEU or chrF and one that names the test set."""
+    """(test set, scores) of every table with a column BLEU or chrF and a column for the test set."""
     heads: list[str] = []
     for line in card.splitlines():
         if not line.lstrip().startswith("|"):
@@ -66,7 +66,7 @@ def imported_model_card(
     original: str,
     scores: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """original: the model's own card, "" without one. scores: of each test set, as that card gives them."""
+    """original: the model's own card, or "". scores: by test set, from that card."""
     origin = metadata.training
     rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in scores.items()]
     table = (
@@ -110,9 +110,8 @@ The folder asks for: `{json.dumps(origin["generation"], ensure_ascii=False)}`. {
 def import_marian(
     given: str, out: Path, *, source: str | None = None, target: str | None = None, prefix: str | None = None
 ) -> dict[str, object]:
-    """Makes a checkpoint of a folder, or of the model of that name on the hub; a summary. source, target, prefix: the
-    languages and the language token; None: as the folder has them. TrainingError names the first thing that cannot be
-    imported."""
+    """Imports a folder, or a model of that name on the Hub; returns a summary. source, target, prefix: the languages
+    and the language token; None: from the folder. TrainingError names the first unsupported feature."""
     started = time.monotonic()
     check_output_folder(out, resume=False)
     folder = marian_folder(given)

@@ -15,7 +15,7 @@ RECORDED_SETTINGS = (
     "forced_eos_token_id",
     "renormalize_logits",
 )
-# setting -> its neutral value; any other value is not applied, and the model card says so
+# setting -> neutral value; other values are ignored, with a note in the model card
 UNAPPLIED_SETTINGS = {
     "do_sample": False,
     "early_stopping": False,
@@ -31,7 +31,7 @@ UNAPPLIED_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
-    """Ids, and settings as they stand in the folder."""
+    """Token ids and decoding settings of the folder."""
 
     start: int
     eos: int
@@ -44,8 +44,8 @@ class GenerationSettings:
 
 
 def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int, rows: int) -> GenerationSettings:
-    """settings: generation_config.json, {} in older folders, whose config.json has them. rows: of the target's
-    embedding. TrainingError for a setting that cannot be followed."""
+    """settings: generation_config.json, {} in older folders, which keep them in config.json. rows: of the target
+    embedding. TrainingError for an unsupported setting."""
     tokens = {name: config.get(name) for name in ("decoder_start_token_id", "eos_token_id")}
     given: JsonObject = tokens | {name: value for name, value in (settings or config).items() if value is not None}
     if "forced_bos_token_id" in given:
@@ -68,7 +68,7 @@ def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int,
         suppressed=tuple(sorted(set(suppressed))),
         renormalise=bool(given.get("renormalize_logits", False)),
         forced_end=forced is not None,
-        max_new_tokens=max(1, min(limit, most if isinstance(most, int) else limit) - 1),  # the start token counts there
+        max_new_tokens=max(1, min(limit, most if isinstance(most, int) else limit) - 1),  # includes the start token
         recorded={name: given[name] for name in RECORDED_SETTINGS if name in given},
         not_applied=tuple(name for name, neutral in UNAPPLIED_SETTINGS.items() if given.get(name, neutral) != neutral),
     )

@@ -1,4 +1,4 @@
-"""The folder of a Marian checkpoint, on this machine or fetched from the Hugging Face Hub. No code in it is run."""
+"""A Marian checkpoint folder, local or from the Hugging Face Hub. Its code is never run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CARD_FILE = "README.md"
 
 @dataclass(frozen=True, slots=True)
 class MarianFolder:
-    """name: what the model is called, on the hub or by its folder."""
+    """name: the model's name on the Hub, or its folder's."""
 
     path: Path
     name: str
@@ -39,7 +39,7 @@ class MarianFolder:
         return path
 
     def object(self, name: str, *, required: bool = True) -> JsonObject:
-        """The JSON object in a file; {} where there is no such file and none is required."""
+        """The JSON object in a file; {} if the file is missing and not required."""
         path = self.path / name
         if not required and not path.is_file():
             return {}
@@ -53,12 +53,12 @@ class MarianFolder:
         return content
 
     def card(self) -> str:
-        """The model card, "" without one."""
+        """The model card, or ""."""
         path = self.path / CARD_FILE
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """Mapped from the disk where the file's form allows it."""
+        """Memory-mapped if the file format allows."""
         path = next((self.path / name for name in (SAFETENSORS, PICKLE) if (self.path / name).is_file()), None)
         if path is None:
             raise TrainingError(f"{self.path} holds neither {SAFETENSORS} nor {PICKLE}.")
@@ -66,7 +66,7 @@ class MarianFolder:
             if path.name == SAFETENSORS:
                 return load_file(path)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of pickles that are newer than torch's own
+                warnings.simplefilter("ignore")  # of pickles newer than torch's own
                 tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
             raise TrainingError(f"{path} is damaged, or holds more than tensors; nothing of it was run.") from error
@@ -86,8 +86,8 @@ SMALL_FILES = ["*.json", "*.spm", "README.md"]
 
 
 def marian_folder(given: str) -> MarianFolder:
-    """given: a folder, or a name such as Helsinki-NLP/opus-mt-de-en, whose files are then fetched into the hub's own
-    cache: those that an import reads, and no others."""
+    """given: a folder, or a Hub name such as Helsinki-NLP/opus-mt-de-en. Only files that an import reads are
+    downloaded, into the Hub's own cache."""
     path = Path(given)
     if path.is_dir():
         return MarianFolder(path, path.resolve().name)
@@ -108,7 +108,7 @@ def fetch_from_hub(name: str) -> Path:
         files = HfApi().list_repo_files(name)
         weights = SAFETENSORS if SAFETENSORS in files else PICKLE
         return Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, weights]))
-    except Exception as error:  # the library's, its HTTP client's, the system's: the way out is the same
+    except Exception as error:  # from the library, its HTTP client or the system: the remedy is the same
         raise TrainingError(
             f"{name} could not be fetched from the hub ({first_line(error)});"
             " download its files where there is a network and give their folder."

@@ -1,4 +1,4 @@
-"""The language pair of a Marian checkpoint, and the token that selects the target of a multilingual one."""
+"""The language pair of a Marian checkpoint, and the target-language token of a multilingual one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TWO_LETTERS = {name: two for two, names in reversed(THREE_LETTERS.items()) for n
 
 
 class Languages(NamedTuple):
-    """prefix: the token that stands before every source, None where there is none."""
+    """prefix: the token before every source, or None."""
 
     source: str
     target: str
@@ -38,7 +38,7 @@ def choose_languages(
     config: JsonObject,
     tokens: Sequence[str],
 ) -> Languages:
-    """source, target, prefix: as the user gave them. options, config: tokenizer_config.json and config.json, which may
+    """source, target, prefix: the user's choices. options, config: tokenizer_config.json and config.json, which may
     name languages. tokens: the language tokens of the vocabulary."""
     pair = {}
     for side, given in (("source", source), ("target", target)):
@@ -52,8 +52,8 @@ def choose_languages(
 
 
 def _recorded(code: object) -> str | None:
-    """The folder's own code, in two letters where the language has such a code, as clients name it; None for a group of
-    languages, which no client names."""
+    """The folder's own code, in two letters if the language has such a code, as clients use; None for a language
+    group."""
     if not isinstance(code, str) or len(code.split("_")[0]) > 3 or code in LANGUAGE_GROUPS:
         return None
     return TWO_LETTERS.get(code, code)
@@ -79,7 +79,7 @@ def _prefix(given: str | None, target: str, tokens: Sequence[str]) -> str | None
 
 
 def matching_tokens(code: str, tokens: Sequence[str]) -> list[str]:
-    """The language tokens that mean a language: as it is spelt, in three letters, or with any script or region."""
+    """The language tokens of a language: spelt the same, in three letters, or with any script or region."""
     first, *rest = re.split("[-_]", code.lower())
     names = [first, *THREE_LETTERS.get(first, ())]
     if first in TWO_LETTERS:

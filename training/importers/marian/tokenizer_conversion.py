@@ -19,8 +19,8 @@ UNSUPPORTED_FLAGS = ("lstrip", "rstrip", "single_word")
 
 
 def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
-    """{"source": ..., "target": ...}. rows: of the two embeddings. Tokens that are found in a text as they are spelt
-    have the ids that transformers 5 counts."""
+    """{"source": ..., "target": ...}. rows: of the two embeddings. Tokens matched in a text by their spelling have
+    transformers 5's ids."""
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     if options.get("sp_model_kwargs"):
         raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
@@ -28,14 +28,14 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
     special, hidden, ids = _added_tokens(folder, options)
     names = {"source": VOCABULARY_FILE, "target": TARGET_VOCABULARY_FILE if separate else VOCABULARY_FILE}
     vocabularies = {side: read_vocabulary(folder, name) for side, name in names.items()}
-    known = vocabularies["source"]  # the ids of special tokens are the same on both sides
+    known = vocabularies["source"]  # special tokens have the same ids on both sides
     behind = count(len(known.keys() | ids.keys()))
     for piece in hidden:
         if piece not in ids:
             ids[piece] = known[piece] if piece in known else next(behind)
     pad, unknown, eos = (ids[special[name]] for name in ("pad_token", "unk_token", "eos_token"))
     models = {side: folder.required(f"{side}.spm").read_bytes() for side in names}
-    # transformers joins the pieces of a common vocabulary with the source's model
+    # transformers decodes a common vocabulary with the source's model
     common = not separate and models["source"] != models["target"]
     tokenizers = {}
     for (side, name), size in zip(names.items(), rows, strict=True):
@@ -51,8 +51,8 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
 
 
 def _added_tokens(folder: MarianFolder, options: JsonObject) -> tuple[dict[str, str], list[str], dict[str, int]]:
-    """The special tokens, name -> piece; the pieces that no text shows, special ones included; and the ids that the
-    folder itself gives. options: tokenizer_config.json. Folders of older versions have two files more."""
+    """The special tokens, name -> piece; the pieces hidden in output, special ones included; and the folder's own ids.
+    options: tokenizer_config.json. Folders of older versions have two more files."""
     options = dict(options)
     ids: dict[str, int] = {}
     if "added_tokens_decoder" in options:
@@ -84,7 +84,7 @@ def _added_tokens(folder: MarianFolder, options: JsonObject) -> tuple[dict[str, 
 
 
 def piece_of(token: object) -> str:
-    """A token is written as its piece, or as an object with the piece and how it is to be matched."""
+    """A token is written as its piece, or as an object with the piece and matching options."""
     if isinstance(token, str):
         return token
     if isinstance(token, Mapping) and isinstance(token.get("content"), str):
@@ -105,7 +105,7 @@ def read_vocabulary(folder: MarianFolder, name: str) -> dict[str, int]:
 
 
 def pieces_by_id(ids: Mapping[str, int], path: Path, rows: int) -> list[str]:
-    """The pieces by their ids, which are 0..rows-1, each of them once."""
+    """The pieces in order of id; ids must be 0..rows-1, without duplicates."""
     pieces: dict[int, str] = {}
     for piece, token in ids.items():
         if (other := pieces.setdefault(token, piece)) != piece:

@@ -1,4 +1,4 @@
-"""config.json and the tensors of a Marian folder -> our Transformer and its weights."""
+"""Converts config.json and the tensors of a Marian folder into our Transformer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
-# options of older configs; transformers computes with none of them, so another value means another network
+# options of older configs; transformers ignores them, so another value means another network
 SUPPORTED_VALUES = {
     "normalize_embedding": False,
     "normalize_before": False,
@@ -28,7 +28,7 @@ CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu
 
 
 def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
-    """tied: as the weights turn out to be."""
+    """tied: derived from the weights."""
     shared = config.get("share_encoder_decoder_embeddings", True)
     target_vocabulary = None if shared else config.get("decoder_vocab_size")
     try:
@@ -57,7 +57,7 @@ def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
 
 
 def complete_config(config: JsonObject) -> JsonObject:
-    """`config` with defaults. TrainingError names the first thing that cannot be imported."""
+    """`config` with defaults. TrainingError names the first unsupported value."""
     kind = config.get("model_type")
     if kind != "marian":
         raise TrainingError(f"config.json is of a model of type {kind!r}; import-marian reads only marian.")
@@ -104,12 +104,12 @@ POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder",
 
 
 def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transformer:
-    """Without a second copy of what needs no change. TrainingError names a tensor that is missing, or too many."""
+    """Builds the network without copying unchanged tensors. TrainingError names a missing or superfluous tensor."""
     source, target, output = tables = _embedding_tables(config, tensors)
     tied = ("all" if _same(source, target) else "output") if _same(target, output) else "none"
     shape = transformer_config(config, tied)
     weights = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
-    used = {*EMBEDDINGS, BIAS, *POSITIONS}  # tied tables and computed positions may be there or not
+    used = {*EMBEDDINGS, BIAS, *POSITIONS}  # tied tables and computed positions are optional
     for name, theirs in (*_layer_names(config, "encoder"), *_layer_names(config, "decoder")):
         parts = [_first(tensors, part) for part in theirs]
         weights[name] = torch.cat(parts) if len(parts) > 1 else parts[0]
@@ -119,9 +119,9 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
     for name in tensors:
         if name not in used:
             raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
-    with torch.device("meta"):  # no memory for weights that are replaced at once
+    with torch.device("meta"):  # the weights are replaced at once: allocate none
         network = Transformer(shape)
-    expected = dict(network.named_parameters())  # tied tables once
+    expected = dict(network.named_parameters())  # lists tied tables once
     for name, parameter in expected.items():
         if weights[name].shape != parameter.shape:
             there, here = (tuple(tensor.shape) for tensor in (weights[name], parameter))
@@ -131,7 +131,6 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
 
 
 def _first(tensors: Mapping[str, Tensor], *names: str) -> Tensor:
-    """The first that there is."""
     for name in names:
         if name in tensors:
             return tensors[name]
@@ -139,7 +138,7 @@ def _first(tensors: Mapping[str, Tensor], *names: str) -> Tensor:
 
 
 def _embedding_tables(config: JsonObject, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Of source, target and output. Where the config says that some are one, the file need hold but one of them."""
+    """Source, target and output embeddings. A file may leave out tables that the config declares tied."""
     shared = bool(config.get("share_encoder_decoder_embeddings", True))
     tied = bool(config.get("tie_word_embeddings", True))
     source = _first(tensors, *(EMBEDDINGS if shared and tied else (SOURCE, SHARED)))
@@ -156,7 +155,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _layer_names(config: JsonObject, side: str) -> Iterator[tuple[str, list[str]]]:
-    """Our parameters, each with the tensors that it is made of."""
+    """Our parameter names, with the tensors that they are made of."""
     sublayers, attentions = dict(SUBLAYERS), {"attention": "self_attn"}
     if side == "decoder":
         sublayers["around_cross.norm"] = "encoder_attn_layer_norm"
@@ -172,7 +171,7 @@ def _layer_names(config: JsonObject, side: str) -> Iterator[tuple[str, list[str]
 
 
 def _check_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> None:
-    """Older files hold the table of positions; ours is computed, and must be the same."""
+    """Checks that the position table of an older file equals our computed one."""
     for name in POSITIONS:
         if name not in tensors:
             continue
