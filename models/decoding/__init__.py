@@ -1,3 +1,2 @@
-"""Decoding: options, the continuous batch that drives any network, beam search, sampling and logits processors.
-
-Only `options` and `constraints` can be imported without torch."""
+"""Decoding: options, continuous batching for any network, beam search, sampling and logits processors. Only `options`
+and `constraints` can be imported without torch."""

@@ -1,4 +1,4 @@
-"""A request inside the decoding loop, and what one step of the loop brings."""
+"""A request inside the decoding loop, and the result of one step of the loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.interface import Prompt
 
 @dataclass(slots=True, eq=False)
 class ActiveRequest:
-    """key: the caller's number of the request. rows: those that it occupies. constraints: of a beam."""
+    """key: the caller's id of the request. rows: the batch rows it occupies, one per hypothesis."""
 
     key: int
     prompt: Prompt
@@ -22,9 +22,9 @@ class ActiveRequest:
 
 @dataclass(slots=True)
 class StepResult:
-    """What one step brought: the new tokens of streamed requests (of a beam those on which all hypotheses that may
-    still win agree), with log-probabilities in nats and the likeliest tokens at their places where options want them;
-    and the requests that are done."""
+    """The output of one step: the new tokens of streamed requests (of a beam, the tokens on which all hypotheses that
+    can still win agree), their log-probabilities in nats and top tokens where the options want them, and the finished
+    requests."""
 
     tokens: list[tuple[int, int]] = field(default_factory=list)
     log_probabilities: dict[int, float] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Beam search: bookkeeping only, scores come in and choices go out. Arrays over all live beams of one width, so that
-a step costs the same few operations whether one beam is live or a hundred.
+"""Beam search bookkeeping: scores come in, choices go out. The arrays span all live beams of one width, so a step costs
+the same few operations for one beam as for a hundred.
 
-A hypothesis' score is its log-probability divided by length**length_penalty, the length counting its end token, as
-Marian and fairseq define it; 0 prefers short hypotheses, 1 compares them per token."""
+A hypothesis' score is log-probability / length**length_penalty, with the end token counted in the length (as in Marian
+and fairseq): 0 prefers short hypotheses, 1 compares them per token."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Ints = npt.NDArray[np.int64]
 
 
 class EndedHypothesis(NamedTuple):
-    """The `length` tokens of what was hypothesis `row` when it had so many. They are looked up only if it is among the
-    results. unmet: required terms that are missing."""
+    """Hypothesis `row` as it was at `length` tokens. Its tokens are read back only if it is among the results. unmet:
+    number of required terms that are missing."""
 
     score: float
     log_probability: float
@@ -33,30 +33,27 @@ class EndedHypothesis(NamedTuple):
 
 
 class Beams:
-    """G beams of k live hypotheses each. Beam g, of requests[g], is in place g of every array; where one leaves, the
-    last takes its place. There is room for `room` beams of `longest` tokens.
+    """G beams of k live hypotheses. Beam g serves requests[g] and is at index g of every array; the last beam fills the
+    place of a removed one. Room for `room` beams of `longest` tokens.
 
-    rows [G, k]: the rows of the batch that the hypotheses occupy;  prefix_lengths [G].
-
-    After `advance`: origins [G, k] says which hypothesis before it live hypothesis i continues, and new_tokens [G, k]
-    with what; common [G, k], how many tokens that one shares with the one before it in place i; done [G], which beams
-    have come to an end.
-    """
+    rows [G, k]: batch rows of the hypotheses;  prefix_lengths [G].
+    After `advance`, for live hypothesis i: origins [G, k], its parent hypothesis;  new_tokens [G, k];  common [G, k],
+    how many tokens the parent shares with the previous hypothesis i;  done [G], beams that have finished."""
 
     def __init__(self, width: int, eos: int | None, room: int, longest: int, *, forced_end: bool = False) -> None:
         self.width, self.eos, self.forced_end = width, eos, forced_end
         self.requests: list[ActiveRequest] = []
-        self.ended: list[list[EndedHypothesis]] = []  # of each beam the best k, best first; complete ones come first
+        self.ended: list[list[EndedHypothesis]] = []  # per beam the best k, best first; complete ones come first
         self.rows = self.prefix_lengths = np.zeros(0, dtype=np.int64)
         self.tokens = np.zeros((room, longest, width), dtype=np.int64)  # by step
         self.parents = np.zeros((room, longest, width), dtype=np.int64)
         self.log_probabilities = np.zeros((room, width), dtype=np.float32)
         self.lengths = np.zeros(room, dtype=np.int64)
         self.limits = np.zeros(room, dtype=np.int64)
-        self.reported = np.zeros(room, dtype=np.int64)  # tokens that `agreed_tokens` has given
+        self.reported = np.zeros(room, dtype=np.int64)  # tokens that `agreed_tokens` has yielded
         self.streamed, self.full = np.zeros(room, dtype=bool), np.zeros(room, dtype=bool)
         self.shared = np.zeros((room, width, width), dtype=np.int64)  # tokens that two live hypotheses have in common
-        self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # and each with the best that ended
+        self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # tokens in common with the best ended one
         self.origins = self.new_tokens = self.common = self.parents[:0, 0]
         self.done = np.zeros(0, dtype=bool)
         self._arrays: tuple[npt.NDArray[np.generic], ...] = (
@@ -67,7 +64,7 @@ class Beams:
         self._first = self._places[:, None] * width  # flat index of each beam's first hypothesis in a [G, k] array
 
     def add(self, request: ActiveRequest) -> None:
-        """A beam that has written nothing yet, in the last place. The caller sees to it that there is room."""
+        """Appends an empty beam. The caller makes sure that there is room."""
         place, options = len(self.requests), request.options
         self.requests.append(request)
         self.ended.append([])
@@ -78,7 +75,7 @@ class Beams:
         self.limits[place], self.streamed[place] = options.token_limit, options.streamed
 
     def remove(self, request: ActiveRequest) -> None:
-        """ValueError if there is no such beam. The last beam takes its place."""
+        """The last beam takes its place. ValueError if the request has no beam here."""
         place, last = self.requests.index(request), len(self.requests) - 1
         for steps in (self.tokens, self.parents):
             steps[place, : self.lengths[last]] = steps[last, : self.lengths[last]]
@@ -89,15 +86,13 @@ class Beams:
 
     @property
     def constraints(self) -> list[BeamConstraints | None]:
-        """Of each beam; empty where none has any."""
+        """The constraints of each beam; empty if no beam has any."""
         constraints = [request.constraints for request in self.requests]
         return constraints if any(constraints) else []
 
     def advance(self, candidates: Continuations) -> None:
-        """Take the 2k best continuations of each beam, best first, and keep k of them live.
-
-        Of 2k candidates at most k end, for each live hypothesis ends in one way only, so k always remain.
-        """
+        """Takes the 2k best continuations of each beam, best first, and keeps k of them live. A live hypothesis can end
+        in only one way, so at most k of the 2k candidates end and k always remain."""
         count = len(self.requests)
         before = self.lengths[:count].copy()
         cut = self._cut(before) if self.forced_end else set[int]()
@@ -107,7 +102,7 @@ class Beams:
         beams, after = self._places[:count], before + 1
         self.tokens[beams, before], self.parents[beams, before] = self.new_tokens, self.origins
         dead = candidates.log_probabilities[:, 0] == -np.inf
-        if dead.any():  # no hypothesis may go on: where none has ended, they end as they are
+        if dead.any():  # no hypothesis can continue: if none has ended, all end as they are
             for place in dead.nonzero()[0].tolist():
                 if not self.ended[place]:
                     self._end_all(place, int(before[place]))
@@ -122,15 +117,14 @@ class Beams:
                 constraints.follow(self.origins[place], self.new_tokens[place])
 
     def _cut(self, before: Ints) -> set[int]:
-        """The beams, of these lengths, to whose limit the end token alone is missing: their hypotheses end here."""
+        """Ends the hypotheses of beams with room for the end token only; returns these beams. before [G]: lengths."""
         cut = set((before + 1 >= self.limits[: len(before)]).nonzero()[0].tolist())
         for place in cut:
             self._end_all(place, int(before[place]))
         return cut
 
     def _split_off_ended(self, candidates: Continuations, ends: npt.NDArray[np.bool_], cut: set[int]) -> Continuations:
-        """The candidates that go on. Of those that end, which are marked, the ones among the k best are recorded,
-        except in beams that were cut already."""
+        """Records ended candidates (`ends`) that are among the k best, except in `cut` beams; returns the others."""
         for place, rank in np.argwhere(ends[:, : self.width]).tolist():
             if place not in cut:
                 log_probability = float(candidates.log_probabilities[place, rank])
@@ -142,7 +136,8 @@ class Beams:
         return Continuations(values[beams, order], parents[beams, order], tokens[beams, order])
 
     def _update_shared(self, after: Ints) -> None:
-        """How many tokens hypotheses share now: children of one parent all of them, others what their parents did."""
+        """Updates the number of shared tokens: all for children of one parent, otherwise as many as their parents
+        share."""
         count, width = self.origins.shape
         whence = self._first[:count] + self.origins
         parents = whence * width
@@ -155,7 +150,7 @@ class Beams:
 
     @property
     def moved(self) -> npt.NDArray[np.bool_]:
-        """Which live hypotheses of beams that go on continue one that was in another place, [G, k]."""
+        """Which live hypotheses of unfinished beams have a parent at another index, [G, k]."""
         moved: npt.NDArray[np.bool_] = self.origins != self._columns
         if self.done.any():
             moved[self.done] = False
@@ -165,7 +160,7 @@ class Beams:
         return log_probability / float(max(length, 1) ** self.requests[place].options.length_exponent)
 
     def _end(self, place: int, row: int, length: int, log_probability: float, *, finished: bool) -> None:
-        """The beam's hypothesis `row`, which has `length` tokens; its end token counts as one more."""
+        """Ends hypothesis `row` at `length` tokens, to which a final end token adds one."""
         if log_probability == -np.inf:
             return
         ended, constraints = self.ended[place], self.requests[place].constraints
@@ -180,19 +175,18 @@ class Beams:
         self.full[place] = len(ended) == self.width
 
     def _end_all(self, place: int, length: int) -> None:
-        """All live hypotheses of a beam, as they are."""
         for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
             self._end(place, row, length, log_probability, finished=False)
 
     def _settled(self, place: int) -> bool:
-        """Of a beam of which enough have ended: the best live one, scored at its present length, is no better than
-        the worst of these: the stopping rule of Hugging Face's `early_stopping=False`."""
+        """Whether the best live hypothesis, scored at its present length, is no better than the worst of k ended ones:
+        the stopping rule of Hugging Face's `early_stopping=False`."""
         best = float(self.log_probabilities[place, 0])
         return self._score(place, best, int(self.lengths[place])) <= self.ended[place][-1].score
 
     def results(self, place: int, count: int) -> list[Hypothesis]:
-        """The best `count`, best first. Those cut by the limit stand in only where nothing ended; of these the ones
-        with the fewest terms missing."""
+        """The `count` best hypotheses, best first. Hypotheses cut by the limit count only if none ended; among them,
+        those with the fewest missing terms come first."""
         if not self.ended[place]:
             self._end_all(place, int(self.lengths[place]))
         return [
@@ -201,7 +195,7 @@ class Beams:
         ]
 
     def written(self, place: int, row: int, length: int, since: int = 0) -> tuple[int, ...]:
-        """The tokens of what was hypothesis `row` when it had `length` of them, from place `since` on."""
+        """The tokens from `since` on of hypothesis `row` as it was at `length` tokens."""
         tokens, parents = self.tokens[place, since:length].tolist(), self.parents[place, since:length].tolist()
         backwards: list[int] = []
         for step in range(length - since - 1, -1, -1):
@@ -210,7 +204,8 @@ class Beams:
         return tuple(reversed(backwards))
 
     def agreed(self) -> Ints:
-        """How many tokens all live hypotheses of each beam and its best that ended have in common: those will stay."""
+        """Per beam, the number of leading tokens that all live hypotheses and the best ended one share: these are
+        final."""
         count = len(self.requests)
         shared = self.shared[:count, 0].min(axis=1)
         with_best = np.minimum(shared, self.shared_with_best[:count].min(axis=1))
@@ -218,7 +213,7 @@ class Beams:
         return agreed
 
     def agreed_tokens(self) -> Iterator[tuple[int, int]]:
-        """The tokens on which streamed beams have come to agree since the last call."""
+        """The tokens that have become final in streamed beams since the last call, as (request key, token)."""
         agreed, count = self.agreed(), len(self.requests)
         for place in (self.streamed[:count] & (agreed > self.reported[:count])).nonzero()[0].tolist():
             since, now = int(self.reported[place]), int(agreed[place])

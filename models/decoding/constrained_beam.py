@@ -1,10 +1,9 @@
-"""Constrained beam search: n-grams that may not repeat, and terms that the text must hold.
+"""Constrained beam search: no repeated n-grams, and required terms.
 
-Terms: dynamic beam allocation (Post and Vilar 2018, arXiv 1804.06609). Candidates are, beside the likeliest, all tokens
-that advance a term. Candidates that need equally many tokens to hold all terms make a bank, and the banks share the
-beam equally: so each number of tokens is there at its best price, and the hypothesis that wins is the best of those
-that hold everything. Only these may end; a hypothesis that could not write what is left within the limit is dropped
-while others can."""
+Terms use dynamic beam allocation (Post and Vilar 2018, arXiv 1804.06609). Besides the likeliest tokens, all tokens that
+advance a term are candidates. Candidates that still need the same number of tokens form a bank, and the banks share the
+beam equally, so that the best hypothesis at every degree of completion survives. Only hypotheses with all terms may
+end; a hypothesis without room for its missing terms is dropped while others have room."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 class BeamConstraints:
-    """The constraints of one beam. A term counts as there if the prefix holds it. states [k]: of each hypothesis in the
-    automaton."""
+    """The constraints of one beam. A term counts as present if the prefix holds it. states [k]: the automaton state of
+    each hypothesis."""
 
     def __init__(
         self, options: DecodingOptions, prefix: Sequence[int], eos: int | None, terms: TermAutomaton | None
@@ -40,7 +39,7 @@ class BeamConstraints:
         self._length = 0
 
     def follow(self, origins: Ints, tokens: Ints) -> None:
-        """Hypothesis i continues origins[i] with tokens[i]."""
+        """Moves to the next step, where hypothesis i continues origins[i] with tokens[i]."""
         if self.terms is not None:
             self.states = self.terms.after(self.states[origins], tokens)
         if self.ngram_size:
@@ -49,16 +48,16 @@ class BeamConstraints:
         self._length += 1
 
     def unmet(self, row: int) -> int:
-        """How many terms a hypothesis lacks."""
+        """The number of required terms that a hypothesis lacks."""
         return self.terms.states[self.states[row]].unmet if self.terms is not None else 0
 
     def banned(self) -> LogitPositions:
-        """By hypothesis."""
+        """The tokens of each hypothesis that would repeat an n-gram."""
         return repeated_ngram_tokens(self._written[:, : self._length], self.ngram_size)
 
     def advancing(self) -> list[dict[int, bool]]:
-        """Of each hypothesis the tokens that advance a term, and whether fewer tokens are left then; the end token
-        where all terms are there."""
+        """Per hypothesis, the tokens that advance a term -> whether they bring it closer to completion. With all terms
+        present, the end token."""
         if (terms := self.terms) is None:
             return []
         end = {} if self.eos is None else {self.eos: True}
@@ -66,13 +65,12 @@ class BeamConstraints:
 
     @property
     def room(self) -> int:
-        """How many tokens a hypothesis may write after the next one, before its end."""
+        """How many tokens a hypothesis may write after the next one and before its end token."""
         return self._limit - self._length - 1 - (self.eos is not None)
 
 
 class Candidates(NamedTuple):
-    """Continuations of G beams, arrays [n]: the log-probability of all tokens up to this one, the beam, which
-    hypothesis of that it continues, and with what token."""
+    """Continuations of G beams, arrays [n]: cumulative log-probability, beam, parent hypothesis, token."""
 
     log_probabilities: Floats
     beams: Ints
@@ -84,7 +82,7 @@ class Candidates(NamedTuple):
         return Candidates(log_probabilities[places], beams[places], parents[places], tokens[places])
 
     def best(self, count: int, *keys: Ints | Floats) -> Candidates:
-        """The best `count` of each beam: by the last key, where it is equal by the one before. Largest first."""
+        """The `count` best of each beam, in descending order of the last key; ties go by the key before it."""
         order = np.lexsort((*(-key for key in keys), self.beams))
         return self.at(order[ranks_in_groups(self.beams[order]) < count])
 
@@ -92,8 +90,8 @@ class Candidates(NamedTuple):
 def constrained_continuations(
     logits: Tensor, rows: Ints, so_far: Floats, constraints: Sequence[BeamConstraints | None]
 ) -> Continuations:
-    """As `models.backends.top_k.continuations`, where some beams have constraints. rows [G, k] of logits [B, V]; so_far
-    [G, k]: log-probabilities."""
+    """Like `models.backends.top_k.continuations`, for beams of which some have constraints. rows [G, k]: rows of logits
+    [B, V]. so_far [G, k]: log-probabilities."""
     width, vocabulary = rows.shape[1], logits.size(1)
     count = min(2 * width, width * min(2 * width, vocabulary))
     constrained = np.array([one is not None for one in constraints])
@@ -102,7 +100,7 @@ def constrained_continuations(
     chosen = _selected(candidates, present, width, count)
     if constrained.all():
         return chosen
-    # after the others, for it uses the logits up
+    # last, because it overwrites the logits
     free = continuations(logits, np.ascontiguousarray(rows[~constrained]), so_far[~constrained])
     order = np.argsort(np.concatenate([constrained.nonzero()[0], (~constrained).nonzero()[0]]))
     return Continuations(
@@ -112,7 +110,7 @@ def constrained_continuations(
     )
 
 
-# Candidates: the likeliest tokens, and those that advance a term -----------------------------------------------
+# Candidates: the likeliest tokens, and tokens that advance a term ----------------------------------------------
 
 
 def _candidates(logits: Tensor, rows: Ints, so_far: Floats, constraints: Sequence[BeamConstraints]) -> Candidates:
@@ -124,7 +122,7 @@ def _candidates(logits: Tensor, rows: Ints, so_far: Floats, constraints: Sequenc
     advancing, sure = _advancing_tokens(logits, constraints, width)
     where = advancing.on(logits.device)
     extra = (logits[where] - totals[where[0], 0]).double()
-    # one look at the device for all; float64 holds ids exactly
+    # a single device synchronisation; float64 holds ids exactly
     flat = torch.cat([(values - totals).double().ravel(), tokens.double().ravel(), extra]).cpu().numpy()
     places = values.numel()
     parents = np.concatenate([np.repeat(np.arange(len(logits)), values.size(1)), advancing.rows])
@@ -148,8 +146,8 @@ def _ban_repeats(logits: Tensor, constraints: Sequence[BeamConstraints], width: 
 def _advancing_tokens(
     logits: Tensor, constraints: Sequence[BeamConstraints], width: int
 ) -> tuple[LogitPositions, Mask]:
-    """Tokens that advance a term, and which of them bring a hypothesis nearer to its end. Where a word has to end
-    first, the likeliest token that ends it does."""
+    """Tokens that advance a term, and which of them bring a hypothesis closer to completion. Inside a word that has to
+    end first, that is the likeliest token that ends it."""
     rows, tokens, sure, inside_words = list[int](), list[int](), list[bool](), list[int]()
     for beam, one in enumerate(constraints):
         for hypothesis, advancing in enumerate(one.advancing()):
@@ -170,8 +168,8 @@ def _advancing_tokens(
 
 
 def _likeliest_separators(logits: Tensor, rows: list[int], constraints: BeamConstraints) -> list[int]:
-    """Of each row the likeliest token after which a term may begin whose first token continues words: one that neither
-    continues a word nor can be continued, and is not the end."""
+    """Per row, the likeliest token after which a term that starts with a word continuation may begin: it neither
+    continues a word nor can be continued, and is not the end token."""
     excluded = np.zeros(logits.size(1), dtype=bool)
     if constraints.terms is not None and (parts := constraints.terms.parts) is not None:
         joined = (parts.continues | parts.open)[: len(excluded)]
@@ -185,7 +183,7 @@ def _likeliest_separators(logits: Tensor, rows: list[int], constraints: BeamCons
 
 
 def _best_per_row(rows: Ints, nats: Floats, sure: Mask, count: int) -> Mask:
-    """The best `count` of each row, and the best of those that are sure: many terms have many beginnings."""
+    """The `count` best of each row and its best sure one: with many terms, many tokens begin one."""
     best = np.zeros(len(rows), dtype=bool)
     for places, limit in ((np.arange(len(rows)), count), (sure.nonzero()[0], 1)):
         order = places[np.lexsort((-nats[places], rows[places]))]
@@ -193,20 +191,20 @@ def _best_per_row(rows: Ints, nats: Floats, sure: Mask, count: int) -> Mask:
     return best
 
 
-# Selection: what ends, and which live hypotheses share the beam -------------------------------------------------
+# Selection: which candidates end, and which live hypotheses share the beam -------------------------------------
 
 
 def _selected(candidates: Candidates, constraints: Sequence[BeamConstraints], width: int, count: int) -> Continuations:
-    """`count` of each beam, as `Beams.advance` takes them."""
+    """`count` continuations per beam, in the order that `Beams.advance` takes."""
     beams = len(constraints)
     selected = Continuations(
         np.full((beams, count), -np.inf, dtype=np.float32),
         np.zeros((beams, count), dtype=np.int64),
-        np.array([[int(one.eos == 0)] * count for one in constraints]),  # where there are too few: nothing ends
+        np.array([[int(one.eos == 0)] * count for one in constraints]),  # padding, never the end token
     )
 
     def place(chosen: Candidates, starts: Ints) -> None:
-        """Those of each beam, best first, from place starts [G] on."""
+        """Writes the chosen candidates of each beam, best first, from index starts [G] on."""
         chosen = chosen.at(np.lexsort((-chosen.log_probabilities, chosen.beams)))
         places = starts[chosen.beams] + ranks_in_groups(chosen.beams)
         selected.log_probabilities[chosen.beams, places] = chosen.log_probabilities
@@ -226,10 +224,10 @@ def _selected(candidates: Candidates, constraints: Sequence[BeamConstraints], wi
 def _ending_and_live(
     candidates: Candidates, constraints: Sequence[BeamConstraints], width: int, count: int
 ) -> tuple[Candidates, Candidates]:
-    """Candidates that end and hold all terms, if they are among the best of those that do; and as many as may stay
-    live, in equal shares of the banks. What one bank does not use, the others have."""
+    """Candidates that end with all terms present, if they are among the best complete ones; and up to `width` live
+    candidates in equal shares per bank, with unused shares going to the other banks."""
     size = len(candidates.beams)
-    left, safe, ends = (np.zeros(size, dtype=np.int64) for _ in range(3))  # left: tokens needed; the banks
+    left, safe, ends = (np.zeros(size, dtype=np.int64) for _ in range(3))  # left: tokens needed, which is the bank
     for beam in np.unique(candidates.beams).tolist():
         here, one = candidates.beams == beam, constraints[beam]
         assert one.terms is not None
@@ -238,7 +236,7 @@ def _ending_and_live(
         after = np.where(tokens == one.eos, states, one.terms.after(states, tokens))
         left[here], safe[here] = one.terms.left[after], one.terms.safe[after]
     room = np.array([one.room for one in constraints])[candidates.beams]
-    complete = (left == 0) & ((ends == 1) | (room >= 0))  # at the last place whatever can end
+    complete = (left == 0) & ((ends == 1) | (room >= 0))  # at the last position every complete hypothesis can end
     best = candidates.at(complete).best(min(width, count - width), candidates.log_probabilities[complete])
     ending = best.at(best.tokens == np.array([-1 if one.eos is None else one.eos for one in constraints])[best.beams])
     fits = (left <= room) & (ends == 0)
@@ -249,8 +247,8 @@ def _ending_and_live(
 
 
 def _share_among_banks(candidates: Candidates, left: Ints, risky: Mask, width: int) -> Candidates:
-    """The best `width` of each beam, in equal shares of its banks. The first is one that is sure to come to an end
-    within the limit, of the furthest, so that one always does."""
+    """The `width` best of each beam in equal shares per bank. First comes the best of the most complete candidates that
+    are sure to finish within the limit, so that one always does."""
     order = np.lexsort((-candidates.log_probabilities, left, risky, candidates.beams))
     surest = np.zeros(len(order), dtype=bool)
     surest[order[ranks_in_groups(candidates.beams[order]) == 0]] = True
@@ -261,7 +259,7 @@ def _share_among_banks(candidates: Candidates, left: Ints, risky: Mask, width: i
 
 
 def ranks_in_groups(groups: Ints) -> Ints:
-    """Equal numbers stand together -> how many of its own stand before each."""
+    """Equal numbers are adjacent. Returns for each element how many of its group come before it."""
     places = np.arange(len(groups))
     begins = np.concatenate([[True], groups[1:] != groups[:-1]]) if len(groups) else np.zeros(0, dtype=bool)
     ranks: Ints = places - np.maximum.accumulate(np.where(begins, places, 0))

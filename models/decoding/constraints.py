@@ -1,8 +1,7 @@
-"""Which required terms a text holds so far: an automaton whose states are made as they are reached.
+"""Tracks which required terms a text holds, with an automaton whose states are built on demand.
 
-No token serves two terms, and a term that was begun may be left again; which tokens serve which term is open until it
-matters. So a state is a set of possible readings of the text, without those that no continuation can make better than
-another one."""
+One token never serves two terms, a term that was begun may be abandoned, and which tokens serve which term stays open
+until it matters. A state is therefore a set of possible readings of the text, without dominated ones."""
 
 from __future__ import annotations
 
@@ -15,23 +14,23 @@ import numpy.typing as npt
 from models.decoding.options import MAX_REQUIRED_TERMS
 from models.tokenizer.word_parts import WordParts
 
-RequiredTerms = Sequence[Sequence[Sequence[int]]]  # terms, each a choice of token runs
+RequiredTerms = Sequence[Sequence[Sequence[int]]]  # terms; a term is a list of alternative token runs
 Ints = npt.NDArray[np.int64]
-TOKEN_KINDS = 4  # tokens continue a word or do not, and one can continue them or cannot
-TERMS_LENGTH_PENALTY = 0.5  # suits terms: what they cost counts for less in longer texts, and 1 pads these out
-MAX_READINGS = 32  # of a text; those that are further from the end are forgotten first
+TOKEN_KINDS = 4  # whether a token continues a word, times whether it can be continued
+TERMS_LENGTH_PENALTY = 0.5  # below the usual 1, which pads texts out: the cost of terms weighs less in longer texts
+MAX_READINGS = 32  # per state; readings furthest from completion are dropped first
 
 
 def constrained_beam_size(required: RequiredTerms, beam: int) -> int:
-    """How wide a beam should be that is to search as well as one of that width without terms: each number of tokens
-    that are there has hypotheses of its own."""
+    """The beam width that searches with terms as well as `beam` without: every degree of completion needs
+    hypotheses."""
     steps = sum(min(map(len, term)) for term in required)
     return beam + min(steps, beam) if required else beam
 
 
 class Reading(NamedTuple):
-    """One way to read a text. met: the terms that it holds, a bit each. run: the one being written, of which `written`
-    tokens are there; term -1: none is. open: the last token completed a term, if no word goes on from there."""
+    """One way to read a text. met: bit mask of completed terms. run: the one in progress, `written` of its tokens
+    present; term -1: none. open: the last token completed a term, provided that no word continues from there."""
 
     met: int = 0
     term: int = -1
@@ -41,8 +40,8 @@ class Reading(NamedTuple):
 
 
 class State(NamedTuple):
-    """inside: the last token ends inside a word, if the next one continues it. left: tokens that are needed at least.
-    unmet: how many terms are missing."""
+    """inside: the last token may be inside a word. left: minimum number of tokens needed. unmet: number of missing
+    terms."""
 
     readings: frozenset[Reading]
     inside: bool
@@ -51,8 +50,8 @@ class State(NamedTuple):
 
 
 class TermAutomaton:
-    """The terms of one request. parts: which tokens join to words; None: none do. States are numbers. By state, left:
-    tokens that are needed at least; safe: tokens that are enough, if others may have to stand between two terms."""
+    """The terms of one request. parts: how tokens join into words; None: they do not. States are integers. By state,
+    left: the minimum number of tokens needed; safe: a sufficient number, with separators between terms."""
 
     def __init__(self, required: RequiredTerms, parts: WordParts | None = None) -> None:
         assert len(required) <= MAX_REQUIRED_TERMS
@@ -61,8 +60,8 @@ class TermAutomaton:
         self._all = (1 << len(self.runs)) - 1
         self._least = [min(len(run) for run in term) for term in self.runs]
         self._safe = [min(len(run) + self._continues(run[0]) for run in term) for term in self.runs]
-        self._cheaper_at_word_start = 0  # terms, a bit each, that take one token less there
-        # of equal terms each waits for the one before it, so that it does not matter which of them is meant
+        self._cheaper_at_word_start = 0  # bit mask of terms that take one token less there
+        # among equal terms each waits for its predecessor, so that equal readings are not kept twice
         self._predecessors = [0] * len(self.runs)
         seen: dict[frozenset[tuple[int, ...]], int] = {}
         for term, (runs, safe) in enumerate(zip(self.runs, self._safe, strict=True)):
@@ -70,11 +69,11 @@ class TermAutomaton:
                 self._cheaper_at_word_start |= 1 << term
             self._predecessors[term] = seen.get(frozenset(runs), 0)
             seen[frozenset(runs)] = 1 << term
-        # tokens that no term names differ only in what they do to words
+        # tokens outside the terms differ only in how they join words
         self._named = np.array(sorted({token for term in self.runs for run in term for token in run}), dtype=np.int64)
         self._moves = np.full((8, len(self._named) + TOKEN_KINDS), -1, dtype=np.int32)  # -1: not known yet
         self.left, self.safe = np.zeros(8, dtype=np.int64), np.zeros(8, dtype=np.int64)
-        self._beginnings: dict[int, dict[int, list[Reading]]] = {}  # by the terms that are met
+        self._beginnings: dict[int, dict[int, list[Reading]]] = {}  # by completed terms
         self._useful: dict[int, dict[int, bool]] = {}  # by state
         self._numbers: dict[tuple[frozenset[Reading], bool], int] = {}
         self.states: list[State] = []
@@ -84,7 +83,7 @@ class TermAutomaton:
         return self.parts is not None and token < len(self.parts.continues) and bool(self.parts.continues[token])
 
     def after(self, states: Ints, tokens: Ints) -> Ints:
-        """The states that follow, [n] each -> [n]."""
+        """The successor states: states [n], tokens [n] -> [n]."""
         places = self._named.searchsorted(tokens)
         named = self._named[places.clip(max=len(self._named) - 1)] == tokens
         kinds = self.parts.kinds_of(tokens) if self.parts is not None else np.zeros_like(tokens)
@@ -94,20 +93,19 @@ class TermAutomaton:
             for place in (after < 0).nonzero()[0].tolist():
                 state, column = int(states[place]), columns[place]
                 if self._moves[state, column] < 0:
-                    number = self._next(self.states[state], int(tokens[place]))  # for which the array may grow
+                    number = self._next(self.states[state], int(tokens[place]))  # first: may replace _moves
                     self._moves[state, column] = number
             after = self._moves[states, columns]
         return after.astype(np.int64)
 
     def read(self, tokens: Sequence[int]) -> int:
-        """The state of a text."""
         state = self.start
         for token in tokens:
             state = int(self.after(np.array([state]), np.array([token]))[0])
         return state
 
     def useful(self, number: int) -> dict[int, bool]:
-        """The tokens that advance a term in the readings that are furthest, and whether fewer are left then."""
+        """Tokens that advance a term in the readings closest to completion -> whether `safe` falls with them."""
         useful = self._useful.get(number)
         if useful is None:
             useful = self._useful[number] = {}
@@ -136,20 +134,19 @@ class TermAutomaton:
             if reading.term >= 0:
                 if reading.run[reading.written] == token:
                     readings.add(self._advanced(reading, inside))
-            elif not (reading.open and same_word):  # else no term ended here
+            elif not (reading.open and same_word):  # otherwise the word goes on and no term ended here
                 readings.add(Reading(reading.met))
                 if not same_word:
                     readings |= {self._advanced(begun, inside) for begun in self._begins(reading.met).get(token, ())}
         return self._number(frozenset(self._worth_keeping(readings)), inside)
 
     def _advanced(self, reading: Reading, inside: bool) -> Reading:
-        """By the next token of its run."""
         if reading.written + 1 == len(reading.run):
             return Reading(reading.met | 1 << reading.term, open=inside)
         return reading._replace(written=reading.written + 1)
 
     def _begins(self, met: int) -> dict[int, list[Reading]]:
-        """By its first token, each run that may begin where these terms are met."""
+        """First token -> readings of the runs that may begin when the terms `met` are complete."""
         begins = self._beginnings.get(met)
         if begins is None:
             begins = self._beginnings[met] = {}
@@ -162,13 +159,13 @@ class TermAutomaton:
     def _worth_keeping(self, readings: set[Reading]) -> list[Reading]:
         kept: list[Reading] = []
         for reading in sorted(readings, key=lambda r: (self._left(r)[0], r.term >= 0, r.open, r)):
-            certain = reading.term < 0 and not reading.open  # every text can come back to such a reading
+            certain = reading.term < 0 and not reading.open  # any continuation stays possible from such a reading
             if (certain or len(kept) < MAX_READINGS) and not any(self._dominates(other, reading) for other in kept):
                 kept.append(reading)
         return kept
 
     def _dominates(self, one: Reading, other: Reading) -> bool:
-        """Whatever comes, the other one is never ahead."""
+        """Whether no continuation can bring `other` ahead of `one`."""
         if one.term >= 0:
             same = one.term == other.term and one.run == other.run and one.written == other.written
             return same and one.met | other.met == one.met
@@ -176,7 +173,7 @@ class TermAutomaton:
         return one.met | met == one.met and (not one.open or (other.open and other.term < 0))
 
     def _left(self, reading: Reading, *, inside: bool = True) -> tuple[int, int]:
-        """Tokens that are needed at least, and those that are surely enough."""
+        """The minimum and a sufficient number of tokens still needed."""
         met = reading.met | (1 << reading.term if reading.term >= 0 else 0)
         more = len(reading.run) - reading.written if reading.term >= 0 else 0
         unmet = [term for term in range(len(self.runs)) if not met >> term & 1]

@@ -1,5 +1,5 @@
-"""The loop that drives any `Decodable`: greedy, sampling and beam requests side by side, joining and leaving at step
-boundaries. Training scores models through it and the engine serves through it, so both decode alike."""
+"""The decoding loop for any `Decodable`: greedy, sampling and beam requests in one batch, joining and leaving at step
+boundaries. Evaluation in training and the serving engine share it, so both decode alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from models.tokenizer.word_parts import WordParts
 
 
 class Decoder:
-    """A continuous batch over the slots of one network. parts: which tokens join to words; None: none do."""
+    """A continuous batch over the slots of one network. parts: how tokens join into words; None: they do not."""
 
     def __init__(
         self,
@@ -39,21 +39,21 @@ class Decoder:
         self.source_length, self.target_length, self.parts = source_length, target_length, parts
         self.state: Any = network.allocate(slots, source_length, target_length)
         self.requests: dict[int, ActiveRequest] = {}
-        self.owners: list[ActiveRequest] = []  # row -> the request that it serves
+        self.owners: list[ActiveRequest] = []  # row -> its request
         self.rows = RowState(slots, target_length + 1, rules.eos, network.device, forced_end=rules.forced_end)
         self.beams: dict[int, Beams] = {}  # by width
         self._suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
-        self._group = 1  # rows come in blocks of so many that belong to one beam
+        self._group = 1  # rows per beam if every beam is one aligned block, else 1
 
     @property
     def free(self) -> int:
-        """Slots."""
+        """The number of free slots."""
         return self.slots - len(self.owners)
 
     def join(self, requests: Sequence[tuple[int, Prompt, DecodingOptions]]) -> None:
-        """Prefill requests that start with the next step. The caller sees to it that they fit: one row each,
-        or as many as the beam is wide. ValueError if a request is longer than the slots or starts from nothing.
-        Whatever is raised, the requests that were there before go on."""
+        """Prefills requests that start with the next step. The caller makes sure that they fit: one row per hypothesis.
+        ValueError if a request exceeds the slots' lengths or has an empty prefix. If anything is raised, running
+        requests are unaffected."""
         joining, room = list[ActiveRequest](), self.free
         for key, prompt, options in requests:
             assert key not in self.requests, "two requests under one key"
@@ -99,7 +99,7 @@ class Decoder:
             )
 
     def _constraints(self, prompt: Prompt, options: DecodingOptions) -> BeamConstraints:
-        """ValueError for a term that can never come."""
+        """ValueError for a term that can never be produced."""
         never = {*self.rules.suppressed, self.rules.eos}
         terms = [[run for run in term if never.isdisjoint(run)] for term in options.required]
         if not all(terms):
@@ -112,14 +112,14 @@ class Decoder:
         )
 
     def leave(self, key: int) -> None:
-        """Drop a request, finished or not; unknown keys are harmless."""
+        """Drops a request, finished or not. Unknown keys are ignored."""
         request = self.requests.pop(key, None)
         if request is not None:
             self._release([request])
 
     @torch.inference_mode()
     def step(self) -> StepResult:
-        """One token for every live row."""
+        """Decodes one token for every live row."""
         result = StepResult()
         if not self.owners:
             return result
@@ -142,7 +142,7 @@ class Decoder:
         return result
 
     def _advance_beams(self, logits: torch.Tensor, result: StepResult, suppressed_logsumexp: Floats | None) -> None:
-        """Beam requests, those of one width together; then every row takes its parent's state at once."""
+        """Advances the beams of each width, then reorders the caches of all of them in one copy."""
         sources, destinations, since = list[int](), list[int](), list[int]()
         for beams in self.beams.values():
             rows, count, constraints = beams.rows, len(beams.requests), beams.constraints
@@ -168,7 +168,7 @@ class Decoder:
             self.network.copy(self.state, sources, destinations, since)
 
     def _release(self, requests: Sequence[ActiveRequest]) -> None:
-        """Free the rows of these and close the gaps with the last live rows."""
+        """Frees the rows of these requests and fills the gaps with the last live rows."""
         freed = set[int]()
         for request in requests:
             freed.update(request.rows)
@@ -188,7 +188,7 @@ class Decoder:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Which rows belong to whom: worked out when requests have come or gone and not at every step."""
+        """Rebuilds the row indices; runs when requests join or leave, not at every step."""
         alone = [row for row, owner in enumerate(self.owners) if owner.options.beam == 1]
         if alone or len(self.rows.alone):
             self.rows.refresh(alone)
@@ -198,7 +198,7 @@ class Decoder:
                 continue
             beams.rows = np.array([request.rows for request in beams.requests], dtype=np.int64)
             beams.prefix_lengths = np.array([len(request.prompt.prefix) for request in beams.requests], dtype=np.int64)
-        # one width, and every beam's rows are one aligned block: then the network reads a source once per beam
+        # If all beams have one width and aligned rows, the network reads each source once per beam.
         widths = {len(request.rows) for request in self.requests.values()}
         self._group = widths.pop() if len(widths) == 1 else 1
         for request in self.requests.values():
@@ -218,10 +218,8 @@ def decode(
     precision: Precision = "fp32",
     parts: WordParts | None = None,
 ) -> list[list[Hypothesis]]:
-    """Decode all prompts and answer in their order: the hypotheses of each, best first.
-
-    options: one for all, or one each. Long sources start first and every freed row is filled at once.
-    """
+    """Decodes all prompts; returns the hypotheses of each prompt in order, best first. options: one for all, or one per
+    prompt. Long sources start first, and freed rows are refilled."""
     each = [options] * len(prompts) if isinstance(options, DecodingOptions) else list(options)
     if not prompts:
         return []
@@ -238,7 +236,7 @@ def decode(
     results: dict[int, list[Hypothesis]] = {}
     while waiting or decoder.requests:
         joining, room = [], decoder.free
-        # refilling few rows at a time would prefill one sentence a step: wait for an eighth of the slots
+        # refilling row by row would prefill one sentence per step: wait for an eighth of the slots
         if waiting and (room * 8 >= decoder.slots or not decoder.requests):
             while waiting and each[waiting[-1]].beam <= room:
                 index = waiting.pop()

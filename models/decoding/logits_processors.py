@@ -15,12 +15,12 @@ from models.decoding.options import DecodingOptions, TokenRules
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
-MAX_SUPPRESSED_MASS = 1 - 2**-24  # of the probability, by suppressed tokens: float32 leaves the others no less
+MAX_SUPPRESSED_MASS = 1 - 2**-24  # float32 cannot represent a smaller remainder for the other tokens
 
 
 def suppress_tokens(logits: Tensor, suppressed: Tensor, *, renormalise: bool) -> Tensor | None:
-    """Sets logits [B, V] of the suppressed tokens to -inf. Without renormalising: the log-mass [B], float64, to be
-    subtracted from log-probabilities of the others that are taken among themselves."""
+    """Sets the suppressed tokens in logits [B, V] to -inf. If not renormalise, returns the log-mass [B] (float64) to
+    subtract from log-probabilities computed over the other tokens."""
     if renormalise:
         logits.index_fill_(1, suppressed, -torch.inf)
         return None
@@ -31,8 +31,8 @@ def suppress_tokens(logits: Tensor, suppressed: Tensor, *, renormalise: bool) ->
 
 
 def log_probabilities(logits: Tensor, rules: TokenRules) -> Tensor:
-    """logits [N, V] -> nats [N, V], float32, as decoding counts them: -inf for suppressed tokens. An end that is forced
-    (`rules.forced_end`) costs nothing there; here it has the probability that the network gives it."""
+    """logits [N, V] -> log-probabilities [N, V], float32, as in decoding: -inf for suppressed tokens. The end token has
+    the network's probability, also with `rules.forced_end`, where decoding counts it as free."""
     kept, suppressed_logsumexp = logits.float().clone(), None
     if rules.suppressed:
         suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=logits.device)
@@ -42,7 +42,7 @@ def log_probabilities(logits: Tensor, rules: TokenRules) -> Tensor:
 
 
 class LogitPositions(NamedTuple):
-    """Of logits [B, V]: rows [n] and tokens [n]."""
+    """Indices into logits [B, V]: rows [n] and tokens [n]."""
 
     rows: Ints
     tokens: Ints
@@ -56,7 +56,7 @@ def concatenate_positions(parts: Sequence[LogitPositions]) -> LogitPositions:
 
 
 def repeated_ngram_tokens(written: Ints, size: int) -> LogitPositions:
-    """written [R, T] -> the tokens that would complete a run of `size` tokens that is in its row already."""
+    """written [R, T] -> per row the tokens that would complete an n-gram of `size` tokens already in the row."""
     start = written.shape[1] - size + 1
     if start < 1:
         return LogitPositions(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -67,11 +67,11 @@ def repeated_ngram_tokens(written: Ints, size: int) -> LogitPositions:
 
 
 class TokenCounts:
-    """Of one request. tokens [n]: each once, those of the prefix first; counts [n]: how often they were written."""
+    """Token counts of one request. tokens [n]: distinct, the prefix's first; counts [n]: occurrences in the output."""
 
     def __init__(self, options: DecodingOptions, prefix: Sequence[int]) -> None:
         self.options = options
-        self.places = {token: place for place, token in enumerate(dict.fromkeys(prefix))}  # in these arrays
+        self.places = {token: place for place, token in enumerate(dict.fromkeys(prefix))}  # indices in the arrays
         room = len(self.places) + options.token_limit
         self.tokens: Ints = np.zeros(room, dtype=np.int64)
         self.tokens[: len(self.places)] = list(self.places)
@@ -84,13 +84,12 @@ class TokenCounts:
 
 
 class RepetitionProcessors:
-    """Penalties and n-gram bans of all rows without a beam that have any. active: whether a row of the next step
-    has."""
+    """Penalties and n-gram bans of the rows without a beam. active: whether a row of the next step has any."""
 
     def __init__(self) -> None:
         self.active = False
         self._counts: dict[int, TokenCounts] = {}  # by row
-        self._penalised = list[tuple[int, TokenCounts]]()  # by place among the rows of the next step
+        self._penalised = list[tuple[int, TokenCounts]]()  # by index among the rows of the next step
         self._ngram_sizes = dict[int, int]()  # likewise
 
     def start(self, row: int, options: DecodingOptions, prefix: Sequence[int]) -> None:
@@ -106,7 +105,7 @@ class RepetitionProcessors:
                 self._counts[row] = counts
 
     def refresh(self, rows: Ints) -> None:
-        """rows [N]: those of the next steps."""
+        """rows [N]: the rows of the next steps."""
         self._penalised, self._ngram_sizes = [], {}
         if self._counts:
             for place, row in enumerate(rows.tolist()):
@@ -118,8 +117,8 @@ class RepetitionProcessors:
         self.active = bool(self._penalised or self._ngram_sizes)
 
     def apply(self, logits: Tensor, rows: Ints, written: Ints, lengths: Ints) -> Ints:
-        """Penalties and bans, into logits [N, V] of these rows. Returns the places of rows with bans, which may have
-        left nothing."""
+        """Applies penalties and bans to logits [N, V] of these rows. Returns the indices of rows with bans, in which no
+        token may be left."""
         if self._penalised:
             self._penalise(logits)
         banned = []
@@ -150,7 +149,7 @@ class RepetitionProcessors:
         logits[where] = scores - frequency * times - presence * (times > 0)
 
     def add(self, rows: Ints, tokens: Ints) -> None:
-        """Tokens that these rows have written now."""
+        """Counts the tokens that these rows have just written."""
         for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
             counts = self._counts.get(row)
             if counts is not None and counts.options.penalised:

@@ -1,4 +1,4 @@
-"""How a request is decoded, which tokens a model has rules for, and the hypotheses that come out. No torch here."""
+"""Decoding options of a request, token rules of a model, and the resulting hypotheses. No torch here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 
 class OptionError(ValueError):
-    """Options that no decoder takes, in one sentence; `field` names the first of them."""
+    """Invalid decoding options, in one sentence; `field` names the first invalid one."""
 
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
@@ -33,27 +33,26 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
-    """How one prompt is decoded, from the caller's request to the decoder. OptionError for what no decoder takes.
+    """How one prompt is decoded, from the caller's request to the decoder. OptionError for invalid values.
 
-    beam_size 1 and temperature 0 is greedy search; a temperature draws; a beam above 1 searches. None leaves a choice
-    open: a server fills in its settings and the model's limit; the decoder takes beam_size 1, length_penalty 1.0 and
-    seed 0, and needs max_new_tokens.
+    beam_size 1 with temperature 0 is greedy search, with a temperature above 0 sampling; a larger beam_size is beam
+    search. None leaves a choice open: a server fills in its settings and the model's limit; the decoder defaults to
+    beam_size 1, length_penalty 1.0 and seed 0, and needs max_new_tokens.
 
-    n_best: hypotheses of a beam that are returned. scores: log-probabilities are wanted; without a beam, leaving them
-    out saves a pass over the vocabulary. logprobs: that of each token, without a beam only; top_logprobs: with it so
-    many of the likeliest tokens at each place. streamed: `StepResult.tokens` names this request's tokens.
+    n_best: number of hypotheses returned by beam search. scores: compute log-probabilities; without a beam, False saves
+    a pass over the vocabulary. logprobs: also per token, without a beam only. top_logprobs: with logprobs, also this
+    many top tokens per position. streamed: `StepResult.tokens` includes this request.
 
-    required: terms, each a choice of token runs. Each stands in the answer (or in the prefix) by one of its runs, once
-    for each time that it is listed: no token serves two terms, and no word goes on into a term or out of it. Terms take
-    a beam (`models.decoding.constraints.constrained_beam_size`). Where the limit leaves no room for them, or nothing
-    that is allowed leads there, the answer is not finished, and says how many are missing.
+    required: terms, each a list of alternative token runs. The output (or the prefix) holds one run of each term, once
+    for each time the term is listed: no token serves two terms, and no word runs into or out of a term. Terms need a
+    beam (`models.decoding.constraints.constrained_beam_size`). If the limit or the bans leave no way to write all
+    terms, the hypothesis is unfinished and `unmet` counts the missing ones.
 
-    no_repeat_ngram_size: of the tokens written no run of so many comes twice, as in Hugging Face's processor of that
-    name; where nothing else is left, the text ends unfinished. Penalties, without a beam, act before the temperature
-    and the cuts: repetition_penalty on tokens of the prefix and those written (as in vLLM), frequency_penalty and
-    presence_penalty on those written (OpenAI's formula). Log-probabilities are of the model's own distribution,
-    whatever was banned or penalised.
-    """
+    no_repeat_ngram_size: no n-gram of this size occurs twice in the output, as in Hugging Face's processor of that
+    name; if no token is left, the text ends unfinished. Penalties, without a beam only, apply before temperature and
+    cuts: repetition_penalty to tokens of prefix and output (as in vLLM), frequency_penalty and presence_penalty to
+    tokens of the output (OpenAI's formula). Log-probabilities are of the model's own distribution, without bans and
+    penalties."""
 
     max_new_tokens: int | None = None
     beam_size: int | None = None
@@ -102,12 +101,12 @@ class DecodingOptions:
 
     @property
     def beam(self) -> int:
-        """Hypotheses that the search keeps, which is as many rows of a batch."""
+        """The beam width: hypotheses kept by the search, and rows of the batch."""
         return self.beam_size or 1
 
     @property
     def token_limit(self) -> int:
-        """max_new_tokens of options that a decoder gets."""
+        """max_new_tokens, which is set in options that reach a decoder."""
         assert self.max_new_tokens is not None, "a decoder needs a limit of new tokens"
         return self.max_new_tokens
 
@@ -121,7 +120,7 @@ class DecodingOptions:
 
     @property
     def constrains_beam(self) -> bool:
-        """Whether a beam search has terms to hold, or runs of tokens to avoid."""
+        """Whether beam search has required terms or an n-gram ban."""
         return bool(self.required) or (self.no_repeat_ngram_size > 0 and self.beam > 1)
 
     def _term_problems(self) -> Iterator[str]:
@@ -140,13 +139,12 @@ class DecodingOptions:
 class TokenRules:
     """eos ends a sequence; suppressed tokens (padding, unknown, start) are never chosen.
 
-    renormalise: probabilities are those among the tokens that may be chosen. Without it suppressed tokens keep their
-    share: Hugging Face's generate does so unless its `renormalize_logits` is set.
+    renormalise: probabilities are relative to the tokens that may be chosen. Otherwise suppressed tokens keep their
+    share, as in Hugging Face's generate unless `renormalize_logits` is set.
 
-    forced_end: the end token is the last of the limit's tokens, whatever the network says and at no cost, so that a
-    hypothesis that comes so far competes with those that have ended: Hugging Face's `forced_eos_token_id`. Without it
-    such hypotheses stand in where nothing has ended. Either way they count as not finished.
-    """
+    forced_end: the last token within the limit is always the end token, at no cost, so that a hypothesis that reaches
+    the limit competes with ended ones (Hugging Face's `forced_eos_token_id`). Otherwise such hypotheses count only if
+    none has ended. Either way they are not finished."""
 
     eos: int | None
     suppressed: tuple[int, ...] = ()
@@ -158,10 +156,10 @@ TopTokens = tuple[tuple[int, float], ...]  # tokens and their log-probabilities 
 
 
 class Hypothesis(NamedTuple):
-    """tokens: without the prefix and without the end token. log_probability: nats, the end token included. score: that
-    over length**length_penalty. Both are NaN where scores were not wanted. finished: False if the limit came before the
-    end token. token_log_probabilities, top: of each of the tokens, the likeliest tokens at its place, where options
-    want them. unmet: how many of the required terms are missing; 0 of a hypothesis that is finished."""
+    """tokens: without prefix and end token. log_probability: nats, end token included. score: log_probability /
+    length**length_penalty. Both are NaN without scores. finished: False if the limit came before the end token.
+    token_log_probabilities, top: per token, as the options want them. unmet: number of missing required terms; 0 if
+    finished."""
 
     tokens: tuple[int, ...]
     log_probability: float

@@ -1,5 +1,5 @@
-"""The state of every row of a continuous batch without a beam: arrays over all rows, so that a step costs the same few
-operations whether one row is live or a thousand."""
+"""The state of the batch rows without a beam, as arrays over all rows, so that a step costs the same few operations for
+one live row as for a thousand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ INT64_MAX = (1 << 63) - 1
 
 
 class ChosenTokens(NamedTuple):
-    """Of N rows, arrays [N]: the tokens; their log-probabilities if any row wants them, 0 for the others; which rows
-    had no token to choose from. top: of the rows that want them, by place."""
+    """The choices for N rows, arrays [N]. log_probabilities: 0 for rows that do not want them, None if no row does.
+    stuck: rows without any allowed token. top: row index -> top tokens."""
 
     tokens: Ints
     log_probabilities: Floats | None
@@ -37,8 +37,8 @@ class ChosenTokens(NamedTuple):
 
 
 class RowState:
-    """feed [slots]: the token that the next step feeds to each row, those of beams too. alone: the live rows that
-    belong to no beam; all other arrays are about those."""
+    """feed [slots]: the next input token of every row, including rows of beams. alone: the live rows without a beam;
+    all other arrays describe these only."""
 
     def __init__(
         self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
@@ -58,11 +58,11 @@ class RowState:
         self.scored = np.zeros(slots, dtype=bool)
         self.wants_logprobs = np.zeros(slots, dtype=bool)
         self.streamed = np.zeros(slots, dtype=bool)
-        self.top_count = np.zeros(slots, dtype=np.int64)  # how many of the likeliest are wanted at each place
+        self.top_count = np.zeros(slots, dtype=np.int64)  # number of top tokens wanted per position
         self.top: dict[int, list[TopTokens]] = {}  # by row
         self.repetition = RepetitionProcessors()
         self.alone = np.zeros(0, dtype=np.int64)
-        # places among the rows alone that draw, want log-probabilities, and want the likeliest tokens
+        # indices into `alone` of the rows that sample, want log-probabilities, and want top tokens
         self._drawing = self._scoring = self._listing = self.alone
         self._any_logprobs = self._any_streamed = False
         self._arrays: tuple[npt.NDArray[np.generic], ...] = (
@@ -75,7 +75,7 @@ class RowState:
         self._chooser = None if library is None else Chooser(library, *columns)
 
     def refresh(self, alone: Sequence[int]) -> None:
-        """Requests have come or gone: their options are looked up now and not at every step."""
+        """Caches the options of the live rows; runs when requests join or leave, not at every step."""
         self.alone = rows = np.array(alone, dtype=np.int64)
         self._drawing = (self.temperature[rows] > 0).nonzero()[0]
         self._scoring = self.scored[rows].nonzero()[0]
@@ -85,17 +85,17 @@ class RowState:
         self.repetition.refresh(rows)
 
     def start(self, row: int, options: DecodingOptions, prefix: Sequence[int] = ()) -> None:
-        """A new request in this row."""
+        """Resets a row for a new request."""
         self.lengths[row], self.limits[row], self.log_probability[row] = 0, options.token_limit, 0.0
         self.temperature[row], self.top_p[row] = options.temperature, options.top_p
-        self.top_k[row] = min(options.top_k, INT64_MAX)  # any number is allowed, and as many tokens there are not
+        self.top_k[row] = min(options.top_k, INT64_MAX)  # any integer is allowed
         self.seed[row] = (options.seed or 0) & SEED_MASK
         self.scored[row], self.streamed[row] = options.scores or options.logprobs, options.streamed
         self.wants_logprobs[row], self.top_count[row], self.top[row] = options.logprobs, options.top_logprobs, []
         self.repetition.start(row, options, prefix)
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
-        """Rows take the places of others."""
+        """Moves rows to other slots."""
         for array in self._arrays:
             array[destinations] = array[sources]
         self.repetition.move(sources, destinations)
@@ -109,8 +109,8 @@ class RowState:
         result: StepResult,
         suppressed_logsumexp: Floats | None = None,
     ) -> tuple[Mask, Ints]:
-        """logits [B, V] of all live rows: choose and record a token for each row without a beam; those of streamed rows
-        are added to the result. suppressed_logsumexp [B]: log-mass of suppressed tokens, subtracted from each
+        """Chooses and records a token for each row without a beam, from logits [B, V] of all live rows; adds tokens of
+        streamed rows to the result. suppressed_logsumexp [B]: log-mass of suppressed tokens, subtracted from each
         log-probability. Returns, by row, whether it ended, and the rows that are done."""
         rows = self.alone
         if len(rows) < len(logits):
@@ -155,8 +155,8 @@ class RowState:
         return ended, rows[done]
 
     def _choose(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> ChosenTokens:
-        """logits [N, V] of `rows`; suppressed_logsumexp [N]. The one place where the host waits for the device."""
-        own, stuck, banned = logits, None, None  # own: what log-probabilities are of
+        """logits [N, V] of `rows`; suppressed_logsumexp [N]. The only place where the host waits for the device."""
+        own, stuck, banned = logits, None, None  # own: before penalties and bans
         if self.repetition.active:
             logits = logits.clone() if len(self._scoring) else logits
             banned = self.repetition.apply(logits, rows, self.written, self.lengths)
@@ -192,7 +192,7 @@ class RowState:
         return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], numbers)
 
     def _stuck(self, logits: Tensor, tokens: Tensor, banned: Ints) -> Mask | None:
-        """Which rows were left nothing by their bans, at these places; None if there are none."""
+        """Rows in which the bans left no token, by index; None if there are none. banned: indices of rows with bans."""
         index = torch.from_numpy(banned).to(self.device)
         nothing = (logits[index, tokens[index]] == -torch.inf).cpu().numpy()
         stuck = np.zeros(len(tokens), dtype=bool)
@@ -200,7 +200,7 @@ class RowState:
         return stuck if nothing.any() else None
 
     def _top_tokens(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> dict[int, TopTokens]:
-        """By place among the rows; tokens that can never come are left out."""
+        """Row index -> top tokens, without suppressed ones."""
         counts = self.top_count[rows[self._listing]].tolist()
         logits = logits[torch.from_numpy(self._listing).to(self.device)]
         values, tokens = top_k(logits, min(max(counts), logits.size(1)))
@@ -219,7 +219,7 @@ class RowState:
         return top
 
     def result(self, row: int, options: DecodingOptions, *, finished: bool) -> Hypothesis:
-        """What a row has written; an end token that it ended with is counted in its length and not among its tokens."""
+        """The hypothesis of a row. A final end token counts in its length but is not among its tokens."""
         length = int(self.lengths[row])
         tokens = tuple(self.written[row, : length - (finished or self.forced_end)].tolist())
         log_probability = float(self.log_probability[row]) if options.scores else float("nan")

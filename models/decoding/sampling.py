@@ -1,7 +1,7 @@
-"""Draws the next token of independent rows.
+"""Sampling of the next token of independent rows.
 
-Every row has its own temperature, top-k, top-p and uniform number, and its draw depends on nothing else: not on the
-rows beside it, not on the order of requests."""
+A row has its own temperature, top-k, top-p and uniform number; its draw does not depend on the rest of the batch or on
+the order of requests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from models.backends.native.logit_kernels import SamplingParameters, native_samp
 from models.backends.top_k import BLOCK, blocks, in_blocks
 from models.backends.top_k import top_k as top
 
-TOP_P_CANDIDATES = 256  # likeliest tokens among which a top-p cut is looked for before all are sorted
-MIN_TEMPERATURE = 1e-30  # a temperature that leaves nothing but the likeliest, and that float32 can tell from 0
+TOP_P_CANDIDATES = 256  # for a top-p cut these are searched before all tokens are sorted
+MIN_TEMPERATURE = 1e-30  # greedy in effect, and distinguishable from 0 in float32
 
 
 def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """Numbers in [0, 1), each a function of (seed, position) alone: two rounds of SplitMix64's finalizer (Steele, Lea
-    and Flood 2014) over a counter, 53 bits of the result. Arithmetic is modulo 2**64."""
+    """Numbers in [0, 1) as a function of (seed, position) alone: two rounds of SplitMix64's finalizer (Steele, Lea and
+    Flood 2014) over a counter, 53 bits of the result. Arithmetic is modulo 2**64."""
     library = build.fp32_library()
     if library is not None:
         return native_uniform(library, seeds, positions)
@@ -36,9 +36,9 @@ def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) ->
 
 def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
     """logits [B, V] -> token ids [B]. The distribution at temperature t is cut to the k likeliest tokens, then to the
-    smallest set of likeliest tokens whose mass reaches p (Holtzman et al. 2020), then inverted at the row's uniform
-    number: over the tokens from the likeliest down where it was cut, in their own order where it was not. Sums are
-    float64, so that rounding does not move a draw."""
+    smallest set of likeliest tokens with mass p (Holtzman et al. 2020), then inverted at the row's uniform number: in
+    descending order of probability if cut, in vocabulary order if not. Sums are float64, so that rounding does not move
+    a draw."""
     library = build.fp32_library() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
     if library is not None:
         return native_sample(library, logits, draws)
@@ -55,16 +55,16 @@ def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
 
 
 def _weights(logits: Tensor, draws: SamplingParameters) -> Tensor:
-    """exp((logits - their largest) / temperature): from the likeliest down, so that a temperature next to 0 leaves it
-    at 1. In one format whatever the rows ask for, or a row would draw otherwise beside another."""
+    """exp((logits - max) / temperature), so that the largest weight is 1 even at a temperature next to 0. One dtype for
+    the whole batch: a row must not depend on its neighbours' options."""
     weights = logits.to(torch.promote_types(logits.dtype, torch.float32))
     coldness = _column(1 / draws.temperature.clip(min=MIN_TEMPERATURE), logits).to(weights.dtype)
     return (weights - weights.amax(dim=-1, keepdim=True)).mul_(coldness).exp_()
 
 
 def _from_all(logits: Tensor, draws: SamplingParameters) -> Tensor:
-    """Without a cut, nothing needs to be sorted; and of a large vocabulary only the block is searched in which the
-    cumulated weights pass the row's share of their sum."""
+    """Without a cut nothing is sorted. In a large vocabulary, only the block is searched in which the cumulative
+    weights pass the row's share of their sum."""
     weights = _weights(logits, draws)
     if not in_blocks(weights, 1):
         return _invert(weights.cumsum(dim=-1, dtype=torch.float64), draws)
@@ -78,13 +78,13 @@ def _from_all(logits: Tensor, draws: SamplingParameters) -> Tensor:
 
 
 def _invert(cumulative: Tensor, draws: SamplingParameters) -> Tensor:
-    """The place in each row where the cumulated weights pass the row's share of their sum."""
+    """The index in each row where the cumulative weights pass the row's share of their sum."""
     return _first_above(cumulative, _column(draws.uniform, cumulative) * cumulative[:, -1:])
 
 
 def _first_above(cumulative: Tensor, threshold: Tensor) -> Tensor:
-    """Never a place of weight 0, whatever was rounded: a threshold that reaches the sum is taken below it, and one
-    below 0 to it. Of a row that came to NaN the first: the last may be no token but there to fill a block."""
+    """The first index above the threshold, clamped to [0, sum) so that rounding never picks a weight of 0. A row of NaN
+    gives 0: its last index may be block padding rather than a token."""
     total = cumulative[:, -1:]
     threshold = torch.minimum(threshold.clamp(min=0), total.nextafter(torch.zeros_like(total)))
     found = torch.searchsorted(cumulative, threshold, right=True).clamp(max=cumulative.size(1) - 1)
@@ -92,17 +92,17 @@ def _first_above(cumulative: Tensor, threshold: Tensor) -> Tensor:
 
 
 def _from_likeliest(logits: Tensor, draws: SamplingParameters) -> Tensor:
-    """Among the likeliest tokens if the cuts lie there, else among all of them in order."""
+    """Draws among the top tokens if the cuts lie within them, else from a full sort."""
     size = logits.size(1)
     without_k = draws.top_k == 0
     needed = int(draws.top_k.max())
     if without_k.any():
         needed = max(needed, TOP_P_CANDIDATES)
-    # a GPU sorts all in no time, and need not be asked whether the candidates were enough
+    # a GPU sorts everything fast, without a synchronisation to check the candidates
     if needed + 1 < size and logits.device.type == "cpu":
         values, places = _ordered(*top(logits, needed + 1))
         last, next_to_last = values[:, -1], values[:, -2]
-        tied = (last == next_to_last) & last.isfinite()  # then who is among the needed is chance
+        tied = (last == next_to_last) & last.isfinite()  # then which of the equal tokens are candidates is arbitrary
         total = _weights(logits, draws).sum(dim=-1, dtype=torch.float64) if without_k.any() else None
         chosen, reached = _draw_among(values, draws, total)
         if reached and not tied.any():
@@ -113,16 +113,16 @@ def _from_likeliest(logits: Tensor, draws: SamplingParameters) -> Tensor:
 
 
 def _ordered(values: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Descending, equal ones by their places, as a stable sort of all would have them."""
+    """Descending, ties by index, as a stable sort of the whole row orders them."""
     places, order = places.sort(dim=-1)
     values, order = values.gather(1, order).sort(dim=-1, descending=True, stable=True)
     return values, places.gather(1, order)
 
 
 def _draw_among(values: Tensor, draws: SamplingParameters, total: Tensor | None) -> tuple[Tensor, bool]:
-    """values [B, K] descending -> the rank drawn in each row, and whether K - 1 were enough for every row's top-p: the
-    last may be one of several that tie, who is in is then chance, and it must not be drawn. total: the weight of all
-    tokens of a row, where these are not all."""
+    """values [B, K] descending -> the rank drawn in each row, and whether K - 1 candidates cover every row's top-p. The
+    last candidate may be one of several equal ones, arbitrarily picked, and must not be drawn. total: each row's weight
+    over the whole vocabulary, if the candidates are fewer."""
     rank = torch.arange(values.size(1), device=values.device)
     weights = _weights(values, draws).double()
     limit = _column(np.where(draws.top_k > 0, draws.top_k, np.iinfo(np.int64).max), values)
