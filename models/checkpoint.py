@@ -1,14 +1,13 @@
-"""The checkpoint folder, the one contract between training and app. No torch here.
+"""The checkpoint folder, the contract between training and app. No torch here.
 
-    config.json         what is in the folder, and the sha256 of weights and tokenizers; written last
+    config.json         describes the folder, with the sha256 of weights and tokenizers; written last
     model.safetensors   weights, and nothing that can execute
     target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
     resume/             optimizer, RNG and sampler state; never read here
 
-A folder without config.json is not a checkpoint. Files arrive under other names and are renamed, config.json
-last; so whatever is killed when, a reader finds a whole checkpoint or none.
-"""
+A folder without config.json is not a checkpoint. Files are written under other names and renamed, config.json last, so
+that a reader finds a whole checkpoint or none, even after a crash."""
 
 from __future__ import annotations
 
@@ -25,27 +24,26 @@ from models.tokenizer import Tokenizer, is_language, read_tokenizer
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
-MOST_TOKENS = 1_000_000  # no limit of a model lies above it: slots are allocated by the limits, before any request
+MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
 
 
 class CheckpointError(ValueError):
-    """A folder that cannot be used as a checkpoint; the message names the file and what is wrong with it."""
+    """A folder that cannot be used as a checkpoint. The message names the file and the problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
-    """What config.json says. Lengths are in tokens.
+    """The content of config.json. Lengths are in tokens.
 
-    architecture: {"name": the network's name in `models.networks.loading`, and its config's fields}.
-    source_prefix: ids put before every source that does not start with a language token itself: the one that asks a
-        model of several target languages for its own (>>deu<<).
-    source_suffix: ids put behind every source (an end token; the tutorial's one PAD).
-    target_prefix: ids that every target starts with (the start token); () for language models.
+    architecture: {"name": the network's name in `models.networks.loading`, and the fields of its config}.
+    source_prefix: ids before every source that does not start with a language token: the target language token of a
+        multilingual model (>>deu<<).
+    source_suffix: ids after every source (an end token; the tutorial's single PAD).
+    target_prefix: ids at the start of every target (the start token); () for language models.
     eos, suppressed, renormalise, forced_end: `models.decoding.options.TokenRules`.
-    training: the whole configuration of the run;  scores: what was measured, with signatures.
-    alignment: of a translator, which heads of cross-attention align words best, as it was measured: {heads (of each its
-        layer and number), convention, error, sentences}; None where nobody has.
-    """
+    training: the whole configuration of the run;  scores: measured scores, with signatures.
+    alignment: of a translator, the cross-attention heads measured to align words best: {heads (layer and number of
+        each), convention, error, sentences}; None if not measured."""
 
     kind: Literal["translator", "lyrics"]
     architecture: Mapping[str, Any]
@@ -71,7 +69,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A verified folder: its config and its tokenizers. A lyricist has a target tokenizer only."""
+    """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only."""
 
     folder: Path
     config: CheckpointConfig
@@ -86,17 +84,17 @@ class Checkpoint:
         return self.folder / WEIGHTS
 
     def source_ids(self, text: str) -> tuple[int, ...]:
-        """What the encoder reads for `text`."""
+        """The encoder's input for `text`."""
         ids = self.tokenizers["source"].encode(text)
         return (*self.source_prefix(ids), *ids, *self.config.source_suffix)
 
     def source_prefix(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """What stands before a source of these ids; nothing if the text names its target language itself."""
+        """The prefix before a source with these ids; () if the text starts with a language token itself."""
         named = ids and self.config.source_prefix and is_language(self.tokenizers["source"].piece(ids[0]))
         return () if named else self.config.source_prefix
 
     def target_ids(self, text: str) -> tuple[int, ...]:
-        """What the decoder starts from when `text` is given: its start token, then the text."""
+        """The decoder's input for `text`: the target prefix, then the text."""
         return (*self.config.target_prefix, *self.tokenizers["target"].encode(text))
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -104,7 +102,7 @@ class Checkpoint:
 
 
 def new_token_limit(source_tokens: int, most: int) -> int:
-    """How long a translation may grow: twice its source and a little, which no honest one needs."""
+    """The maximum length of a translation, beyond any plausible one: twice the source and 20 tokens."""
     return min(most, 2 * source_tokens + 20)
 
 
@@ -122,15 +120,15 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Publish what lies in `staging` (the weights and what belongs beside them) as `folder`: adds the tokenizers and
-    the config, then moves every file over, config.json last. OSError (a full disk) leaves `folder` as it was, or
-    without a config.json: never a half-written checkpoint."""
+    """Publishes `staging` (weights and accompanying files) as `folder`: adds the tokenizers and the config, then moves
+    all files, config.json last. On OSError (a full disk) `folder` is unchanged or without config.json, never a
+    half-written checkpoint."""
     names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
     for side, tokenizer in tokenizers.items():
         tokenizer.write(staging / names[side])
     content = asdict(config)
     content["tokenizers"] = {side: tokenizer.kind for side, tokenizer in tokenizers.items()}
-    # people may edit the model card; what the model computes with they may not
+    # no checksums of files that users may edit, such as the model card
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     for path in staging.iterdir():
@@ -143,8 +141,8 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
 
 
 def read(folder: Path) -> Checkpoint:
-    """Read and verify everything; of the weights the checksum alone. CheckpointError names the file that is missing,
-    truncated, tampered with, or from a newer version."""
+    """Reads and verifies a folder; of the weights only the checksum. CheckpointError names the file that is missing,
+    truncated, modified, or from a newer version."""
     config = read_config(folder)
     for name, digest in config.files.items():
         path = folder / name
@@ -174,7 +172,7 @@ def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> 
 
 
 def read_config(folder: Path) -> CheckpointConfig:
-    """config.json alone, without looking at the files that it names."""
+    """Reads config.json only, without checking the files that it names."""
     path = folder / CONFIG
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -235,7 +233,7 @@ def _is_id(value: object) -> bool:
 
 
 def _check_alignment(alignment: object, architecture: Mapping[str, object]) -> None:
-    """ValueError unless the heads are there and the rest can be read."""
+    """ValueError unless the heads exist and the other fields are valid."""
     layers, count = architecture.get("decoder_layers"), architecture.get("heads")
     if not isinstance(alignment, Mapping) or not isinstance(layers, int) or not isinstance(count, int):
         raise ValueError("alignment must be an object, of a network with layers and heads")

@@ -1,9 +1,8 @@
-"""Decodable: all that a decoder or an engine may know of a network.
+"""Protocols of networks: `Decodable` for the decoder and the engine, `TeacherForced` for scoring.
 
-A network keeps the state of `slots` sequences in one statically allocated object. Rows 0..B-1 are the live
-ones: whoever drives the network keeps them packed, moving the last row into the hole that a leaver leaves
-(`copy`), so that a step is a view of the first B slots and never a gather.
-"""
+The state of `slots` sequences is one statically allocated object. Rows 0..B-1 are live. The caller keeps them packed by
+moving the last row into the gap that a finished row leaves (`copy`), so that a step is a view of the first B slots and
+never a gather."""
 
 from __future__ import annotations
 
@@ -19,56 +18,50 @@ Precision = Literal["fp32", "bf16", "fp16", "int8"]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a sequence starts from.
+    """The start of a sequence.
 
-    source: token ids that an encoder reads, special tokens included; () for a network without an encoder.
-    prefix: token ids that the decoder takes as given, at least one (a translator's is its start token, a
-        language model's is the text to continue). All but the last are read by `prefill`; the last is the
-        token of the first `step`.
-    """
+    source: encoder token ids, special tokens included; () for a network without an encoder.
+    prefix: decoder token ids to start from, at least one (a translator's start token; the text that a language model
+        continues). `prefill` reads all but the last; the last is the token of the first `step`."""
 
     source: tuple[int, ...]
     prefix: tuple[int, ...]
 
 
 class Decodable(Protocol):
-    """A network that can be stepped. State is the network's own business: pass it back, do not look inside."""
+    """A network that can be stepped. The state is opaque to callers."""
 
     @property
     def device(self) -> torch.device: ...
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> Any:
-        """Room for `slots` sequences of at most so many source and target tokens, on the network's device."""
+        """The state for `slots` sequences of at most these many source and target tokens, on the network's device."""
 
     def prefill(self, state: Any, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
-        """Read each prompt into its row, whatever the row held before."""
+        """Reads each prompt into its row, overwriting the row."""
 
     def step(self, state: Any, tokens: Tensor, group: int = 1) -> Tensor:
-        """Feed tokens [B] to rows 0..B-1; the logits, float32, of what comes next: [B, V], or more columns, of which
-        those behind the vocabulary are -inf. The caller may write over them.
-
-        group: each so many rows, counted from row 0, have the same source (the hypotheses of a beam); it need be
-        read once for them."""
+        """Feeds tokens [B] to rows 0..B-1; returns float32 logits of the next tokens, [B, V] or with more columns, -inf
+        beyond the vocabulary. The caller may overwrite them. group: every block of `group` rows, from row 0, shares one
+        source (a beam), which needs to be read once per block."""
 
     def copy(
         self, state: Any, sources: Sequence[int], destinations: Sequence[int], since: Sequence[int] | None = None
     ) -> None:
-        """Row sources[i] -> row destinations[i] for all i at once, as if read before anything is written.
-
-        since: pair i has its source and its first since[i] target tokens in common (they are hypotheses of one beam),
-        so that only what comes behind need be copied; None: they have nothing in common."""
+        """Copies row sources[i] to row destinations[i] for all i at once, as if all were read before any is written.
+        since: pair i shares its source and its first since[i] target tokens (hypotheses of one beam), so only later
+        tokens need copying; None: nothing is shared."""
 
 
 class TeacherForced(Protocol):
-    """A network that reads given texts in one pass: it can say how probable they are (`models.scoring`)."""
+    """A network that reads given texts in one pass, so that their probability can be computed (`models.scoring`)."""
 
     @property
     def device(self) -> torch.device: ...
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
-        """One pass over given texts (teacher forcing): source [B, S], target [B, T], both read as they are, start token
-        included -> [B, T, C], from which what comes after each target token is projected. A network without an encoder
-        ignores the source."""
+        """Teacher forcing: source [B, S] and target [B, T], start token included -> features [B, T, C], from which the
+        logits of the next tokens are projected. A network without an encoder ignores the source."""
 
     def project(self, features: Tensor) -> Tensor:
-        """[..., C] -> logits [..., V]."""
+        """features [..., C] -> logits [..., V]."""

@@ -1,4 +1,4 @@
-"""How probable a given text is: one pass of a network over it (teacher forcing), and what was expected where."""
+"""Scores of a given text: log-probability, rank and entropy at each token, from one teacher-forced pass."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from models.decoding.logits_processors import suppress_tokens
 from models.decoding.options import TokenRules
 from models.interface import TeacherForced
 
-WINDOW = 64  # places whose logits are in memory at once
-CACHED = 8  # and as float64 in a core's cache: a third of the time of all at once
-NEVER = -1e4  # nats: of -inf too the probability is 0, and 0 times this is 0
+WINDOW = 64  # positions whose logits are in memory at once
+CACHED = 8  # rows that fit a core's cache as float64: a third of the time of all at once
+NEVER = -1e4  # in place of -inf nats: exp gives 0 too, and 0 times this is 0 rather than NaN
 
 
 class Expected(NamedTuple):
-    """What was expected at each of T places, and what came at the first n of them. Log-probabilities in nats.
-
-    log_probabilities, ranks [n]: of the token that came; rank 1 is the likeliest. entropies [T], in nats, of the choice
-    among the tokens that may come. tokens, token_log_probabilities [T, k]: the likeliest ones, best first; those that
-    can never come have -inf. int64 for ranks and tokens, float64 for entropies, and for log-probabilities the table's.
-    """
+    """Scores at T positions, the first n of which have a known output token. log_probabilities (nats), ranks [n]: of
+    the output token; rank 1 is the likeliest. entropies [T], nats: over the tokens that may be chosen. tokens,
+    token_log_probabilities [T, k]: the top tokens, best first; suppressed ones have -inf. dtypes: int64 for ranks and
+    tokens, float64 for entropies, the table's for log-probabilities."""
 
     log_probabilities: Tensor
     ranks: Tensor
@@ -34,8 +32,8 @@ class Expected(NamedTuple):
 
 
 def log_probabilities(logits: Tensor, rules: TokenRules | None) -> Tensor:
-    """logits [T, V], used up -> [T, V], float64, of tokens chosen by `rules`, as the decoder sums them; None: of the
-    network itself, suppressed tokens and all."""
+    """logits [T, V], overwritten -> log-probabilities [T, V], float64, under `rules` as the decoder sums them; None: of
+    the network itself, including suppressed tokens."""
     logits = logits.double()
     if rules is None or not rules.suppressed:
         return logits.log_softmax(dim=-1)
@@ -49,8 +47,8 @@ def log_probabilities(logits: Tensor, rules: TokenRules | None) -> Tensor:
 def expected(
     network: TeacherForced, features: Tensor, came: Sequence[int], rules: TokenRules | None = None, top_k: int = 0
 ) -> Expected:
-    """features [T, C] of a text as it was read; came: the tokens that came after the first n <= T places. Counted in
-    float64, and on the CPU then."""
+    """features [T, C] of a text; came: the output tokens of the first n <= T positions. Computed in float64 and
+    returned on the CPU."""
     outputs = torch.tensor(list(came), dtype=torch.long, device=features.device)
     parts = []
     for start in range(0, len(features), WINDOW):
@@ -60,7 +58,7 @@ def expected(
 
 
 def judged(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
-    """table [T, V] of log-probabilities; outputs [n <= T]: the tokens that came. Of equals none is likelier."""
+    """table [T, V] of log-probabilities; outputs [n <= T]. Tokens of equal probability share the best rank."""
     of_outputs = table[: len(outputs)].gather(1, outputs[:, None])
     ranks = 1 + (table[: len(outputs)] > of_outputs).sum(dim=1)
     count = min(top_k, table.size(1))
@@ -69,7 +67,7 @@ def judged(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
 
 
 def entropies(table: Tensor) -> Tensor:
-    """Log-probabilities [T, V] -> nats [T], float64; where they do not sum to 1 they are made to first."""
+    """Log-probabilities [T, V] -> entropies [T], float64 nats, renormalised where they do not sum to 1."""
     parts = []
     for rows in torch.split(table, CACHED):
         nats = rows.double()
@@ -86,7 +84,7 @@ def score(
     rules: TokenRules | None = None,
     top_k: int = 0,
 ) -> Expected:
-    """source: what an encoder reads, () without one; target: all tokens of a text, start and end token included where
-    it has these. The first token is given; the others came after it."""
+    """source: the encoder's ids, () without an encoder. target: all ids of a text, including start and end token if it
+    has them; the first one is not scored."""
     rows = [torch.tensor([list(ids)], dtype=torch.long, device=network.device) for ids in (source, target[:-1])]
     return expected(network, network.features(*rows)[0], target[1:], rules, top_k)

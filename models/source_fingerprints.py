@@ -1,8 +1,7 @@
-"""Fingerprints of the code in `models.networks` that kernels compute, as it was when tests last held them against it.
+"""Fingerprints of the code in `models.networks` that the kernels compute, as of the last tests against it.
 
-After an edit that changes no number `python -m models.backends.native.coverage` writes the table anew. After one that
-does, the kernels decline the network, as they should: they have to learn the change before the table does.
-"""
+After an edit that changes no number, `python -m models.backends.native.coverage` rewrites the table. After an edit that
+does, the kernels decline the network until they implement the change."""
 
 from __future__ import annotations
 

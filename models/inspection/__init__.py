@@ -1,4 +1,2 @@
-"""What a network can show of itself: numbers only, in fp32, each pass leaving the network as it was.
-
-selection and results hold choices and findings as plain values and need no torch.
-"""
+"""Inspection of networks: numbers only, in fp32; a pass leaves the network unchanged. `selection` and `results` hold
+plain values and need no torch."""

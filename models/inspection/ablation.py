@@ -1,4 +1,4 @@
-"""What changes where heads are taken away: on the tokens that were written, and in what would be written instead."""
+"""Ablation of attention heads: the change in score of the output tokens, and the network without the heads."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def ablation(
     masked: Sequence[Head],
     rules: TokenRules,
 ) -> Ablation:
-    """source, inputs: as of `forced_pass`; outputs: the tokens behind the last so many inputs. SelectionError for a
-    head that is not there."""
+    """source, inputs: as in `forced_pass`; outputs: the tokens after the last len(outputs) inputs. SelectionError for
+    an unknown head."""
     scores = list[list[float]]()
     for heads in ((), masked):
         logits = forced_pass(network, source, inputs, (), masked=heads).logits
@@ -36,12 +36,10 @@ def ablation(
 
 
 def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
-    """The network without these heads, to be decoded like any other (`models.decoding.decoder.decode`).
-
-    A head's context enters its layer through columns h·D..(h+1)·D of the output projection: the copy's reads 0 there.
-    The copy shares all tensors with the network, and a module that the network uses in several places only with the
-    places that keep their heads. SelectionError for a head that is not there.
-    """
+    """A copy of the network without these heads, for decoding (`models.decoding.decoder.decode`). A head's context
+    enters its layer through columns h·D..(h+1)·D of the output projection; the copy zeroes that input. The copy shares
+    all tensors with the network, and shares a reused module only where all heads stay. SelectionError for an unknown
+    head."""
     shared = {id(each): each for each in (*network.parameters(), *network.buffers())}
     try:
         without = copied(network, dict(shared))
@@ -59,7 +57,7 @@ def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
 
 
 def _without(heads: Sequence[int], width: int, _: nn.Module, read: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The joined heads [..., H·D], as the output projection reads them, without some."""
+    """Zeroes heads in the input [..., H·D] of the output projection."""
     x = read[0].clone()
     for head in heads:
         x[..., head * width : (head + 1) * width] = 0.0

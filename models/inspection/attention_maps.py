@@ -1,4 +1,4 @@
-"""What attention maps show: chosen layers and heads, statistics of each head, and rollout through all layers."""
+"""Attention maps: selection of layers and heads, statistics per head, and rollout through all layers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from models.inspection.selection import AttentionSelection, resolve
 
 
 def reduced_map(maps: Sequence[Tensor], selection: AttentionSelection) -> AttentionMap:
-    """The chosen layers and heads of maps [H, Q, K], one a layer; a reduced dimension is 1. SelectionError for a layer
-    or a head that is not there."""
+    """Layers and heads selected from maps [H, Q, K], one per layer; a reduced dimension is 1. SelectionError for an
+    unknown layer or head."""
     layers = resolve(selection.layers, len(maps), "layer")
     heads = resolve(selection.heads, len(maps[0]), "head")
     weights = torch.stack([maps[layer][list(heads)] for layer in layers])
@@ -30,18 +30,18 @@ def reduced_map(maps: Sequence[Tensor], selection: AttentionSelection) -> Attent
 def head_statistics(
     weights: Tensor, valid: Tensor, *, cross: bool, starts: Sequence[int] = (), ends: Sequence[int] = ()
 ) -> list[HeadStatistics]:
-    """weights [H, Q, K] of one layer, one for each head; valid [Q, K]: where a row may look. cross: keys are another
-    sentence's. starts, ends: the keys that are start and end tokens."""
+    """weights [H, Q, K] of one layer -> statistics per head. valid [Q, K]: True where a query may attend. cross: the
+    keys belong to another sentence. starts, ends: the keys that are start and end tokens."""
     rows, keys = valid.any(dim=-1), valid.any(dim=0)
     if not cross:
-        rows = rows & keys  # what nobody reads asks nothing that counts
+        rows = rows & keys  # padding positions are no queries either
     kept, seen = weights[:, rows].double(), valid[rows][:, keys]
     if not len(seen):
         return [HeadStatistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, "mixed")] * len(weights)
     masses = {name: kept[:, :, list(places)].sum(-1).mean(-1) for name, places in (("bos", starts), ("eos", ends))}
     kept = kept[:, :, keys]
     order = torch.arange(len(seen))
-    places = (2 * order + 1) * seen.size(1) // (2 * len(seen))  # their own: of as many keys as rows the same numbers
+    places = (2 * order + 1) * seen.size(1) // (2 * len(seen))  # own keys; the identity if Q = K
     entropy, counts = torch.special.entr(kept).sum(dim=-1), seen.sum(dim=-1)
     several = counts > 1
     largest = torch.zeros_like(kept).scatter_(2, kept.argmax(dim=-1, keepdim=True), 1.0).amax(dim=1)
@@ -61,7 +61,7 @@ def head_statistics(
 
 
 def mass_at_keys(kept: Tensor, seen: Tensor, places: Tensor) -> Tensor:
-    """The mean weight [H] at these keys [Q], over the rows that may look at theirs."""
+    """Mean weight [H] at key places[q] of each query q, over the queries that may attend to it."""
     there = (places >= 0) & (places < seen.size(1))
     index = places.clamp(0, seen.size(1) - 1)[:, None]
     there &= seen.gather(1, index)[:, 0]
@@ -69,7 +69,7 @@ def mass_at_keys(kept: Tensor, seen: Tensor, places: Tensor) -> Tensor:
 
 
 def mean_over_rows(values: Tensor) -> Tensor:
-    """[H, n] -> [H]; of nothing: 0."""
+    """[H, n] -> [H]; 0 for n = 0."""
     return values.mean(dim=-1) if values.size(1) else values.new_zeros(len(values))
 
 
@@ -86,7 +86,8 @@ ROLLOUT_CAVEAT = (
 
 
 def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]) -> Rollout:
-    """One map [H, Q, K] a layer of each kind, as of a forced pass. A row that looks nowhere keeps to itself."""
+    """Attention rollout over maps [H, Q, K] of a forced pass, one per layer and kind. A row without attention keeps its
+    own vector."""
     source = torch.eye(encoder[0].size(-1), dtype=torch.float64)
     for own in encoder:
         source = with_residual(source, own.double().mean(dim=0) @ source)
@@ -104,6 +105,6 @@ def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequenc
 
 
 def with_residual(before: Tensor, attended: Tensor) -> Tensor:
-    """Half of what was there and half of what was attended to, rows summing to 1."""
+    """The mean of both, with rows normalised to 1."""
     both = before + attended
     return both / both.sum(dim=-1, keepdim=True)

@@ -1,8 +1,5 @@
-"""Several sentences in one teacher-forced pass: word alignment and token probabilities.
-
-Of cross-attention only the heads that align are taken, and no layer above them is computed unless probabilities are
-wanted.
-"""
+"""Several sentences in one teacher-forced pass, for word alignment and token probabilities. Only the cross-attention
+layers of the given heads are captured. Without probabilities the pass stops after the last one."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ from models.scoring import WINDOW, log_probabilities
 
 
 class ForcedSentence(NamedTuple):
-    """source [S] and target [T + 1]: what the encoder reads, and what the decoder reads, then writes; the first `given`
-    target tokens are its start."""
+    """source [S]: encoder ids; target [T + 1]: decoder ids, of which the first `given` are the prefix."""
 
     source: Sequence[int]
     target: Sequence[int]
@@ -31,8 +27,8 @@ class ForcedSentence(NamedTuple):
 
 
 class BatchReading(NamedTuple):
-    """maps: of each sentence the mean of the heads, [T, S], float64; nats: of each, the log-probabilities of the target
-    tokens behind the given ones. Either is empty where it was not asked for. On the CPU."""
+    """Per sentence, on the CPU. maps: mean of the heads, [T, S], float64; nats: log-probabilities of the target tokens
+    after the prefix. Either is empty if not requested."""
 
     maps: list[Tensor]
     nats: list[Tensor]
@@ -42,8 +38,8 @@ class BatchReading(NamedTuple):
 def forced_batch(
     network: Transformer, sentences: Sequence[ForcedSentence], heads: Sequence[HeadPlace], rules: TokenRules | None
 ) -> BatchReading:
-    """heads: whose mean is wanted; none: no maps. rules: those by which tokens are chosen; None: no probabilities. The
-    numbers are those of each sentence alone, but for what padding and fused kernels change in the last bits."""
+    """heads: averaged in the maps; empty: no maps. rules: the token rules of the probabilities; None: no probabilities.
+    The numbers equal a pass over each sentence alone, up to the last bits (padding, fused kernels)."""
     require_inspectable(network)
     source = pad_rows([each.source for each in sentences], network.config.pad, network.device)
     inputs = pad_rows([each.target[:-1] for each in sentences], network.config.pad, network.device)
@@ -67,7 +63,7 @@ def forced_batch(
 def _log_probabilities(
     network: Transformer, features: Tensor, sentences: Sequence[ForcedSentence], rules: TokenRules
 ) -> list[Tensor]:
-    """features [B, T, C]."""
+    """features [B, T, C] -> as `BatchReading.nats`."""
     counted = [(i, len(each.target) - each.given) for i, each in enumerate(sentences)]
     rows = torch.cat([features[i, sentences[i].given - 1 :][:count] for i, count in counted])
     came = [token for each in sentences for token in each.target[each.given :]]

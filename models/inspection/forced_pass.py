@@ -1,8 +1,5 @@
-"""One teacher-forced pass over one sentence: maps, logits, a worked softmax row, and the steps of its output.
-
-Everything is computed by the explicit attention path, whatever is asked for, so that no number
-depends on what else is asked for.
-"""
+"""One teacher-forced pass over one sentence: attention maps, logits, a worked softmax row, and output steps. Everything
+runs on the explicit attention path, so that no number depends on what else is requested."""
 
 from __future__ import annotations
 
@@ -23,9 +20,9 @@ from models.scoring import judged
 
 @dataclass(frozen=True, slots=True)
 class ForcedPass:
-    """source [S] and inputs [T]: what encoder and decoder read. maps: kind -> one [H, Q, K] a layer, float32; logits
-    [T, V] of the token behind each input, float32; readable [S]: where the source is no padding. All on the CPU.
-    worked: one softmax row."""
+    """source [S], inputs [T]: ids read by encoder and decoder. maps: kind -> [H, Q, K] per layer, float32. logits
+    [T, V] of the token after each input, float32. readable [S]: False for padding. worked: one softmax row. All on
+    the CPU."""
 
     source: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -35,32 +32,32 @@ class ForcedPass:
     worked: WorkedRow | None = None
 
     def valid(self, kind: str) -> Tensor:
-        """Where a query may look, [Q, K]."""
+        """Where a query may attend, [Q, K]."""
         if kind == "decoder":
             return torch.ones(len(self.inputs), len(self.inputs), dtype=torch.bool).tril()
         return self.readable.expand(len(self.source if kind == "encoder" else self.inputs), -1)
 
 
 class NonFiniteOutput(ArithmeticError):
-    """A network gave NaN or infinity where a number was to be shown."""
+    """The network produced NaN or infinity."""
 
 
 def require_finite(*shown: Tensor, logits: Tensor | None = None) -> None:
-    """NonFiniteOutput unless all that is `shown` is finite; a logit or a log-probability may be minus infinity."""
+    """NonFiniteOutput unless all of `shown` is finite. Logits and log-probabilities may also be -inf."""
     sound = all(bool(torch.isfinite(values).all()) for values in shown)
     if not sound or (logits is not None and not bool((logits < torch.inf).all())):  # false of NaN too
         raise NonFiniteOutput("gives NaN or infinity, so its weights are broken; load a sound checkpoint of it")
 
 
 def require_inspectable(network: Transformer) -> None:
-    """What is shown of a network is what it computes when it is used, and exactly that."""
+    """Asserts that the explicit pass computes exactly what the network computes in use."""
     assert not network.training, "a network is looked into in evaluation mode: dropout would show"
     require_honoured(network)
     assert next(network.parameters()).dtype in (torch.float32, torch.float64), "and in fp32"
 
 
 def resolve_head(head: Head, config: TransformerConfig, field: str) -> Head:
-    """Counted from 0. SelectionError names what there is."""
+    """The head with numbers from 0. SelectionError names the valid range."""
     (kind,) = known_kinds([head.kind], field)
     layers = config.encoder_layers if kind == "encoder" else config.decoder_layers
     return Head(
@@ -69,7 +66,7 @@ def resolve_head(head: Head, config: TransformerConfig, field: str) -> Head:
 
 
 def by_layer(masked: Iterable[Head], config: TransformerConfig) -> dict[str, Mapping[int, tuple[int, ...]]]:
-    """kind -> layer -> heads, each once, all kinds present."""
+    """kind -> layer -> distinct heads; all kinds are present."""
     found: dict[str, Mapping[int, tuple[int, ...]]] = {kind: {} for kind in KINDS}
     for head in dict.fromkeys(resolve_head(each, config, "masked") for each in masked):
         layers = found[head.kind]
@@ -92,11 +89,9 @@ def forced_pass(
     masked: Sequence[Head] = (),
     row: Row | None = None,
 ) -> ForcedPass:
-    """source: encoder ids; inputs: decoder ids, their start token first; each may be as long as memory allows.
-
-    masked: heads taken away: their context is 0 before the output projection. row: a softmax to be worked.
-    SelectionError for a kind, layer, head or row that is not there; ValueError where the decoder is given nothing.
-    """
+    """source: encoder ids; inputs: decoder ids with the start token first; of any length. masked: ablated heads, with
+    context 0 before the output projection. row: a softmax row to work out. SelectionError for an unknown kind, layer,
+    head or row; ValueError for empty inputs."""
     require_inspectable(network)
     if not inputs:
         raise ValueError("The decoder needs a token to start from: its input is empty.")
@@ -147,9 +142,9 @@ def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow
 
 @torch.inference_mode()
 def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[OutputStep]:
-    """logits [T, V] of the forced pass at each output token, outputs [T], by the probabilities that decoding goes by.
-    The log-probabilities sum to that of the hypothesis; where `rules.forced_end` made the end, the end is no output
-    that counts: leave it out."""
+    """logits [T, V] of the forced pass at the output tokens [T], under the token rules of decoding. The
+    log-probabilities sum to the hypothesis' own. Leave out an end token that `rules.forced_end` wrote: it does not
+    count."""
     if len(logits) != len(outputs):
         raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
     if not outputs:

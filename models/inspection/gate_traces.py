@@ -1,4 +1,4 @@
-"""What the gates of a recurrent network do at each token of a text, from one pass over it in fp32."""
+"""Gate values of a recurrent network at each token of a text, from one fp32 pass."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from models.inspection.selection import GateSelection, resolve, selected_gates
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 
-SATURATED = 0.1  # a gate counts as saturated when it is nearer than this to an end of its bounds
+SATURATED = 0.1  # a gate within this distance of either bound is saturated
 
 
 @dataclass(frozen=True, slots=True)
 class GateTrace:
-    """values: name -> [layers, T, units], float32, on the CPU. units: those of each layer, which h says; where they
-    were chosen by variance, the most varied first. summaries: one a layer. features [T, N]: what the network's output
-    is projected from, on its device."""
+    """values: name -> [layers, T, units], float32, on the CPU. units: the selected units per layer, by descending
+    variance if selected by variance. summaries: one per layer. features [T, N]: the input of the output projection, on
+    the network's device."""
 
     layers: tuple[int, ...]
     units: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class GateTrace:
 def check_gate_selection(
     config: RecurrentConfig, selection: GateSelection
 ) -> tuple[tuple[str, ...], tuple[int, ...], int]:
-    """The gates and layers that are meant, and how many units of each layer. SelectionError where there is none."""
+    """The selected gates and layers, and the number of units per layer. SelectionError for unknown ones."""
     names, layers = selected_gates(config.cell, selection.gates), resolve(selection.layers, config.layers, "layer")
     if isinstance(selection.units, int):
         return names, layers, min(selection.units, config.hidden)
@@ -42,7 +42,7 @@ def check_gate_selection(
 
 @torch.inference_mode()
 def gate_trace(network: RecurrentLanguageModel, tokens: Sequence[int], selection: GateSelection) -> GateTrace:
-    """What the selection asks for, of one pass over `tokens`. SelectionError for what the network does not have."""
+    """The selected values of one pass over `tokens`. SelectionError for gates, layers or units that do not exist."""
     names, layers, _ = check_gate_selection(network.config, selection)
     require_honoured(network)
     whole, features = network.gates(torch.tensor(list(tokens), dtype=torch.long, device=network.device))
@@ -58,7 +58,7 @@ def gate_trace(network: RecurrentLanguageModel, tokens: Sequence[int], selection
 
 
 def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int, ...]:
-    """hidden [T, N]."""
+    """hidden [T, N]. An integer selects the units with the highest variance."""
     if not isinstance(wanted, int):
         return resolve(wanted, hidden.size(1), "unit")
     variance = hidden.double().var(dim=0, correction=0)

@@ -1,7 +1,5 @@
-"""Attention in the forms that other tools read. None of them is imported here, nor torch.
-
-Maps are those of a forced pass: kind -> one [H, Q, K] a layer, rows summing to 1.
-"""
+"""Attention maps in the formats of other tools. Neither these tools nor torch are imported here. Maps come from a
+forced pass: kind -> [H, Q, K] per layer, rows summing to 1."""
 
 from __future__ import annotations
 
@@ -25,9 +23,9 @@ def to_bertviz(
     input_tokens: Sequence[str],
     output_tokens: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Keyword arguments for bertviz.head_view or model_view, one dictionary a call. bertviz takes the layers to show
-    from the encoder and names rows of both decoder maps alike. So the decoder's maps are a call of their own where
-    depths differ, and cross-attention is one where `output_tokens`, which its rows choose, are to name them."""
+    """Keyword arguments for bertviz.head_view or model_view, one dictionary per call. bertviz takes the layer numbers
+    from the encoder and labels the rows of both decoder maps alike. The decoder's maps are therefore a separate call if
+    the depths differ, and cross-attention is one if `output_tokens` label its rows."""
     groups: list[list[str]] = [[kind for kind in KINDS if maps.get(kind)]]
     if output_tokens is not None and "cross" in groups[0]:
         groups = [[kind for kind in groups[0] if kind != "cross"], ["cross"]]
@@ -48,9 +46,9 @@ def to_bertviz(
 def to_circuitsvis(
     maps: Maps, kind: str, source_tokens: Sequence[str], input_tokens: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Keyword arguments for circuitsvis.attention.attention_heads, one dictionary a layer: attention [H, dest, src]. It
-    draws squares alone. So cross-attention comes as one matrix over source and decoder inputs together, [[encoder, 0],
-    [cross, decoder]]: rows of the decoder sum to 2, and a kind or an encoder layer that there is not is 0."""
+    """Keyword arguments for circuitsvis.attention.attention_heads, one dictionary per layer: attention [H, dest, src].
+    circuitsvis draws square matrices only, so cross-attention is one matrix over source and decoder inputs, [[encoder,
+    0], [cross, decoder]]: its decoder rows sum to 2, and missing kinds or encoder layers are 0."""
     tokens = {"encoder": list(source_tokens), "decoder": list(input_tokens)}
     tokens["cross"] = tokens["encoder"] + tokens["decoder"]
     count = len(maps[kind])
@@ -89,9 +87,9 @@ def to_nematus(
     source_ended: bool = True,
     target_ended: bool = True,
 ) -> str:
-    """The block of one sentence as Nematus and Marian write it and SoftAlignments reads it: "number ||| target |||
-    score ||| source ||| S+1 T+1" and T+1 rows of S+1 weights, for the end tokens too. weights [T', S'], tokens: with
-    their own end tokens where they are `ended`; where not, the end's row or column is 0."""
+    """One sentence in the format of Nematus and Marian, as read by SoftAlignments: "number ||| target ||| score |||
+    source ||| S+1 T+1", then T+1 rows of S+1 weights, end tokens included. weights [T', S'] and tokens include the end
+    tokens of `ended` sides; the end row or column of other sides is 0."""
     if weights.shape != (len(output_tokens), len(source_tokens)):
         raise ValueError(
             f"A map of shape {weights.shape} does not fit {len(output_tokens)} target and"
@@ -108,5 +106,5 @@ def to_nematus(
 
 
 def _word(token: str) -> str:
-    """A token that is one word of such a line: Moses' escape for bars, and a low line for what is blank."""
+    """A token as one word of the format: bars as in Moses' escape, blanks as ▁."""
     return "".join("▁" if each.isspace() else each for each in token).replace("|", "&#124;") or "▁"

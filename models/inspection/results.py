@@ -1,7 +1,5 @@
-"""What inspections find: plain values, which cross from a device's process as they are. No torch here.
-
-Log-probabilities and entropies are in nats; layers, heads, rows and positions count from 0.
-"""
+"""Results of inspections: plain values, sent as they are from a device's process. No torch here. Log-probabilities and
+entropies are in nats; layers, heads, rows and positions count from 0."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from models.inspection.selection import AttentionKind, Head
 Convention = Literal["predicting", "input"]
 Unit = Literal["word", "token"]
 
-ROLE_MASS = 0.5  # of the mass at one kind of place, and the head is named for it
+ROLE_MASS = 0.5  # minimum share of the mass at one kind of place for a role named after it
 BROAD_ENTROPY = 0.9  # of the largest possible entropy
 FOCUSED_CONFIDENCE = 0.8  # the mean of the largest weight of each row
 ROLES_BY_PLACE = {"diag": "diagonal", "prev": "previous", "next": "next"}
@@ -24,16 +22,14 @@ ROLES_BY_PLACE |= {"mass_eos": "end of sentence", "mass_bos": "start of sentence
 
 
 class HeadStatistics(NamedTuple):
-    """Means over the rows that may look somewhere; places are counted among the tokens that may be read.
-
-    entropy_mean: nats. entropy_norm: entropy / ln(keys that the row may look at), 0..1; rows of one key are left out;
-    0 if all are such. confidence: the largest weight (Voita et al. 2019, arXiv 1905.09418). mass_bos, mass_eos: on
-    start and end tokens. diag, prev, next: on the row's own place, the one before and the one behind, over the rows
-    that have them; in cross-attention the own place of row q of Q is key floor((2q+1)·K / 2Q) of the K readable ones,
-    as if source and target were drawn equally long. argmax_coverage: the share of readable keys that are some row's
-    largest. role: "broad" from entropy_norm 0.9; otherwise the fullest kind of place that holds at least half of the
-    mass; otherwise "focused" from confidence 0.8, or "mixed".
-    """
+    """Means over the rows that may attend to any key; positions count readable tokens only. entropy_mean: nats.
+    entropy_norm: entropy / ln(number of readable keys), 0..1, without rows of a single key; 0 if there are only such
+    rows. confidence: the largest weight (Voita et al. 2019, arXiv 1905.09418). mass_bos, mass_eos: on start and end
+    tokens. diag, prev, next: on the row's own position, the previous and the next, over rows that have them; in
+    cross-attention the own position of row q of Q is key floor((2q+1)·K / 2Q) of the K readable ones, as if source and
+    target were stretched to equal length. argmax_coverage: share of readable keys that are the argmax of some row.
+    role: "broad" from entropy_norm 0.9; otherwise the kind of place with the most mass if it holds at least half;
+    otherwise "focused" from confidence 0.8, or "mixed"."""
 
     entropy_mean: float
     entropy_norm: float
@@ -49,7 +45,7 @@ class HeadStatistics(NamedTuple):
 
 def head_role(values: dict[str, float]) -> str:
     fullest = max(ROLES_BY_PLACE, key=lambda place: values[place])
-    if values["entropy_norm"] >= BROAD_ENTROPY:  # first: of two keys each has half of the mass, whoever looks
+    if values["entropy_norm"] >= BROAD_ENTROPY:  # first: with two keys, each has about half of the mass by chance
         return "broad"
     if values[fullest] >= ROLE_MASS:
         return ROLES_BY_PLACE[fullest]
@@ -57,8 +53,8 @@ def head_role(values: dict[str, float]) -> str:
 
 
 class AttentionMap(msgspec.Struct, frozen=True):
-    """weights [layer][head][query][key], little-endian float32 in C order; `layers` and `heads` say which ones: where
-    they were reduced to one, those that it was made of."""
+    """weights [layer][head][query][key], little-endian float32 in C order. layers, heads: their numbers; of a reduced
+    dimension, the numbers that went into it."""
 
     layers: tuple[int, ...]
     heads: tuple[int, ...]
@@ -67,13 +63,13 @@ class AttentionMap(msgspec.Struct, frozen=True):
 
     @property
     def values(self) -> npt.NDArray[np.float32]:
-        """[layers, heads, Q, K], which may not be written to."""
+        """[layers, heads, Q, K], read-only."""
         return np.frombuffer(self.weights, dtype="<f4").reshape(self.shape)
 
 
 class Rollout(msgspec.Struct, frozen=True):
-    """encoder [S][S] and cross [T][S], whose rows sum to 1; source_share [T]: how much of a row of the decoder comes
-    from the source and not from its own inputs. float32. method: the formula; caveat: what it does not show."""
+    """encoder [S][S] and cross [T][S], rows summing to 1; source_share [T]: the share of a decoder row that comes from
+    the source rather than from the decoder's inputs. float32. method: the formula; caveat: its limits."""
 
     encoder: list[list[float]]
     cross: list[list[float]]
@@ -83,8 +79,8 @@ class Rollout(msgspec.Struct, frozen=True):
 
 
 class Alignment(msgspec.Struct, frozen=True):
-    """links: source unit, target unit, weight. heads: layer and number of each whose mean they are of. error: of this
-    choice on held-out sentences, where it was measured."""
+    """links: source unit, target unit, weight. heads: (layer, head) of the heads averaged. error: alignment error rate
+    of these heads on held-out sentences, if measured."""
 
     links: list[tuple[int, int, float]]
     pharaoh: str
@@ -95,8 +91,8 @@ class Alignment(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A token that might have been written. piece: as the vocabulary writes it; text: as it reads. The front end fills
-    both in, which has the tokenizers."""
+    """A candidate token. piece: its vocabulary entry; text: its text. The front end, which has the tokenizers, fills in
+    both."""
 
     id: int
     logprob: float
@@ -105,8 +101,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class OutputStep(msgspec.Struct, frozen=True):
-    """One output token: its log-probability (-inf for a token that is never chosen) and rank, 1 for the likeliest; the
-    entropy of the choice among the tokens that may be chosen; the likeliest, best first."""
+    """One output token: its log-probability (-inf if suppressed), its rank (1 is the likeliest), the entropy over the
+    tokens that may be chosen, and the top tokens, best first."""
 
     logprob: float
     rank: int
@@ -115,9 +111,9 @@ class OutputStep(msgspec.Struct, frozen=True):
 
 
 class Ablation(msgspec.Struct, frozen=True):
-    """Log-probabilities of the output tokens with all heads and without `heads`: their sums, and what each token gained
-    (negative: lost). A token that is never chosen has -inf before and after, and gained 0. tokens: what the model
-    writes without them; text_after: how that reads, which the front end fills in."""
+    """Log-probabilities of the output tokens with all heads and without `heads`: their sums, and the change per token
+    (negative: less likely). A suppressed token has -inf before and after, and change 0. tokens: the output of decoding
+    without the heads; text_after: its text, filled in by the front end."""
 
     heads: list[Head]
     logprob_sum_before: float
@@ -128,8 +124,8 @@ class Ablation(msgspec.Struct, frozen=True):
 
 
 class WorkedRow(msgspec.Struct, frozen=True):
-    """One row of one map, worked out over its K keys: scores = q·k·scale; softmax: of the scores where the mask lets
-    the row look, 0 elsewhere, which is the map's own row."""
+    """One row of one map over its K keys. scores = q·k·scale; softmax: the row of the map, 0 where the mask is
+    False."""
 
     kind: AttentionKind
     layer: int
@@ -143,9 +139,9 @@ class WorkedRow(msgspec.Struct, frozen=True):
 
 class WalkthroughStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step of a forward pass. part: "embedding", "layer input", "self-attention", "cross-attention", "feed-forward"
-    or "output". formula: plain text. shape: of the whole. values: a vector or the rows of a matrix, each row and their
-    number cut where `shape` says more; None stands for minus infinity, a masked score. indices: which entries of the
-    vector these are, tokens of the vocabulary; None: the first. texts: how these read, which the front end fills in."""
+    or "output". formula: plain text. shape: before truncation. values: a vector, or the rows of a matrix, truncated
+    where `shape` is larger; None stands for minus infinity, a masked score. indices: which entries of the vector
+    (vocabulary ids) the values are; None: the first ones. texts: their texts, filled in by the front end."""
 
     part: str
     name: str
@@ -157,7 +153,7 @@ class WalkthroughStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Walkthrough(msgspec.Struct, frozen=True):
-    """The steps as one position of one layer and one head sees them."""
+    """The steps of a forward pass for one position, layer and head."""
 
     layer: int
     head: int
@@ -166,7 +162,7 @@ class Walkthrough(msgspec.Struct, frozen=True):
 
 
 class AttentionFindings(msgspec.Struct, frozen=True):
-    """What was found beside the maps, where it was wanted. logprob_sum: of the output tokens."""
+    """The requested findings besides the maps. logprob_sum: of the output tokens."""
 
     logprob_sum: float = 0.0
     stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = None
@@ -178,9 +174,9 @@ class AttentionFindings(msgspec.Struct, frozen=True):
 
 
 class GateSummary(msgspec.Struct, frozen=True):
-    """All units of one layer at each of T tokens, name -> [T]: the mean of each gate, and the share of units that are
-    saturated, at the low end of its bounds and at the high one (gates without bounds are left out). hidden_change [T]:
-    the mean of |h - the h before|, which is 0 before the first token. float32."""
+    """All units of one layer at each of T tokens, name -> [T]: the mean of each gate, and the shares of units saturated
+    at its lower and upper bound (bounded gates only). hidden_change [T]: mean |h_t - h_(t-1)|, with h = 0 before the
+    first token. float32."""
 
     layer: int
     mean: dict[str, list[float]]

@@ -1,5 +1,5 @@
-"""Which attention kinds, layers, heads and rows are meant, and which gates and units. Numbers may count from the end,
-as Python's do. No torch: the front end counts and refuses."""
+"""Selections of attention kinds, layers, heads and rows, and of gates and units. Negative numbers count from the end,
+as in Python. No torch: the front end validates selections."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Row(Head, frozen=True):
 
 
 class AttentionSelection(msgspec.Struct, frozen=True):
-    """What is shown of a forward pass: maps of these kinds, layers and heads (None: all), reduced if wished; further
-    findings; the top_k likeliest tokens of each step; the worth of the `masked` heads; one row, worked out."""
+    """What to show of a forward pass: maps of these kinds, layers and heads (None: all), optionally reduced; further
+    findings; the top_k tokens of each step; the effect of the `masked` heads; one worked row."""
 
     kinds: tuple[AttentionKind, ...] = KINDS
     layers: tuple[int, ...] | None = None
@@ -43,8 +43,8 @@ class AttentionSelection(msgspec.Struct, frozen=True):
 
 
 class WalkthroughFocus(msgspec.Struct, frozen=True):
-    """The position of a layer and a head whose forward pass is recorded. most: how many values of each vector;
-    most_keys: how many keys of each matrix."""
+    """The layer, head and position to record. most: number of values per vector; most_keys: number of keys per
+    matrix."""
 
     side: Side = "decoder"
     layer: int = 0
@@ -55,8 +55,8 @@ class WalkthroughFocus(msgspec.Struct, frozen=True):
 
 
 class SelectionError(ValueError):
-    """A choice that the network does not have; `field` says of what: "kinds", "layers", "heads", "masked", "row",
-    "side" or "position"."""
+    """A selection that the network does not have; `field`: "kinds", "layers", "heads", "masked", "row", "side" or
+    "position"."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class SelectionError(ValueError):
 
 
 def within(number: int, count: int, noun: str, field: str, owner: str = "this model") -> int:
-    """`number`, counted from 0. SelectionError names the range."""
+    """`number` counted from 0. SelectionError names the valid range."""
     if not -count <= number < count:
         there = f"{count} ({noun}s 0 to {count - 1})" if count else "none"
         raise SelectionError(f"There is no {noun} {number}: {owner} has {there}.", field)
@@ -72,7 +72,7 @@ def within(number: int, count: int, noun: str, field: str, owner: str = "this mo
 
 
 def resolve(chosen: Sequence[int] | None, count: int, noun: str) -> tuple[int, ...]:
-    """Numbers 0..count-1 from a choice that may count from the end; None: all. SelectionError names the range."""
+    """The selected numbers in 0..count-1, distinct; None: all. SelectionError names the valid range."""
     if chosen is None:
         return tuple(range(count))
     if not chosen:
@@ -81,7 +81,7 @@ def resolve(chosen: Sequence[int] | None, count: int, noun: str) -> tuple[int, .
 
 
 def known_kinds(kinds: Iterable[str], field: str = "kinds") -> tuple[AttentionKind, ...]:
-    """Each once. SelectionError names the kinds."""
+    """The distinct kinds. SelectionError names the valid ones."""
     known: dict[str, AttentionKind] = {kind: kind for kind in KINDS}
     for kind in (chosen := dict.fromkeys(kinds)):
         if kind not in known:
@@ -90,8 +90,8 @@ def known_kinds(kinds: Iterable[str], field: str = "kinds") -> tuple[AttentionKi
 
 
 class GateSelection(msgspec.Struct, frozen=True):
-    """gates, layers: None for all; layers and units may count from the end. units: numbers, or how many of those whose
-    state h varies most over the text, chosen in each layer for itself."""
+    """gates, layers: None for all. units: numbers, or how many units with the highest variance of h over the text,
+    selected per layer. Layers and units may be negative, counting from the end."""
 
     gates: tuple[str, ...] | None = None
     layers: tuple[int, ...] | None = None
@@ -99,12 +99,12 @@ class GateSelection(msgspec.Struct, frozen=True):
 
 
 def fitting_units(gates: int, layers: int, steps: int, most: int) -> int:
-    """How many units fit into an answer of at most `most` values."""
+    """How many units fit into `most` values."""
     return most // (gates * layers * steps)
 
 
 def too_many_values(gates: int, layers: int, units: int, steps: int, most: int) -> str | None:
-    """A sentence for an answer of more than `most` values; None for one that fits."""
+    """An error sentence if the values exceed `most`, else None."""
     one_unit = gates * layers * steps
     if one_unit * units <= most:
         return None
@@ -114,7 +114,7 @@ def too_many_values(gates: int, layers: int, units: int, steps: int, most: int) 
 
 
 def selected_gates(cell: str, wanted: list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
-    """In the cell's own order; None: all. SelectionError for one that the cell does not have."""
+    """The selected gates in the cell's order; None: all. SelectionError for a gate that the cell does not have."""
     names = tuple(CELLS[cell].shown)
     for name in wanted or ():
         if name not in names:

@@ -1,8 +1,5 @@
-"""A forward pass step by step, as one position of one layer and one head sees it.
-
-The numbers are those that the network computes on the way: it runs as ever, and what its modules read and give
-is recorded.
-"""
+"""A forward pass step by step, for one position of one layer and one head. Hooks record the inputs and outputs of the
+modules during a normal pass, so the numbers are the network's own."""
 
 from __future__ import annotations
 
@@ -25,16 +22,16 @@ from models.inspection.selection import KINDS, SelectionError, WalkthroughFocus,
 from models.networks.transformer import Attended, Capture, MultiHeadAttention, Transformer
 
 STEPS_WITH_MINUS_INFINITY = ("masked scores", "logits")
-FIRST, FINAL = "(first layer)", "(final norm)"  # beside the modules of the layer
+FIRST, FINAL = "(first layer)", "(final norm)"  # keys beside the names of the layer's modules
 
 
 @torch.inference_mode()
 def walkthrough(
     network: Transformer, source: Sequence[int], inputs: Sequence[int], focus: WalkthroughFocus, rules: TokenRules
 ) -> Walkthrough:
-    """source: encoder ids; inputs: decoder ids. Of logits and probabilities the `focus.most` largest are recorded.
-    rules: by which probabilities are counted. What an edited layer does not have or do is left out. SelectionError for
-    what is not there; NonFiniteOutput."""
+    """source: encoder ids; inputs: decoder ids. The `focus.most` largest logits and probabilities are recorded, the
+    latter under `rules`. Steps that an edited layer does not have are left out. SelectionError for an unknown layer,
+    head or position; NonFiniteOutput."""
     require_inspectable(network)
     if focus.most < 1 or focus.most_keys < 1:
         raise SelectionError("At least one value must be told of each vector.", "most")
@@ -44,7 +41,7 @@ def walkthrough(
     layer, seen = layers[focus.layer], dict[str, tuple[Tensor, Tensor]]()
 
     def record(name: str, _: nn.Module, read: tuple[Tensor, ...], given: Tensor) -> None:
-        if read:  # a parametrization reads none
+        if read:  # a parametrization has no inputs
             seen[name] = read[0], given
 
     captures = {kind: Capture(traced=focus.layer) for kind in KINDS}
@@ -86,8 +83,8 @@ def _resolved(network: Transformer, focus: WalkthroughFocus, length: int) -> Wal
 
 @dataclass(slots=True)
 class Walk:
-    """Records steps. seen: the name of a module in the layer, "" for the layer -> what it read and what it gave. part:
-    of the steps that are recorded now."""
+    """Records steps. seen: name of a module in the layer, "" for the layer itself -> its input and output. part: the
+    part of the steps recorded next."""
 
     focus: WalkthroughFocus
     layer: nn.Module
@@ -100,23 +97,23 @@ class Walk:
         self._record(name, formula, x, x[: self.focus.most])
 
     def position(self, name: str, formula: str, x: Tensor) -> None:
-        """x [1, T, C]: the vector of the recorded position."""
+        """x [1, T, C]: takes the vector of the recorded position."""
         self.vector(name, formula, x[0, self.focus.position])
 
     def keys(self, name: str, formula: str, x: Tensor) -> None:
-        """x [K]: a number, or [K, n]: a vector, of each key."""
+        """x [K] or [K, n]: a number or a vector per key."""
         shown = x[: self.focus.most_keys]
         self._record(name, formula, x, shown[:, : self.focus.most] if x.dim() > 1 else shown)
 
     def largest(self, name: str, formula: str, x: Tensor) -> None:
-        """x [V]: the largest ones."""
+        """x [V]: records the largest entries."""
         values, places = x.double().topk(min(self.focus.most, len(x)))
         self._record(name, formula, x, values, tuple(places.tolist()))
 
     def _record(
         self, name: str, formula: str, x: Tensor, shown: Tensor, indices: tuple[int, ...] | None = None
     ) -> None:
-        """NonFiniteOutput for what is no number; minus infinity, of masked scores and logits, becomes None."""
+        """NonFiniteOutput for NaN or infinity. -inf in masked scores and logits becomes None."""
         if name in STEPS_WITH_MINUS_INFINITY:
             require_finite(logits=shown)
         else:
@@ -129,7 +126,7 @@ class Walk:
         self.steps.append(WalkthroughStep(self.part, name, formula, tuple(x.shape), values, indices))
 
     def embedding(self, network: Transformer, embedding: nn.Module, token: int) -> None:
-        """What the first layer reads."""
+        """The embedding steps, up to the input of the first layer."""
         at, scale, x = self.focus.position, network.embedding_scale, self.seen[FIRST][0]
         row = embedding(torch.tensor([token], device=x.device))[0]
         self.vector("token embedding", f"e = E[{token}]", row)
@@ -155,14 +152,14 @@ class Walk:
         self._leave(around, entered)
 
     def output(self, network: Transformer, logits: Tensor, rules: TokenRules) -> None:
-        """logits [V], of the recorded position."""
+        """logits [V] at the recorded position."""
         bias = "" if network.output_bias is None else " + b"
         self.largest("logits", f"l = x'·Uᵀ{bias}", logits)
         probabilities = log_probabilities(logits[None], rules).double().exp()[0]
         self.largest("probabilities", "exp(l) / sum(exp(l)), as decoding counts them", probabilities)
 
     def _enter(self, part: str, around: str) -> str:
-        """A norm before a sublayer; the name of what the sublayer reads."""
+        """Records the norm before a pre-norm sublayer; returns the symbol of the sublayer's input."""
         self.part, norm = part, f"{around}.norm"
         if not getattr(getattr(self.layer, around, None), "before", False):
             return "x"
@@ -171,7 +168,7 @@ class Walk:
         return "n"
 
     def _leave(self, around: str, entered: str) -> None:
-        """The residual connection, and a norm behind it."""
+        """Records the residual connection, and the norm after it."""
         norm = f"{around}.norm"
         if around not in self.seen or norm not in self.seen:
             return

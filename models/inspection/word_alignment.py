@@ -1,8 +1,7 @@
-"""From cross-attention maps to links between words, their error against known links, and the heads that align best.
+"""Word alignment from cross-attention maps: links, alignment error rate, and the choice of heads that align best.
 
-A link is between units: for each token the number of the word (or token) that it belongs to, None for special tokens,
-which are never linked.
-"""
+Links connect units. Units give for each token the number of its word (or token); None for special tokens, which are
+never linked."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from models.inspection.results import Convention
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 Units = Sequence[int | None]
 LinkPairs = frozenset[tuple[int, int]]
-HeadPlace = tuple[int, int]  # the layer and number of a head of cross-attention
-MAX_HEADS, GROWN_SETS = 8, 4  # in a set, and how many sets are grown
+HeadPlace = tuple[int, int]  # layer and head of cross-attention
+MAX_HEADS, GROWN_SETS = 8, 4  # the largest set of heads, and how many single heads are grown into sets
 
 
 class Link(NamedTuple):
@@ -31,7 +30,7 @@ class Link(NamedTuple):
 
 
 class UnitMap(NamedTuple):
-    """weights [..., m, n] of target units and source units, with the numbers of these."""
+    """weights [..., m, n] from target units to source units, with their numbers."""
 
     weights: Tensor
     targets: list[int]
@@ -39,17 +38,16 @@ class UnitMap(NamedTuple):
 
 
 def aligning_rows(weights: Tensor, convention: Convention) -> Tensor:
-    """The rows [..., n, S] that align output tokens 0..n-1, of weights [..., T, S].
+    """The rows [..., n, S] of weights [..., T, S] that align output tokens 0..n-1.
 
-    "predicting": row t, at which output token t is chosen. "input": row t+1, at which it is read (SHIFT-ATT: Chen et
-    al. 2020, arXiv 2004.14837); the last output token is read by no row, and is the end token if the text is finished.
-    """
+    "predicting": row t, which predicts output token t. "input": row t+1, which reads it (SHIFT-ATT: Chen et al. 2020,
+    arXiv 2004.14837); the last output token has no such row, and is the end token of a finished text."""
     return weights if convention == "predicting" else weights[..., 1:, :]
 
 
 def map_over_units(weights: Tensor, source_units: Units, target_units: Units) -> UnitMap:
-    """weights [..., t, S] of the first t target tokens -> by units: the columns of a source unit are summed, the rows
-    of a target unit averaged (Clark et al. 2019, arXiv 1906.04341)."""
+    """weights [..., t, S] of the first t target tokens -> by unit: the columns of a source unit are summed, the rows of
+    a target unit averaged (Clark et al. 2019, arXiv 1906.04341)."""
     sources = sorted({unit for unit in source_units if unit is not None})
     targets = sorted({unit for unit in target_units[: weights.size(-2)] if unit is not None})
     columns, rows = membership(source_units, sources), membership(target_units[: weights.size(-2)], targets)
@@ -66,8 +64,8 @@ def membership(units: Units, numbers: Sequence[int]) -> Tensor:
 def links(
     weights: Tensor, source_units: Units, target_units: Units, convention: Convention = "predicting"
 ) -> list[Link]:
-    """weights [T, S], rows of which sum to 1; target_units [T]: of the output tokens. Each target unit is linked with
-    the source unit that has most of its row, if any has some."""
+    """weights [T, S], rows summing to 1; target_units [T]: of the output tokens. Links each target unit to the source
+    unit with the largest positive weight."""
     if tuple(weights.shape) != (len(target_units), len(source_units)):
         shape = f"{len(target_units)} target and {len(source_units)} source tokens"
         raise ValueError(f"A map of shape {tuple(weights.shape)} does not fit {shape}.")
@@ -75,7 +73,7 @@ def links(
 
 
 def strongest_links(found: UnitMap) -> list[Link]:
-    """Each target unit's link with the source unit that has most of its row [m, n], if any has some."""
+    """Links each target unit to the source unit with the largest positive weight in its row of [m, n]."""
     if not found.sources or not found.targets:
         return []
     values, places = found.weights.max(dim=-1)
@@ -84,7 +82,7 @@ def strongest_links(found: UnitMap) -> list[Link]:
 
 
 class GoldLinks(NamedTuple):
-    """Links that must be there and links that may be; `possible` holds the sure ones too."""
+    """Gold links (Och & Ney 2003); `possible` includes the sure ones."""
 
     sure: LinkPairs
     possible: LinkPairs
@@ -95,13 +93,13 @@ def link_pairs(found: Iterable[Link]) -> LinkPairs:
 
 
 def pharaoh(found: Iterable[Link]) -> str:
-    """ "0-0 1-2": source-target, from 0, in order."""
+    """The links in Pharaoh format, sorted, from 0: "0-0 1-2"."""
     return " ".join(f"{source}-{target}" for source, target in sorted(link_pairs(found)))
 
 
 def alignment_error_rate(sentences: Iterable[tuple[LinkPairs, GoldLinks]]) -> float:
-    """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences (Och & Ney 2003): 0 where every sure link was found
-    and nothing but possible ones. Of nothing at all: 0."""
+    """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences (Och & Ney 2003): 0 if all sure links and only
+    possible ones are predicted, or without any links at all."""
     agreed = total = 0
     for found, gold in sentences:
         agreed += len(found & gold.sure) + len(found & (gold.possible | gold.sure))
@@ -110,7 +108,7 @@ def alignment_error_rate(sentences: Iterable[tuple[LinkPairs, GoldLinks]]) -> fl
 
 
 class AlignmentExample(NamedTuple):
-    """One sentence: cross-attention maps, one [H, T, S] a layer; units of source and output tokens; its known links."""
+    """One sentence: cross-attention maps [H, T, S] per layer, units of source and output tokens, gold links."""
 
     maps: Sequence[Tensor]
     source_units: Units
@@ -127,7 +125,7 @@ class AlignmentCandidate:
     error: float
 
     def links(self, maps: Sequence[Tensor], source_units: Units, target_units: Units) -> list[Link]:
-        """Of a sentence's maps, one [H, T, S] a layer."""
+        """The links of one sentence from its maps, [H, T, S] per layer."""
         return links(mean_of_heads(maps, self.heads), source_units, target_units, self.convention)
 
     def error_on(self, examples: Iterable[AlignmentExample]) -> float:
@@ -137,14 +135,14 @@ class AlignmentCandidate:
 
 
 def mean_of_heads(maps: Sequence[Tensor], heads: Sequence[HeadPlace]) -> Tensor:
-    """maps: one [H, T, S] a layer -> [T, S], float64."""
+    """maps [H, T, S] per layer -> [T, S], float64."""
     return torch.stack([maps[layer][head] for layer, head in heads]).double().mean(dim=0)
 
 
 def choose_alignment(examples: Sequence[AlignmentExample]) -> list[AlignmentCandidate]:
-    """All candidates, best first: single heads, the mean of each layer, and sets of any layers' heads that grow from
-    the best single ones, each by the head that lowers the error most, as long as one does; by both conventions. Of
-    equal errors the one of fewer heads, then the convention "predicting", then the lower layers and heads."""
+    """All candidates, best first, in both conventions: single heads, the mean of each layer, and sets of heads from any
+    layers, grown greedily from the best single heads while the error falls. Ties go to fewer heads, then to
+    "predicting", then to lower layers and heads."""
     if not examples:
         raise ValueError("Choosing needs at least one sentence with known links.")
     return sorted((c for convention in CONVENTIONS for c in _candidates(examples, convention)), key=_rank_key)
