@@ -1,2 +1,1 @@
-"""The networks: what is trained, decoded and looked into. A change of a network is an edit of a module in this
-package."""
+"""The networks that are trained, decoded and inspected. To change a network, edit its module here."""

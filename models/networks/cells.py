@@ -1,10 +1,9 @@
-"""The recurrent cells: RNN (Elman 1990), GRU (Cho et al. 2014), LSTM (Hochreiter and Schmidhuber 1997), one step each
-with its gates in the open. Conventions and order of gates are PyTorch's.
+"""Recurrent cells: one step of RNN (Elman 1990), GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) with
+explicit gates. Conventions and gate order are PyTorch's.
 
-A new cell is a new function and a new line in `CELLS` (and its name in `CellKind`): it is then trained, decoded, scored
-and shown gate by gate. A cell that is edited runs as it is edited; where it is PyTorch's or our kernels' cell exactly,
-these run it faster. Nothing here imports torch: the server's front end knows the gates by these tables.
-"""
+A new cell is a new function, a new line in `CELLS` and its name in `CellKind`; training, decoding, scoring and
+inspection then support it. An edited cell runs as edited; PyTorch's and our kernels replace only cells that are exactly
+theirs. Nothing here imports torch: the server's front end reads the gate names from these tables."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ TANH: Bounds = (-1.0, 1.0)
 
 
 class Step(NamedTuple):
-    """hidden [B, N]; memory [B, N], the LSTM's c (elsewhere the hidden state again); gates by name, [B, N]."""
+    """hidden [B, N]; memory [B, N]: the LSTM's c, otherwise the hidden state again; gates: name -> [B, N]."""
 
     hidden: Tensor
     memory: Tensor
@@ -31,12 +30,9 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """step: what the input contributes, W_x x + b_x for all gates at once, [B, G·N], N the hidden width; the same of
-    the hidden state, W_h h + b_h; hidden and memory [B, N].
-
-    gates: name -> the bounds of its values, in the order of the weights' rows. memory: the bounds of c (None: it has
-    none), where there is a c beside h. formula: for people who look at the gates.
-    """
+    """step: takes the input's contribution W_x x + b_x for all gates, [B, G·N], with N the hidden width; the hidden
+    state's, W_h h + b_h; hidden and memory [B, N]. gates: name -> bounds, in the order of the weights' rows. formula:
+    for display. remembers: the cell has a memory c beside h."""
 
     step: Callable[[Tensor, Tensor, Tensor, Tensor], Step]
     gates: Mapping[str, Bounds]
@@ -45,8 +41,7 @@ class Cell:
 
     @property
     def shown(self) -> Mapping[str, Bounds | None]:
-        """All that is shown of a step, in the order in which it is computed: the gates, then c where there is one,
-        then h."""
+        """Bounds of all values shown of a step, in order of computation: the gates, c (unbounded) if present, h."""
         return {**self.gates, **({"c": None} if self.remembers else {}), "h": TANH}
 
 

@@ -9,6 +9,6 @@ T = TypeVar("T")
 
 
 def option(default: T, help: str, *, formerly: str = "") -> T:  # noqa: A002 (what argparse calls it, too)
-    """A dataclass field with its help text, and its former name where it had one."""
+    """A dataclass field with its help text, and its former name if it was renamed."""
     value: T = field(default=default, metadata={"help": help, "formerly": formerly})
     return value

@@ -1,7 +1,5 @@
-"""From what a checkpoint says of its architecture to a network, and weights in and out of safetensors.
-
-The one place that knows which networks there are. A new network is a new line in `NETWORKS`.
-"""
+"""Builds networks from a checkpoint's architecture, and saves and loads weights as safetensors. The only module that
+lists all networks: a new network is a new line in `NETWORKS`."""
 
 from __future__ import annotations
 
@@ -33,12 +31,12 @@ DRAWS = {
 
 
 def architecture(name: str, config: TransformerConfig | RecurrentConfig) -> dict[str, Any]:
-    """What config.json records of a network."""
+    """The architecture as recorded in config.json."""
     return {"name": name, **asdict(config)}
 
 
 def build(description: Mapping[str, Any]) -> nn.Module:
-    """A freshly initialised network. ValueError names what is unknown or contradictory."""
+    """A freshly initialised network. ValueError names unknown or contradictory options."""
     name = description.get("name")
     if name not in NETWORKS:
         raise ValueError(f"architecture {name!r} is not one of {', '.join(NETWORKS)}")
@@ -52,8 +50,8 @@ def build(description: Mapping[str, Any]) -> nn.Module:
 
 
 class Undrawn(TorchFunctionMode):
-    """Inside of it no random weights are drawn: for networks of which every weight is about to be loaded. What is
-    computed (tables of positions, zeros, ones) is computed as ever."""
+    """Skips random initialisation of networks that are about to be loaded. Computed tensors (position tables, zeros,
+    ones) are unaffected."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in DRAWS:
@@ -62,9 +60,9 @@ class Undrawn(TorchFunctionMode):
 
 
 def save_weights(network: nn.Module, path: Path) -> None:
-    """Parameters and buffers to safetensors; a tensor under two names (tied tables) is stored once."""
+    """Writes parameters and buffers to safetensors; a tensor with two names (tied embeddings) is stored once."""
     save_file(unique_tensors(network), path)
-    # safetensors makes the file readable for its owner alone; a server often runs as somebody else
+    # safetensors sets mode 0600, but a server often runs as another user
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(0o666 & ~umask)
@@ -81,7 +79,7 @@ def unique_tensors(network: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """ValueError if a tensor is missing, left over, or of another shape."""
+    """ValueError for a missing, unexpected or misshapen tensor."""
     expected = {name: tuple(t.shape) for name, t in unique_tensors(network).items()}
     given = {name: tuple(t.shape) for name, t in tensors.items()}
     if expected != given:
@@ -91,11 +89,9 @@ def load_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Any:
-    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`.
-
-    CheckpointError if the architecture is unknown, or the weights do not fit it or are not all finite.
-    """
-    try:  # config.json has no checksum: anything may stand there, and whatever it breaks is this folder's fault
+    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`. CheckpointError if the
+    architecture is unknown, or the weights do not fit it or are not all finite."""
+    try:  # config.json has no checksum, so any exception is an error of the checkpoint
         with Undrawn():
             network = build(checkpoint.config.architecture)
         _check_ids(checkpoint, network.config)
@@ -111,8 +107,8 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
 
 
 def _check_finite(network: nn.Module) -> None:
-    """ValueError names a tensor that holds NaN or infinity: a model of such weights answers everybody with nothing.
-    Asked of the least and the greatest number, which NaN spoils too: a tenth of the time that asking each one takes."""
+    """ValueError names a tensor with NaN or infinity. Minimum and maximum suffice, since NaN propagates to both, and
+    take a tenth of the time of an elementwise check."""
     for name, tensor in unique_tensors(network).items():
         if tensor.is_floating_point() and tensor.numel():
             least, greatest = torch.aminmax(tensor)
@@ -121,7 +117,7 @@ def _check_finite(network: nn.Module) -> None:
 
 
 def _check_ids(checkpoint: Checkpoint, network: Any) -> None:
-    """No id outside the tables may reach a network: on a GPU one ends the process, not the request."""
+    """ValueError for ids outside the embedding tables: on a GPU such an id would end the process, not the request."""
     config, tokenizers = checkpoint.config, checkpoint.tokenizers
     vocabulary = {
         "source": getattr(network, "source_vocabulary", None),
@@ -138,5 +134,5 @@ def _check_ids(checkpoint: Checkpoint, network: Any) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what an error says, ready to end a sentence; libraries put stack traces behind it."""
+    """The first line of an error message, without the stack traces that libraries append, to end a sentence with."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" .")

@@ -1,10 +1,9 @@
 """The recurrent language model: embeddings or one-hot characters, layers of a cell (`models.networks.cells`), output.
 
 `RecurrentLanguageModel.run` is the network: layer by layer, over a sequence of any length. Decoding runs it over one
-token, inspection with a look at the gates of each step. PyTorch's own kernels, and ours for GRUs on CPUs
-(`models.backends.native.gru_scan`), take the place of `scan` where the cell is exactly theirs, and of nothing else. To
-change the network, edit this file; to change a cell or add one, edit `cells.py`.
-"""
+token; inspection records the gates of each step. PyTorch's kernels, and ours for GRUs on CPUs
+(`models.backends.native.gru_scan`), replace only `scan`, and only if the cell is exactly theirs. To change the network,
+edit this file; to change or add a cell, edit `cells.py`."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ LayerScan = Callable[[int, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentConfig:
-    """embedding 0 feeds one-hot characters: their product with the input matrix is a row look-up, and is done as one.
-    Dropout of every kind acts in training alone."""
+    """embedding 0: one-hot characters, computed as a row look-up of the input matrix. Dropout is active in training
+    only."""
 
     vocabulary: int
     cell: CellKind = "gru"
@@ -62,26 +61,26 @@ class RecurrentConfig:
 
 @dataclass(slots=True)
 class RecurrentState:
-    """hidden and memory [L, B, N]; memory is the LSTM's c and elsewhere the hidden state again, or unused."""
+    """hidden and memory [L, B, N]; memory is the LSTM's c, otherwise the hidden state again or unused."""
 
     hidden: Tensor
     memory: Tensor
 
 
 class RecurrentCell(nn.Module):
-    """One step of a layer. Its weights stand in `RecurrentLanguageModel.recurrent`, under PyTorch's names."""
+    """One step of a layer. The weights are in `RecurrentLanguageModel.recurrent`, under PyTorch's names."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind = kind
 
     def forward(self, projected: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, bias: Tensor | None) -> Step:
-        """projected [B, G·N]: what the input contributes; weight [G·N, N] and bias act on the hidden state [B, N]."""
+        """projected [B, G·N]: the input's contribution. weight [G·N, N] and bias act on the hidden state [B, N]."""
         return CELLS[self.kind].step(projected, F.linear(hidden, weight, bias), hidden, memory)
 
 
 class RecurrentWeights(nn.Module):
-    """The weights of a cell that PyTorch does not have, named and drawn as PyTorch does."""
+    """The weights of a cell that PyTorch lacks, named and initialised as PyTorch does."""
 
     def __init__(self, gates: int, config: RecurrentConfig) -> None:
         super().__init__()
@@ -97,7 +96,7 @@ class RecurrentWeights(nn.Module):
 
 
 class RecurrentLanguageModel(nn.Module):
-    """Predicts the next token from the tokens so far."""
+    """A recurrent language model: predicts the next token from the previous ones."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
@@ -124,7 +123,9 @@ class RecurrentLanguageModel(nn.Module):
     def parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Input weight [G·N, I], input bias, recurrent weight [G·N, N], recurrent bias."""
         names = ("weight_ih_l", "bias_ih_l", "weight_hh_l", "bias_hh_l")
-        a, b, c, d = (getattr(self.recurrent, f"{name}{layer}") for name in names)  # a parametrized one is none
+        a, b, c, d = (
+            getattr(self.recurrent, f"{name}{layer}") for name in names
+        )  # a parametrized weight is no nn.Parameter
         return a, b, c, d
 
     def zeros(self, rows: int) -> RecurrentState:
@@ -139,17 +140,17 @@ class RecurrentLanguageModel(nn.Module):
     def forward(
         self, tokens: Tensor, state: RecurrentState | None = None, scan: LayerScan | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of what comes next, and the state after. scan:
-        as of `sequence`."""
+        """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of the next tokens, and the final state. scan:
+        see `sequence`."""
         features, state = self.sequence(tokens, state or self.zeros(len(tokens)), scan)
         return self.project(self.dropped(features)), state
 
     def sequence(
         self, tokens: Tensor, state: RecurrentState, scan: LayerScan | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        """`run` with the fastest kernels: tokens [B, T] -> features [B, T, N]. scan: kernels for one layer that the
-        caller has; None: PyTorch's, where they compute this network and there is more than one token. PyTorch's of
-        all layers at once know neither locked masks nor masked weights."""
+        """`run` on the fastest kernels: tokens [B, T] -> features [B, T, N]. scan: the caller's kernels for one layer;
+        None: PyTorch's, if they compute this network and T > 1. PyTorch's kernels for all layers at once support
+        neither locked nor recurrent dropout."""
         if scan is None and tokens.size(1) > 1 and self.embedding is not None and cell_difference(self) is None:
             if not (self.training and (self.config.locked_dropout or self.config.recurrent_dropout > 0)):
                 return self._all_layers(self.inputs(tokens), state)
@@ -168,7 +169,7 @@ class RecurrentLanguageModel(nn.Module):
         return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
 
     def inputs(self, tokens: Tensor) -> Tensor:
-        """What the first layer reads, [B, T, E]; `run` gives it one-hot vectors as tokens."""
+        """The first layer's input [B, T, E]. `run` bypasses this for one-hot input and passes tokens."""
         config = self.config
         if self.embedding is None:
             return F.one_hot(tokens, config.vocabulary).to(next(self.parameters()).dtype)
@@ -176,7 +177,7 @@ class RecurrentLanguageModel(nn.Module):
         return dropped(self.embedding(tokens), rate, locked=config.locked_dropout, training=self.training)
 
     def dropped(self, features: Tensor) -> Tensor:
-        """features [B, T, N] between layers or before the output."""
+        """Dropout of features [B, T, N] between layers or before the output."""
         return dropped(features, self.config.dropout, locked=self.config.locked_dropout, training=self.training)
 
     def scan(
@@ -187,8 +188,8 @@ class RecurrentLanguageModel(nn.Module):
         c: Tensor,
         watch: Callable[[int, Step], object] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """A layer, one step of its cell after another; features: [B, T, I], or tokens [B, T] that are one-hot. watch:
-        gets the layer's number and each step."""
+        """One layer, step by step. features: [B, T, I], or one-hot tokens [B, T]. watch: called with the layer's number
+        and each step."""
         projected, outputs = self.project_inputs(number, features), []
         weight, bias = self.recurrent_weight(number), self.parameters_of(number)[3]
         for inputs in projected.unbind(1):
@@ -200,18 +201,18 @@ class RecurrentLanguageModel(nn.Module):
         return torch.stack(outputs, dim=1), h, c
 
     def project_inputs(self, number: int, features: Tensor) -> Tensor:
-        """What the input contributes to a layer's gates, [B, T, G·N]; for one-hot input the look-up."""
+        """The input's contribution to a layer's gates, [B, T, G·N]; a look-up for one-hot input."""
         weight, bias = self.parameters_of(number)[:2]
         if number == 0 and self.embedding is None:
             return F.embedding(features, weight.t()) + bias
         return F.linear(features, weight, bias)
 
     def recurrent_weight(self, layer: int) -> Tensor:
-        """[G·N, N], in training with a fresh mask over its weights."""
+        """[G·N, N], with a new DropConnect mask in training."""
         return F.dropout(self.parameters_of(layer)[2], self.config.recurrent_dropout, self.training)
 
     def fused_layer(self, number: int, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`scan` in PyTorch's kernels."""
+        """`scan` on PyTorch's kernels."""
         weight, bias, _, recurrent_bias = self.parameters_of(number)
         parameters = [weight, self.recurrent_weight(number), bias, recurrent_bias]
         state = (h[None], c[None]) if self.config.cell == "lstm" else h[None]
@@ -220,7 +221,7 @@ class RecurrentLanguageModel(nn.Module):
         return features, last[0][0], last[-1][0]
 
     def _all_layers(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """`run` in PyTorch's kernels; they drop between layers themselves."""
+        """`run` on PyTorch's kernels, which apply the dropout between layers."""
         if self.config.cell == "lstm":
             features, (hidden, memory) = self.recurrent(inputs, (state.hidden, state.memory))
         else:
@@ -229,7 +230,7 @@ class RecurrentLanguageModel(nn.Module):
         return features, RecurrentState(hidden, memory)
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
-        """As `models.interface.TeacherForced` says; there is no source to read."""
+        """See `models.interface.TeacherForced`; the source is ignored."""
         return self.dropped(self.sequence(target, self.zeros(len(target)))[0])
 
     def project(self, features: Tensor) -> Tensor:
@@ -238,8 +239,8 @@ class RecurrentLanguageModel(nn.Module):
 
     @torch.inference_mode()
     def gates(self, tokens: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """tokens [T] read from a zero state, one cell step after another -> name -> [L, T, N] after each token, named
-        as the cell's `shown`; and the features [T, N] from which the output is projected."""
+        """tokens [T], from a zero state -> name -> [L, T, N] after each token, named as the cell's `shown`; and the
+        features [T, N] that feed the output projection."""
         assert not self.training, "dropout would show"
         steps: list[list[dict[str, Tensor]]] = [[] for _ in range(self.config.layers)]
 
@@ -253,7 +254,7 @@ class RecurrentLanguageModel(nn.Module):
 
 
 def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> Tensor:
-    """features [B, T, N]; locked: one mask for all T steps of a row (Gal and Ghahramani 2016)."""
+    """Dropout of features [B, T, N]; locked: one mask for all T steps of a row (Gal and Ghahramani 2016)."""
     if not locked or not training or not rate:
         return F.dropout(features, rate, training)
     rows, _, width = features.shape
@@ -265,7 +266,7 @@ LAYERS = ("run", "scan", "project_inputs", "recurrent_weight", "dropped", "param
 
 
 def cell_difference(network: RecurrentLanguageModel) -> str | None:
-    """What keeps kernels that know PyTorch's three cells from computing the network's layers; None: nothing does."""
+    """Why kernels for PyTorch's three cells cannot compute the network's layers; None if they can."""
     kind = network.config.cell
     if kind not in FUSED:
         return f"its cell is {kind}"

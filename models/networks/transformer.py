@@ -1,17 +1,16 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762): its options, attention, layers, the network.
+"""The encoder-decoder Transformer (Vaswani et al. 2017, arXiv 1706.03762): options, attention, layers, network.
 
-Training, decoding, scoring and inspection run the modules of this file. Kernels that compute the same faster replace
-them only in a network whose modules and code are exactly those that the kernels were written for (`models.exactness`);
-the log and the model card name what runs. To change the network, edit this file and nothing else, for example:
+Training, decoding, scoring and inspection run the modules of this file. Faster kernels replace them only in a network
+with exactly the modules and code that the kernels were written for (`models.exactness`); the log and the model card say
+which backend runs. To change the network, edit only this file, for example:
 
 - RMSNorm: `norm` returns nn.RMSNorm(config.d_model, eps=config.norm_epsilon).
 - RoPE: `query_key_value` rotates query and key by `scope.positions`, and `Transformer.embed` adds no table.
 - SwiGLU: `FeedForward` has a third map, and its forward multiplies by it.
 
 Cached decoding calls the same layers: `Cache.update` stores the keys and values of new tokens and returns those of all
-tokens so far. Weights of attention are handed to the caller (`Capture`) and never kept on a module, so that concurrent
-requests cannot see each other's.
-"""
+tokens so far. Attention weights are returned in a `Capture` and never stored on a module, so that concurrent requests
+stay isolated."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ KeyValue = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformerConfig:
-    """The classic form (Vaswani et al. 2017) is the default; the options are those that real checkpoints need."""
+    """The defaults are the original network (Vaswani et al. 2017); the options cover existing checkpoints."""
 
     source_vocabulary: int
     target_vocabulary: int
@@ -97,8 +96,8 @@ class TransformerConfig:
 
 
 class Attended(NamedTuple):
-    """Every number between the projections: query and context [B, H, Q, D], key and value [B, H, K, D]; scores, which
-    are q·k·scale before the mask, and weights [B, H, Q, K]. mask: where a query may look; None: everywhere."""
+    """The intermediate values of attention. query, context [B, H, Q, D]; key, value [B, H, K, D]; scores [B, H, Q, K]:
+    q·k·scale before the mask; weights [B, H, Q, K]. mask: True where a query may attend; None: everywhere."""
 
     query: Tensor
     key: Tensor
@@ -110,20 +109,19 @@ class Attended(NamedTuple):
 
 
 class PassEnded(Exception):
-    """A forward pass has left all that its caller wants in a `Capture`."""
+    """Ends a forward pass once its `Capture` has all that the caller wants."""
 
 
 @dataclass(slots=True)
 class Capture:
-    """What a caller wants to see of one kind of attention in one forward pass, and where the pass leaves it.
+    """Requests and collects intermediate values of one kind of attention in one forward pass.
 
-    without: layer -> the heads whose context is set to 0 before the output projection.
-    traced: the layer of which everything is kept, in `trace`.
-    layers: those whose attention is captured; None: all. The others run the fused kernel.
-    last: behind this layer's attention nothing is wanted: `PassEnded` is raised there.
-    weights: the number of a captured layer -> [B, H, Q, K].
-    layer: the number of the layer that runs.
-    """
+    without: layer -> ablated heads, with context 0 before the output projection.
+    traced: the layer to keep all values of, in `trace`.
+    layers: the layers to capture; None: all. Other layers run the fused kernel.
+    last: raises `PassEnded` after the attention of this layer.
+    weights: captured layer -> [B, H, Q, K].
+    layer: the number of the current layer."""
 
     without: Mapping[int, Sequence[int]] = field(default_factory=dict)
     traced: int | None = None
@@ -135,18 +133,18 @@ class Capture:
 
     @property
     def wanted(self) -> bool:
-        """Whether this layer's attention is captured."""
+        """Whether the current layer is captured."""
         return self.layers is None or self.layer in self.layers
 
     def maps(self, layers: Iterable[int]) -> list[Tensor]:
-        """The weights of these layers. ValueError where a module in the place of `MultiHeadAttention` gave none."""
+        """The weights of these layers. ValueError if a replacement of `MultiHeadAttention` did not capture them."""
         for layer in layers:
             if layer not in self.weights:
                 raise ValueError(f"the attention of layer {layer} does not hand its weights to Scope.capture")
         return [self.weights[layer] for layer in layers]
 
     def take(self, attended: Attended) -> Tensor:
-        """Records the layer's attention; returns its context without the heads that are taken away."""
+        """Records the current layer's attention; returns its context with ablated heads zeroed."""
         layer = self.layer
         self.weights[layer] = attended.weights
         if layer == self.last:
@@ -160,12 +158,11 @@ class Capture:
 
 
 class Scope(NamedTuple):
-    """What one pass says to every attention of a kind.
+    """Arguments of one pass for all attention layers of a kind.
 
-    positions: of the tokens whose queries are computed, [T] or [B, T]; the layers of this file do not read them.
-    mask: True where a query may look, or 0 there and -inf elsewhere; broadcastable to [B, H, Q, K]. None: everywhere.
-    causal: query i sees keys 0..i, in place of a mask.
-    """
+    positions: of the query tokens, [T] or [B, T]; unused by the layers of this file.
+    mask: True where a query may attend, or 0 there and -inf elsewhere; broadcastable to [B, H, Q, K]. None: everywhere.
+    causal: query i attends to keys 0..i; replaces the mask."""
 
     positions: Tensor
     mask: Tensor | None = None
@@ -174,25 +171,25 @@ class Scope(NamedTuple):
 
 
 class Cache(Protocol):
-    """Keys and values of the decoder's self-attention when it is stepped (`models.backends.torch`)."""
+    """Keys and values of the decoder's self-attention in stepwise decoding (`models.backends.torch`)."""
 
     def update(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Stores those of the new tokens, [B, H, T, D]; returns those to attend to."""
+        """Stores keys and values of the new tokens, [B, H, T, D]; returns the keys and values to attend to."""
 
 
 class Projection(nn.Linear):
-    """A linear map of which a caller may need some outputs only: of cross-attention's matrix, queries come from the
-    target and keys and values from the source."""
+    """A linear map that can compute part of its outputs: cross-attention takes queries from the target, keys and values
+    from the source."""
 
     def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
-        """[..., I] -> [..., O]; rows: those of the weight that are multiplied."""
+        """[..., I] -> [..., O]; rows: the rows of the weight to apply."""
         if rows is None:
             return F.linear(x, self.weight, self.bias)
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2 of the paper. Queries, keys and values come from one matrix [3·H·D, C]."""
+    """Multi-head attention (section 3.2). Queries, keys and values come from one matrix [3·H·D, C]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -209,9 +206,9 @@ class MultiHeadAttention(nn.Module):
         remember: Callable[[Tensor, Tensor], KeyValue] | None = None,
         source: KeyValue | None = None,
     ) -> Tensor:
-        """x [B, T, C] -> [B, T, C]. remember: takes the keys and values of x and returns those of all tokens so far
-        (`Cache.update`). source: the keys and values [R, H, S, D] of cross-attention; where T is 1, R may be a part
-        of B, and so many rows in turn read one source."""
+        """x [B, T, C] -> [B, T, C]. remember: stores the keys and values of x and returns those of all tokens so far
+        (`Cache.update`). source: keys and values [R, H, S, D] of cross-attention; if T is 1, R may divide B, and each
+        block of B/R rows shares a source."""
         if source is None:
             query, key, value = self.query_key_value(x, scope)
             return self.attend(query, *(remember(key, value) if remember else (key, value)), scope)
@@ -219,12 +216,12 @@ class MultiHeadAttention(nn.Module):
         return self.attend(query, *source, scope).view_as(x)
 
     def query_key_value(self, x: Tensor, scope: Scope) -> tuple[Tensor, Tensor, Tensor]:
-        """Self-attention's: [B, T, C] -> three of [B, H, T, D]."""
+        """For self-attention: [B, T, C] -> three tensors [B, H, T, D]."""
         query, key, value = self.projection(x).chunk(3, dim=-1)
         return self.split(query), self.split(key), self.split(value)
 
     def key_value(self, memory: Tensor) -> KeyValue:
-        """Cross-attention's: [B, S, C] -> two of [B, H, S, D], computed once a sentence."""
+        """For cross-attention: memory [B, S, C] -> two tensors [B, H, S, D], computed once per sentence."""
         key, value = self.projection(memory, slice(self.inner, None)).chunk(2, dim=-1)
         return self.split(key), self.split(value)
 
@@ -233,8 +230,8 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:-1], self.heads, self.head_width).transpose(1, 2)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scope: Scope) -> Tensor:
-        """Joined and projected heads, [B, Q, C]. Without a capture PyTorch's fused kernel computes what
-        `attend_explicit` writes out: who edits one edits the other."""
+        """Attention with output projection, [B, Q, C]. Without a capture, PyTorch's fused kernel computes the same as
+        `attend_explicit`: keep both in step."""
         if scope.capture is not None and scope.capture.wanted:
             mask = scope.mask
             if scope.causal:
@@ -249,9 +246,8 @@ class MultiHeadAttention(nn.Module):
         return joined
 
     def attend_explicit(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Attended:
-        """softmax(q·kᵀ·scale)·v, step by step. A query that may look nowhere (a source of padding alone) gets zeros,
-        as from the fused kernel, and not 0/0. Weights are at least float32, whatever the network computes in: as the
-        fused kernel has it, and so that they sum to 1."""
+        """softmax(q·kᵀ·scale)·v, step by step. A fully masked query (a source of padding only) gives zeros as in the
+        fused kernel, not NaN. Weights are at least float32, as in the fused kernel, so that they sum to 1."""
         if mask is not None and mask.dtype != torch.bool:
             mask = mask == 0
         scores = query @ key.transpose(-1, -2) * self.scale
@@ -263,7 +259,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with an activation between them, applied to each position alone."""
+    """Position-wise feed-forward layer: two linear maps with an activation in between."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -278,13 +274,13 @@ class FeedForward(nn.Module):
 
 
 def norm(config: TransformerConfig) -> nn.Module:
-    """[..., C] -> [..., C]: every norm of the network."""
+    """[..., C] -> [..., C]: the norm used throughout the network."""
     return nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
 
 
 class Residual(nn.Module):
-    """Wraps a sublayer in its residual connection, norm and dropout. post-norm (the paper):
-    x = norm(x + sublayer(x)); pre-norm: x = x + sublayer(norm(x)), and one more norm on top of the stack."""
+    """The residual connection, norm and dropout of a sublayer. post-norm (the paper): x = norm(x + sublayer(x));
+    pre-norm: x = x + sublayer(norm(x)), with a final norm after the stack."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -330,7 +326,7 @@ class DecoderLayer(nn.Module):
         source_scope: Scope,
         remember: Callable[[Tensor, Tensor], KeyValue] | None = None,
     ) -> Tensor:
-        """x [B, T, C] -> [B, T, C]. source, remember: as of `MultiHeadAttention.forward`."""
+        """x [B, T, C] -> [B, T, C]. source, remember: see `MultiHeadAttention.forward`."""
         x = self.around_attention(x, lambda y: self.attention(y, scope, remember))
         x = self.around_cross(x, lambda y: self.cross_attention(y, source_scope, source=source))
         transformed: Tensor = self.around_feed_forward(x, self.feed_forward)
@@ -338,11 +334,9 @@ class DecoderLayer(nn.Module):
 
 
 def sinusoids(length: int, width: int, layout: PositionLayout) -> Tensor:
-    """Positions [length, width], float32 (section 3.5 of the paper).
-
-    interleaved: PE[p, 2i] = sin(p / 10000^(2i/width)), PE[p, 2i+1] = cos(the same), as in the paper.
-    marian: all the sines, then all the cosines, as Marian and tensor2tensor lay them out.
-    """
+    """Position table [length, width], float32 (section 3.5 of the paper). interleaved: PE[p, 2i] = sin(p /
+    10000^(2i/width)), PE[p, 2i+1] = cos(same), as in the paper. marian: all sines, then all cosines, as in Marian and
+    tensor2tensor."""
     frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000.0) / width))
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
     table = torch.empty(length, width, dtype=torch.float64)
@@ -355,8 +349,8 @@ def sinusoids(length: int, width: int, layout: PositionLayout) -> Tensor:
 
 
 class Transformer(nn.Module):
-    """Built from a `TransformerConfig`. Ids equal to `config.pad` are never attended to. Whatever runs the network
-    runs it through `encode`, `decode` or `decode_over`, and `project`."""
+    """The network. Ids equal to `config.pad` are never attended to. Every caller goes through `encode`, `decode` or
+    `decode_over`, and `project`."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -368,7 +362,7 @@ class Transformer(nn.Module):
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        self.encoder = cast(MutableSequence[EncoderLayer], encoder)  # a ModuleList forgets of what it is
+        self.encoder = cast(MutableSequence[EncoderLayer], encoder)  # a ModuleList loses the element type
         self.decoder = cast(MutableSequence[DecoderLayer], decoder)
         pre = config.norm == "pre"
         self.encoder_norm = norm(config) if pre else nn.Identity()
@@ -380,7 +374,7 @@ class Transformer(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Xavier for matrices; embeddings so that their rows have unit variance once scaled."""
+        """Xavier for matrices; embeddings such that scaled rows have unit variance."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -394,18 +388,18 @@ class Transformer(nn.Module):
         return next(self.parameters()).device
 
     def position_vectors(self, length: int) -> Tensor:
-        """[>= length, C]: the table grows by doubling, so that no limit is built into a network."""
+        """[>= length, C]. The table grows by doubling, so the network has no length limit."""
         table: Tensor = self.get_buffer("position_table")
         if len(table) < length:
             size = max(64, 1 << (length - 1).bit_length())
             reference = next(self.parameters())
-            with torch.inference_mode(False):  # a table first grown while decoding must still serve training
+            with torch.inference_mode(False):  # a table first grown in inference mode must still serve training
                 table = sinusoids(size, self.config.d_model, self.config.positions).to(reference)
             self.position_table = table
         return table
 
     def first_positions(self, length: int) -> Tensor:
-        """0, 1, ..., length - 1, and room for them in the table."""
+        """0, 1, ..., length - 1; grows the table to fit."""
         return torch.arange(length, device=self.position_vectors(length).device)
 
     def embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor) -> Tensor:
@@ -415,7 +409,7 @@ class Transformer(nn.Module):
         return dropped
 
     def encode(self, source: Tensor, capture: Capture | None = None) -> tuple[Tensor, Tensor]:
-        """source [B, S] -> its representation [B, S, C] and where it is readable [B, S]."""
+        """source [B, S] -> memory [B, S, C], and the mask of non-padding tokens [B, S]."""
         readable, positions = source != self.config.pad, self.first_positions(source.size(1))
         scope = Scope(positions, readable[:, None, None, :], capture=capture)
         x = self.embed(self.source_embedding, source, positions)
@@ -426,7 +420,7 @@ class Transformer(nn.Module):
         return self.encoder_norm(x), readable
 
     def source_key_values(self, memory: Tensor) -> Iterable[KeyValue]:
-        """What the cross-attention of each layer reads of a source [B, S, C]: two of [B, H, S, D] a layer."""
+        """Keys and values of each layer's cross-attention over memory [B, S, C]: two tensors [B, H, S, D] per layer."""
         return (layer.cross_attention.key_value(memory) for layer in self.decoder)
 
     def decode(
@@ -436,8 +430,8 @@ class Transformer(nn.Module):
         readable: Tensor,
         captures: tuple[Capture | None, Capture | None] = (None, None),
     ) -> Tensor:
-        """Teacher-forced: target [B, T] -> features [B, T, C]. Position t sees targets 0..t alone. Padding may
-        only stand at the end of a target, where nothing that counts looks at it."""
+        """Teacher forcing: target [B, T] -> features [B, T, C]; position t attends to targets 0..t only. Padding may
+        only follow a target, where no counted position attends to it."""
         positions = self.first_positions(target.size(1))
         scope = Scope(positions, causal=True, capture=captures[0])
         source_scope = Scope(positions, readable[:, None, None, :], capture=captures[1])
@@ -451,8 +445,8 @@ class Transformer(nn.Module):
         source_scope: Scope,
         cache: Cache | None = None,
     ) -> Tensor:
-        """Tokens [B, T] at scope.positions, before the output projection, [B, T, C]. sources: of
-        `source_key_values`. cache: what was read before these tokens."""
+        """Tokens [B, T] at scope.positions -> features [B, T, C]. sources: from `source_key_values`. cache: holds
+        earlier tokens."""
         x = self.embed(self.target_embedding, target, scope.positions)
         captures = [each.capture for each in (scope, source_scope) if each.capture is not None]
         for number, (layer, source) in enumerate(zip(self.decoder, sources, strict=True)):
@@ -474,7 +468,7 @@ class Transformer(nn.Module):
         return self.target_embedding.weight if self.output is None else self.output.weight
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
-        """source [B, S], target [B, T] -> [B, T, C], before the output projection."""
+        """source [B, S], target [B, T] -> features [B, T, C], before the output projection."""
         return self.decode(target, *self.encode(source))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
-"""Text to token ids and back. No torch here: the front end tokenizes without loading it.
-
-Offsets are code points of the text given (`text[piece.start:piece.end]`), never bytes.
-"""
+"""Tokenizers: text to token ids and back. No torch here: the front end tokenizes without it. Offsets are code points of
+the text (`text[piece.start:piece.end]`), never bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ READERS: dict[str, Callable[[Path], Tokenizer]] = {
 
 
 def read_tokenizer(kind: str, path: Path) -> Tokenizer:
-    """The tokenizer of that kind from its file. ValueError for a kind that this version does not know."""
+    """Reads a tokenizer of this kind from its file. ValueError for an unknown kind."""
     if kind not in READERS:
         raise ValueError(f"Tokenizer kind {kind!r} is not one of {', '.join(sorted(READERS))}.")
     return READERS[kind](path)

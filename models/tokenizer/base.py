@@ -1,4 +1,4 @@
-"""What every tokenizer answers, and what most of them answer alike."""
+"""The interface of all tokenizers, and their shared base classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sentencepiece
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One token of a text: `text[start:end]` is what it stands for; `piece` is its name in the vocabulary."""
+    """One token of a text: `piece` is its vocabulary entry, `text[start:end]` the text it covers."""
 
     id: int
     piece: str
@@ -24,7 +24,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """Ids of the tokens that stand for no text; None where a vocabulary has no such token."""
+    """Ids of the tokens without text; None where a vocabulary has no such token."""
 
     pad: int | None = 0
     unknown: int | None = None
@@ -42,7 +42,7 @@ class Tokenizer(ABC):
     kind: str
     special: SpecialTokens
     size: int
-    trims = False  # whether `decode` leaves out white space around the text, which `untrimmed` has
+    trims = False  # whether `decode` strips white space that `untrimmed` keeps
 
     @abstractmethod
     def pieces(self, text: str) -> list[Piece]: ...
@@ -54,14 +54,14 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int]) -> str: ...
 
     def untrimmed(self, ids: Iterable[int]) -> str:
-        """A text that grows, token by token, by what the next ones add."""
+        """The text with surrounding white space, so that the text of a prefix is a prefix of the text."""
         return self.decode(ids)
 
     @abstractmethod
     def piece(self, token: int) -> str: ...
 
     def unknown(self, text: str) -> list[str]:
-        """The distinct parts of `text` that the vocabulary does not hold, in order of appearance."""
+        """The distinct parts of `text` that are not in the vocabulary, in order of appearance."""
         pieces = self.pieces(text)
         return list(dict.fromkeys(text[p.start : p.end] for p in pieces if p.id == self.special.unknown))
 
@@ -70,7 +70,7 @@ class Tokenizer(ABC):
 
 
 class ListedTokenizer(Tokenizer):
-    """A tokenizer with a vocabulary of its own, in a JSON file. vocabulary: the piece of each id."""
+    """A tokenizer with its own vocabulary in a JSON file. vocabulary: the piece of each id."""
 
     def __init__(self, vocabulary: Sequence[str], special: SpecialTokens) -> None:
         if len(set(vocabulary)) != len(vocabulary):
@@ -78,12 +78,12 @@ class ListedTokenizer(Tokenizer):
         self.vocabulary, self.special, self.size = tuple(vocabulary), special, len(vocabulary)
 
     def piece(self, token: int) -> str:
-        if token < 0:  # which Python would count from the end
+        if token < 0:  # a negative index would count from the end
             raise IndexError(f"There is no token {token}.")
         return self.vocabulary[token]
 
     def further(self) -> Mapping[str, object]:
-        """What else the file holds."""
+        """Additional fields of the file."""
         return {}
 
     def write(self, path: Path) -> None:
@@ -93,7 +93,7 @@ class ListedTokenizer(Tokenizer):
 
 
 def pieces_of_model(model: sentencepiece.SentencePieceProcessor, text: str) -> Iterator[Piece]:
-    """SentencePiece counts the space before a word into its first piece; here it belongs to none."""
+    """SentencePiece includes the space before a word in the word's first piece; the offsets here exclude it."""
     mapping: Any = model.encode(text, return_type="offset_mapping")
     for token, piece, (start, end) in zip(mapping["ids"], mapping["pieces"], mapping["offsets"], strict=True):
         yield Piece(token, piece, end - len(text[start:end].lstrip()), end)

@@ -1,8 +1,5 @@
-"""The tokenizer of Marian's checkpoints in Hugging Face's form.
-
-A SentencePiece model cuts the text, a vocabulary of its own numbers the pieces. Ids and texts are those of
-`transformers.MarianTokenizer`.
-"""
+"""The tokenizer of Marian checkpoints in Hugging Face format: a SentencePiece model splits the text, a separate
+vocabulary numbers the pieces. Ids and texts equal those of `transformers.MarianTokenizer`."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ import sentencepiece
 
 from models.tokenizer.base import ListedTokenizer, Piece, SpecialTokens, pieces_of_model
 
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
-LANGUAGE = re.compile(r">>(?s:.*?)<<")  # at the start of a text: into which language it is to be translated
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's marker of a space
+LANGUAGE = re.compile(r">>(?s:.*?)<<")  # target language at the start of a text
 
 
 def is_language(piece: str) -> bool:
@@ -28,11 +25,10 @@ def is_language(piece: str) -> bool:
 class MarianTokenizer(ListedTokenizer):
     """One side of a translator.
 
-    vocabulary: the piece of each id.  model: the SentencePiece model that cuts texts.
-    writer: the one that joins pieces, where it is another (models with a common vocabulary join with the source's).
-    added: pieces that are found in a text as they are spelt, before anything is cut, and their ids; the special tokens
-    are always among them. hidden: the ids of those, besides the special tokens, that no text shows.
-    """
+    vocabulary: the piece of each id.  model: the SentencePiece model that splits texts.
+    writer: the model that joins pieces, if different (models with a shared vocabulary join with the source's).
+    added: literal pieces, matched before splitting, with their ids; includes the special tokens.
+    hidden: further ids without text, besides the special tokens."""
 
     kind = "marian"
     trims = True
@@ -62,8 +58,8 @@ class MarianTokenizer(ListedTokenizer):
         self._silent = special.ids() | self._hidden
 
     def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
-        """Where the parts of a text begin and end that are cut by themselves, and whether each is one token as it is
-        spelt: a special token, or a language at the start of what stands between two of them."""
+        """The (start, end, whole) of consecutive parts of a text. A whole part is one literal token: an added piece, or
+        a language token at the start of the text between two of them. Other parts are split by the model."""
         end = 0
         for match in (*self._spelt.finditer(text), None):
             begin = match.start() if match else len(text)

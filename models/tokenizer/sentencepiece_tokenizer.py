@@ -1,10 +1,8 @@
-"""Subwords of a SentencePiece model, cut the same way each time or at random.
+"""SentencePiece subwords, with deterministic or random segmentation.
 
-Random cuts show a network more than one cut of each word: BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) and
-samples of a unigram model (Kudo 2018, arXiv 1804.10959). SentencePiece can do both, but since 0.2.3 its numbers repeat
-within one process alone, whatever the seed: a resumed run would see other cuts, and so would each process of a
-distributed one.
-"""
+Random segmentation is BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) or unigram sampling (Kudo 2018, arXiv
+1804.10959). SentencePiece implements both, but since 0.2.3 its random numbers are reproducible within one process only,
+whatever the seed: a resumed run, and each process of a distributed run, would see other segmentations."""
 
 from __future__ import annotations
 
@@ -20,14 +18,14 @@ import sentencepiece
 
 from models.tokenizer.base import Piece, SpecialTokens, Tokenizer, pieces_of_model
 
-UNKNOWN_PENALTY = 10.0  # by so much an unknown character scores less than the least likely piece, as in SentencePiece
-MAX_CACHED = 200_000  # words, or places where a merge is decided: of so many it is kept what they come to, some 60 MB
+UNKNOWN_PENALTY = 10.0  # an unknown character scores this much less than the least likely piece, as in SentencePiece
+MAX_CACHED = 200_000  # words, or merge decisions, kept in each cache; some 60 MB
 NORMALIZED_WORDS = re.compile("▁[^▁]*|[^▁]+")  # of a normalised text
 
 
 class MergeChoice:
-    """Parts of a word, the ranks of what two neighbours merge to (-inf: nothing), and the place of the merge that comes
-    up next. done, left_out: what follows from doing it and from leaving it out, once that was worked out."""
+    """A state of BPE-dropout: the parts of a word, the ranks of merging neighbours (-inf: no merge), and the index of
+    the next merge. done, left_out: the cached state after doing or skipping this merge."""
 
     __slots__ = ("at", "done", "left_out", "parts", "ranks")
 
@@ -38,13 +36,13 @@ class MergeChoice:
 
 
 class BpeDropout:
-    """Byte-pair merges, the best first and of equals the leftmost; each that comes up is left out with probability
-    `share`. What each choice comes to is kept, for words come again."""
+    """BPE-dropout: merges in order of score, leftmost first among equals, each skipped with probability `share`.
+    Results are cached, because words recur."""
 
     def __init__(self, scores: Mapping[str, float], share: float) -> None:
         self.scores, self.share = scores, share
-        self._whole: dict[str, tuple[tuple[str, ...], float]] = {}  # every merge done, and the probability of that
-        self._forks: dict[str, MergeChoice] = {}  # the first of a word
+        self._whole: dict[str, tuple[tuple[str, ...], float]] = {}  # with every merge done, and the probability of that
+        self._forks: dict[str, MergeChoice] = {}  # word -> its first state
         self._made = 0
 
     def cut(self, word: str, generator: random.Random) -> tuple[str, ...]:
@@ -53,8 +51,8 @@ class BpeDropout:
         return whole if drawn < reached else self._chosen(word, drawn, generator)
 
     def _chosen(self, word: str, drawn: float, generator: random.Random) -> tuple[str, ...]:
-        """drawn < (1 - share)^n: the first n merges are done. Then one is not, and the generator decides about the
-        others."""
+        """drawn < (1 - share)^n means that the first n merges are done. The next one is skipped, and the generator
+        decides on the others."""
         found: MergeChoice | tuple[str, ...] = self._forks.get(word) or self._first(word)
         if isinstance(found, MergeChoice) and len(self._forks) < MAX_CACHED:
             self._forks[word] = found
@@ -101,7 +99,7 @@ class BpeDropout:
         return self._next_choice(list(word), ranks)
 
     def _next_choice(self, parts: list[str], ranks: list[float]) -> MergeChoice | tuple[str, ...]:
-        """The parts themselves where no merge comes up."""
+        """The state at the next merge; the parts themselves if no merge is left."""
         best = max(ranks, default=-math.inf)
         return MergeChoice(parts, ranks, ranks.index(best)) if best > -math.inf else tuple(parts)
 
@@ -111,7 +109,8 @@ StartChoices = tuple[list[float], list[int]]
 
 
 class UnigramSampler:
-    """Cuts of a unigram model, each as likely as the product of its pieces' probabilities to the power `alpha`."""
+    """Unigram sampling: a segmentation has probability proportional to the product of its pieces' probabilities to the
+    power `alpha`."""
 
     def __init__(self, scores: Mapping[str, float], alpha: float) -> None:
         self.scores, self.alpha = scores, alpha
@@ -144,7 +143,7 @@ class UnigramSampler:
             most = max(weight for weight, _ in each)
             total.append(most + math.log(sum(math.exp(weight - most) for weight, _ in each)))
             reached = list(itertools.accumulate(math.exp(weight - total[-1]) for weight, _ in each))
-            reached[-1] = 1.0  # whatever rounding has left
+            reached[-1] = 1.0  # despite rounding
             choices.append((reached, [start for _, start in each]))
         return choices
 
@@ -173,9 +172,9 @@ class SentencePieceTokenizer(Tokenizer):
         return ids
 
     def sample(self, texts: Sequence[str], share: float, seed: int, algorithm: str = "bpe") -> list[list[int]]:
-        """Texts cut at random, as these arguments alone decide, in every process and on every machine alike: `share`
-        of the merges left out of a bpe model; alpha of a unigram model. Words must not reach over spaces, as in those
-        of `training.data.tokenizer_training` they do not."""
+        """Random segmentations, determined by these arguments alone in every process and on every machine. share:
+        dropout of merges for bpe, alpha for unigram. Requires pieces that do not cross spaces, as
+        `training.data.tokenizer_training` trains them."""
         generator, (of, known) = random.Random(seed), self._cutter(share, algorithm)
         unknown: int = self._processor.unk_id()
         drawn = []
@@ -183,13 +182,13 @@ class SentencePieceTokenizer(Tokenizer):
             ids: list[int] = []
             for word in NORMALIZED_WORDS.findall(text):
                 ids += [known.get(piece, unknown) for piece in of.cut(word, generator)]
-            if unknown in ids:  # it is one token wherever there are several in a row, as in `encode`
+            if unknown in ids:  # a run of unknowns is one token, as in `encode`
                 ids = [i for i, before in zip(ids, [None, *ids], strict=False) if i != unknown or before != unknown]
             drawn.append(ids)
         return drawn
 
     def _cutter(self, share: float, algorithm: str) -> tuple[BpeDropout | UnigramSampler, dict[str, int]]:
-        """Kept from one epoch to the next with what it knows of words, and the id of each piece."""
+        """The segmenter, cached across epochs with its words, and the id of each piece."""
         if (algorithm, share) not in self._cutters:
             known = {self._processor.id_to_piece(i): i for i in range(self.size) if self._is_text(i)}
             cutter = UnigramSampler if algorithm == "unigram" else BpeDropout

@@ -1,4 +1,4 @@
-"""Characters, or words between white space, from a fixed vocabulary."""
+"""Characters, or words separated by white space, from a fixed vocabulary."""
 
 from __future__ import annotations
 

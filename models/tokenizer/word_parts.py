@@ -1,8 +1,7 @@
-"""Which tokens go on with the word before them, so that a term is not found inside a longer word.
+"""How tokens join into words, so that a required term does not match inside a longer word.
 
-Letters, digits and marks make words. Characters of scripts that set no spaces (Chinese, Japanese, Thai and their like),
-and of Korean, whose words take their endings without one, are words by themselves here.
-"""
+Words consist of letters, digits and marks. Characters of scripts without spaces (Chinese, Japanese, Thai and others)
+count as words of their own, and so do those of Korean, where suffixes follow words without a space."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ UNSPACED = (
     *((0x2E80, 0xA4CF), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFAFF)),  # Han, Kana, Yi; Hangul; Han
     *((0xFF66, 0xFFDC), (0x1B000, 0x1B16F), (0x20000, 0x3FFFF)),  # Kana, Hangul; Kana; Han
 )
-LEAD_BYTES_OF_WORDS = 0xE0  # UTF-8's first bytes below it begin Latin, Greek, Cyrillic and the like
+LEAD_BYTES_OF_WORDS = 0xE0  # lower first bytes of UTF-8 begin Latin, Greek, Cyrillic and similar scripts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordParts:
-    """By token id [V]. continues: it begins inside a word, if one stands before it; open: it ends inside a word, if
-    one goes on behind it. Two tokens are parts of one word if the first is open and the second continues. kinds:
-    both flags in one number, [V + 1], the last for tokens that the vocabulary does not have."""
+    """By token id [V]. continues: the token starts inside a word if a word precedes it; open: it ends inside a word if
+    one follows. Two tokens belong to one word if the first is open and the second continues. kinds [V + 1]: 2 *
+    continues + open; the last entry stands for ids beyond the vocabulary."""
 
     continues: npt.NDArray[np.bool_]
     open: npt.NDArray[np.bool_]
@@ -37,12 +36,12 @@ class WordParts:
         object.__setattr__(self, "kinds", np.append(2 * self.continues + self.open, 0).astype(np.int64))
 
     def kinds_of(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Of each whether it continues (2) and is open (1)."""
+        """2 * continues + open of each token."""
         return self.kinds.take(tokens, mode="clip")
 
 
 def word_parts(tokenizer: Tokenizer) -> WordParts:
-    """A tokenizer of words has no parts of them, and a special token is no part of a text."""
+    """Special tokens, and all tokens of word tokenizers, neither continue words nor can be continued."""
     size = tokenizer.size
     found = np.zeros((2, size), dtype=bool)
     if tokenizer.kind == "word":
@@ -56,7 +55,8 @@ def word_parts(tokenizer: Tokenizer) -> WordParts:
 
 
 def _ends(piece: str, *, pieces: bool) -> tuple[bool, bool]:
-    """Whether its first and its last character are of a word. pieces: it is SentencePiece's, which may be a byte."""
+    """Whether the first and the last character belong to a word. pieces: SentencePiece, with byte pieces such as
+    <0x41>."""
     if pieces and len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
         byte = int(piece[3:5], 16)
         if byte < 0x80:

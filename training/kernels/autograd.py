@@ -1,6 +1,4 @@
-"""The kernels as functions that autograd knows: embeddings, the sublayers, the norm on top of a stack, and the loss.
-Rows are packed tokens.
-"""
+"""The C kernels as autograd functions: embeddings, sublayers, the final norm, and the loss. Rows are packed tokens."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from torch.autograd.function import once_differentiable
 from training.kernels import packing
 from training.kernels.packing import Dropout, Packed, Side, address, check, linear, matrix, readable
 
-Context: TypeAlias = Any  # autograd's, on which a function keeps what its way back needs
+Context: TypeAlias = Any  # the autograd context
 OptionalTensor = Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a sublayer has beside its weights. side: that of its rows. inner: dropout of the activation, or of the
-    attention's weights."""
+    """Arguments of a sublayer besides its weights. side: of its rows. inner: dropout of the activation or of the
+    attention weights."""
 
     library: ctypes.CDLL
     packed: Packed
@@ -39,13 +37,17 @@ class Frame:
 
 
 class Around:
-    """Of one call. x [N, C]; weight, bias [C]: the norm's. kept: what the forward pass left for the way back."""
+    """The norm, residual and dropout around a sublayer in one call. x [N, C]; weight, bias [C]: of the norm. kept:
+    saved by the forward pass for the backward pass."""
 
     def __init__(
         self, frame: Frame, x: Tensor, weight: Tensor, bias: Tensor, kept: tuple[Tensor, Tensor] | None = None
     ) -> None:
         self.frame, self.x = frame, x
-        self.kept = kept or (torch.empty(len(x), 2), matrix(*x.shape))  # statistics; what was normed, or the sum
+        self.kept = kept or (
+            torch.empty(len(x), 2),
+            matrix(*x.shape),
+        )  # statistics; normed input (pre-norm) or residual sum (post-norm)
         statistics, other = map(address, self.kept)
         self.structure = packing.Around(
             *(x.size(1), frame.before, address(weight), address(bias), None, None, frame.epsilon),
@@ -54,13 +56,13 @@ class Around:
         )
 
     def forward(self) -> Tensor:
-        """y [N, C], yet to be written."""
+        """Allocates y [N, C] for the kernel to fill."""
         y = matrix(*self.x.shape)
         self.structure.y = address(y)
         return y
 
     def backward(self, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """dx and the gradients of the norm's weight and bias, yet to be written."""
+        """Allocates dx and the gradients of the norm's weight and bias for the kernel to fill."""
         width, blocks = self.x.size(1), len(self.frame.packed.first) - 1
         self.room = dy, matrix(*self.x.shape), torch.empty(blocks, 2, width)
         found = matrix(*self.x.shape), torch.empty(width), torch.empty(width)
@@ -71,12 +73,12 @@ class Around:
         return found
 
 
-NORM_ROWS = 64  # of a block, as in norm.c
-CHUNK = 768  # tokens whose logits are kept at a time, as in cross_entropy.c
+NORM_ROWS = 64  # rows of a block, as in norm.c
+CHUNK = 768  # tokens per block of logits, as in cross_entropy.c
 
 
 class Embed(torch.autograd.Function):
-    """table [V, C], positions [>= T, C] -> table[ids]·scale + position, dropped out, [N, C]."""
+    """table [V, C], positions [>= T, C] -> dropout(table[ids]·scale + position), [N, C]."""
 
     @staticmethod
     def forward(
@@ -114,7 +116,7 @@ class Embed(torch.autograd.Function):
 
 
 class Norm(torch.autograd.Function):
-    """x [N, C] -> its layer norm."""
+    """Layer norm of x [N, C]."""
 
     @staticmethod
     def forward(ctx: Context, library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
@@ -141,9 +143,9 @@ class Norm(torch.autograd.Function):
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the sum over the rows, as
-    `Transformer.cross_entropy` has it. The gradients are made on the way there, block by block, while the logits are in
-    the cache: once, for one backward pass."""
+    """features [N, C], targets [N], weight [V, C], bias [V] or None -> the loss summed over rows, as in
+    `TranslatorBackend.cross_entropy`. The forward pass also computes the gradients, block by block while the logits are
+    cached, so only one backward pass is possible."""
 
     @staticmethod
     def forward(
@@ -162,7 +164,9 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
         call.pull = pull
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
-        rows = CHUNK if pull else min(len(x), CHUNK)  # the second half of the rows has the second half of the room
+        rows = (
+            CHUNK if pull else min(len(x), CHUNK)
+        )  # with pull, the second half of the rows uses the second half of the buffer
         held.append(matrix(rows, outputs))
         call.dlogits = address(held[-1])
         if learns:
@@ -193,7 +197,7 @@ def empty_like(*tensors: OptionalTensor) -> tuple[Any, ...]:
 
 
 class FeedForward(torch.autograd.Function):
-    """x [N, C], the norm's weight and bias, those of both maps -> y [N, C]."""
+    """x [N, C], weight and bias of the norm and of both linear maps -> y [N, C]."""
 
     @staticmethod
     def forward(ctx: Context, frame: Frame, x: Tensor, *weights: Tensor) -> Tensor:
@@ -227,8 +231,8 @@ class FeedForward(torch.autograd.Function):
 
 
 class Attention(torch.autograd.Function):
-    """x [N, C], the memory [M, C] or None for self-attention, the norm's weight and bias, those of the projection of
-    queries, keys and values and of the output -> y [N, C]."""
+    """x [N, C], memory [M, C] or None for self-attention, weight and bias of the norm, the query-key-value projection
+    and the output -> y [N, C]."""
 
     @staticmethod
     def forward(ctx: Context, frame: Frame, x: Tensor, memory: OptionalTensor, *weights: OptionalTensor) -> Tensor:
@@ -274,8 +278,8 @@ def _attention(
     back: tuple[OptionalTensor, ...],
     held: list[Tensor],
 ) -> packing.Attention:
-    """The structure of a call. Of cross-attention the projection is cut: queries come from one side, keys and values
-    from the other."""
+    """The argument structure of a call. Cross-attention splits the projection: queries come from the target, keys and
+    values from the source."""
     projection, bias, output, output_bias = weights
     inner = frame.heads * frame.head_width
 

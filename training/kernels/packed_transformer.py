@@ -1,4 +1,4 @@
-"""`models.networks.transformer.Transformer` over packed tokens, in kernels."""
+"""`models.networks.transformer.Transformer` over packed tokens, on the C kernels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WORD = 1 << 64
 
 
 class PackedPass:
-    """One forward pass. Every site of dropout has a key of its own; all hang on one number, which is drawn from
-    PyTorch's generator and so comes again where a run goes on from a snapshot."""
+    """One forward pass. The dropout keys of all sites derive from one number of PyTorch's generator, so a resumed run
+    repeats them."""
 
     def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
         self.network, self.config, self.library = network, network.config, library
@@ -28,7 +28,7 @@ class PackedPass:
         self.key = int(torch.randint(2**62, ())) if drops else 0
 
     def features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
-        """As `TranslatorBackend.counted_features`."""
+        """See `TranslatorBackend.counted_features`."""
         network = self.network
         self.packed, counting = pack(source, source != self.config.pad, target, counted)
         own, other = self.packed.target, self.packed.source
@@ -47,7 +47,7 @@ class PackedPass:
         return self._norm(network.decoder_norm, x if counting is None else x[counting])
 
     def _norm(self, norm: nn.Module, x: Tensor) -> Tensor:
-        if not isinstance(norm, nn.LayerNorm):  # post-norm layers end in one
+        if not isinstance(norm, nn.LayerNorm):  # post-norm stacks have no final norm
             return x
         normed: Tensor = Norm.apply(self.library, x, norm.weight, norm.bias, norm.eps)  # type: ignore[no-untyped-call]
         return normed
@@ -67,7 +67,7 @@ class PackedPass:
     def _frame(
         self, side: Side, around: Residual, inner: float, shape: tuple[int, int, bool, float] = (0, 0, False, 1.0)
     ) -> Frame:
-        """inner, shape: the rate and the last fields of the frame."""
+        """inner: a dropout rate; shape: the last fields of the frame."""
         dropouts = self._dropout(self.config.residual_dropout), self._dropout(inner)
         epsilon = cast(nn.LayerNorm, around.norm).eps
         heads, head_width, causal, scale = shape
@@ -101,7 +101,7 @@ class PackedPass:
 def cross_entropy(
     network: Transformer, library: ctypes.CDLL, features: Tensor, targets: Tensor, smoothing: float, pull: float
 ) -> Tensor:
-    """As `TranslatorBackend.cross_entropy`."""
+    """See `TranslatorBackend.cross_entropy`."""
     weight, bias = network.output_weight, network.output_bias
     parts = (features, weight) if bias is None else (features, weight, bias)
     learns = torch.is_grad_enabled() and any(part.requires_grad for part in parts)

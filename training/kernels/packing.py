@@ -1,6 +1,5 @@
-"""Padded batches to packed ones, sentences one behind the other in blocks of whole sentences, and the structures of
-training.h and its neighbours in Python.
-"""
+"""Packing of padded batches into blocks of whole sentences, and the ctypes structures of training.h and other
+headers."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SLACK = 64  # floats behind a matrix: kernels read whole vectors
-PANEL = 64  # at most, of outputs
+SLACK = 64  # floats after a matrix, because kernels read whole vectors
+PANEL = 64  # maximum number of outputs per panel
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
@@ -83,12 +82,12 @@ class Embedding(ctypes.Structure):
 
 
 def matrix(rows: int, columns: int) -> Tensor:
-    """[rows, columns], not filled, with slack behind it."""
+    """[rows, columns], uninitialised, with slack behind."""
     return torch.empty(rows * columns + SLACK)[: rows * columns].view(rows, columns)
 
 
 def readable(x: Tensor) -> Tensor:
-    """x [rows, columns], or a copy, contiguous and with slack where whole vectors would reach behind its end."""
+    """x [rows, columns] contiguous, copied with slack if whole vectors would reach past its end."""
     if x.size(1) % 16 == 0:
         return x.contiguous()
     copy = matrix(*x.shape)
@@ -103,8 +102,8 @@ def address(tensor: Tensor | None) -> int | None:
 def linear(
     weight: Tensor, bias: Tensor | None, gradients: tuple[Tensor, Tensor | None] | None, held: list[Tensor]
 ) -> Linear:
-    """weight [O, I]. gradients: those of weight and bias, on the way back. held: for what is named in the
-    structure alone."""
+    """weight [O, I]. gradients: of weight and bias, in the backward pass. held: keeps buffers alive that only the
+    structure points to."""
     outputs, inputs = weight.shape
     padded = (outputs if gradients is None else inputs) + PANEL - 1
     held.append(torch.empty(padded // PANEL * PANEL * (inputs if gradients is None else outputs)))
@@ -122,12 +121,13 @@ def check(status: int) -> None:
         raise IndexError("a token is not in the vocabulary")
 
 
-BLOCK = 96  # tokens of a side that go through a sublayer together, unless one sentence alone has more
+BLOCK = 96  # tokens per block and side, unless a single sentence has more
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Tokens of one side: ids and places in their sentences [N], int64; offsets [B+1]: where each sentence starts."""
+    """Packed tokens of one side: ids and positions in their sentences [N], int64; offsets [B+1]: the start of each
+    sentence."""
 
     ids: Tensor
     places: Tensor
@@ -136,7 +136,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A batch. first [blocks+1]: the sentence with which each block begins; longest: tokens of the largest."""
+    """A packed batch. first [blocks+1]: the first sentence of each block; longest: tokens of the largest block."""
 
     source: Side
     target: Side
@@ -144,22 +144,22 @@ class Packed:
     longest: int
 
     def packing(self, own: Side) -> Packing:
-        """own: the side whose rows a sublayer computes."""
+        """own: the side of the sublayer's rows."""
         starts = self.first.data_ptr(), own.offsets.data_ptr(), self.source.offsets.data_ptr()
         return Packing(torch.get_num_threads(), len(self.first) - 1, self.longest, *starts)
 
 
 def side(ids: Tensor, there: Tensor) -> Side:
-    """ids [B, T], there [B, T]: which of them are packed, in the order of the rows."""
+    """ids [B, T]; there [B, T]: which ids to pack, row by row."""
     rows, places = there.nonzero(as_tuple=True)
     offsets = torch.zeros(len(ids) + 1, dtype=torch.int64)
     torch.cumsum(there.sum(1), 0, out=offsets[1:])
-    return Side(ids[rows, places], places.contiguous(), offsets)  # PyTorch says nothing of how `nonzero` lays them
+    return Side(ids[rows, places], places.contiguous(), offsets)  # `nonzero` guarantees no memory layout
 
 
 def pack(source: Tensor, readable: Tensor, target: Tensor, counted: Tensor) -> tuple[Packed, Tensor | None]:
-    """source and readable [B, S], target and counted [B, T]. Of a target all is packed up to the last token that
-    counts. Also which of the packed rows count; None: all."""
+    """source, readable [B, S]; target, counted [B, T]. A target is packed up to its last counted token. Also returns
+    which packed target rows are counted; None: all."""
     ends = (counted * torch.arange(1, target.size(1) + 1)).amax(1, keepdim=True)
     within = torch.arange(target.size(1)) < ends
     sides = side(source, readable), side(target, within)
@@ -169,7 +169,7 @@ def pack(source: Tensor, readable: Tensor, target: Tensor, counted: Tensor) -> t
 
 
 def blocks(source: Sequence[int], target: Sequence[int]) -> tuple[list[int], int]:
-    """Offsets of sentences -> where blocks begin and end, and the most tokens of one."""
+    """Sentence offsets -> block boundaries, and the tokens of the largest block."""
     first, longest = [0], 0
     for sentence in range(1, len(source)):
         start = first[-1]

@@ -1,9 +1,9 @@
-"""What computes the loss of a training step: the network's own modules in PyTorch, or kernels that compute the same.
+"""The backends of a training step: the network's modules in PyTorch, or C kernels that compute the same.
 
-The one seam between training and its kernels. A step asks anew whether the network is still exactly the one that the
-kernels know, so that a module, a hook or a patch that comes in the middle of a run is trained with from its first step.
-`python -m training.kernels.training_backend` compiles the kernels beside their sources.
-"""
+The only interface between training and its kernels. Every step rechecks that the network is exactly the one that the
+kernels implement, so a module, hook or patch added during a run takes effect at once.
+
+`python -m training.kernels.training_backend` compiles the kernels beside their sources."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ TRAINING = tuple(
 
 
 def training_library() -> ctypes.CDLL | None:
-    """For Transformers; otherwise as `build.library`."""
+    """The kernels for Transformers; otherwise like `build.library`."""
     return training_loaded(os.environ.get(CHOICE, ""))
 
 
 @cache
 def training_loaded(choice: str) -> ctypes.CDLL | None:
-    """As `build.loaded`."""
+    """Like `build.loaded`."""
     usable = {variant.flags for variant in fp32_runnable(choice, cpu_flags())}
     variants = [variant for variant in TRAINING if variant.flags in usable]
     return first_loadable(variants, "training") if variants else None
@@ -66,21 +66,20 @@ class TranslatorBackend:
     def __init__(self, network: Transformer) -> None:
         self.network = network
         self.compiled = False
-        self._step: tuple[ctypes.CDLL | None] | None = None  # the choice for the features whose loss comes next
+        self._step: tuple[ctypes.CDLL | None] | None = None  # the library of the last features, for their loss
 
     def compile(self, longest: int, backend: str = "inductor") -> None:
-        """From now on as torch.compile makes them, for sequences of any length up to `longest`."""
-        # the compiler itself looks at the gradient of what is no leaf, and PyTorch warns the user of it
+        """Switches to torch.compile, for sequences of any length up to `longest`."""
+        # the compiler itself reads .grad of non-leaf tensors, which makes PyTorch warn
         warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
-        self.network.position_vectors(longest)  # grown in a compiled function, the table would have it compiled again
+        self.network.position_vectors(longest)  # a table grown in a compiled function would recompile it
         self.compiled_features = torch.compile(self.network.features, dynamic=True, backend=backend)
         self.compiled_loss = torch.compile(plain_cross_entropy, dynamic=True, backend=backend)
         self.compiled = True
 
     def counted_features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
-        """The network's features where counted [B, T] is true, [N, C], in the order of the rows. Nothing behind a row's
-        last such place may matter. In kernels nothing is computed for padding. A `counted` in the host's memory keeps
-        the host from waiting for a device to tell how many there are."""
+        """The network's features where counted [B, T] is True, [N, C], row by row. Positions after a row's last counted
+        one must not matter. The kernels skip padding. Keep `counted` on the CPU to avoid a device synchronisation."""
         library = self.library()
         self._step = (library,)
         if library is not None:
@@ -91,11 +90,9 @@ class TranslatorBackend:
         return features.flatten(0, 1).index_select(0, places)
 
     def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
-        """features [N, C], the tokens that follow [N] -> nats, summed; label smoothing as in Szegedy et al. 2016.
-
-        pull: where it is not 0, the second half of the features predicts the same tokens as the first, with other
-        dropout, and pull/2 of KL(p, q) + KL(q, p) is added (R-Drop: Liang et al. 2021, arXiv 2106.14448).
-        """
+        """features [N, C], next tokens [N] -> loss in nats, summed; label smoothing as in Szegedy et al. 2016. pull: if
+        not 0, the second half of the features repeats the first with other dropout, and pull/2 of KL(p, q) + KL(q, p)
+        is added (R-Drop: Liang et al. 2021, arXiv 2106.14448)."""
         (library,), self._step = self._step or (self.library(),), None
         if library is not None:
             return cross_entropy(self.network, library, features, targets, smoothing, pull)
@@ -104,11 +101,11 @@ class TranslatorBackend:
         return loss
 
     def library(self) -> ctypes.CDLL | None:
-        """None where PyTorch is to train."""
+        """The kernels; None if PyTorch computes the step."""
         return self._choice()[0]
 
     def _choice(self) -> tuple[ctypes.CDLL | None, str]:
-        """The kernels, if any, and a clause that says why."""
+        """The kernels or None, and a clause with the reason."""
         weight = next(self.network.parameters())
         if weight.device.type != "cpu" or weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return None, "our kernels train in fp32 on CPUs"
@@ -126,7 +123,7 @@ class TranslatorBackend:
 
     @property
     def kernels(self) -> str:
-        """The kernels that train in fp32, down to their version, since others draw other dropout. "": PyTorch's."""
+        """Name and version of the fp32 kernels, since dropout differs between versions; "" for PyTorch."""
         return build.name_of(self.library())
 
     @property
@@ -137,7 +134,7 @@ class TranslatorBackend:
 def plain_cross_entropy(
     network: Transformer, features: Tensor, targets: Tensor, smoothing: float, pull: float
 ) -> Tensor:
-    """`TranslatorBackend.cross_entropy` in PyTorch's operators."""
+    """`TranslatorBackend.cross_entropy` in PyTorch operators."""
     logits = network.project(features).float()
     total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     if pull:
@@ -147,20 +144,20 @@ def plain_cross_entropy(
 
 
 class LyricistBackend:
-    """The layers of a recurrent network over a window."""
+    """The layers of a recurrent network over a window of tokens."""
 
     def __init__(self, network: RecurrentLanguageModel) -> None:
         self.network = network
 
     @property
     def scan(self) -> LayerScan | None:
-        """For `RecurrentLanguageModel.forward`; None: PyTorch."""
+        """Argument of `RecurrentLanguageModel.forward`; None: PyTorch."""
         require_honoured(self.network)
         return gru_layers(self.network)[0]
 
     @property
     def kernels(self) -> str:
-        """As of `TranslatorBackend`: others add in another order."""
+        """As in `TranslatorBackend`; here versions differ in the order of summation."""
         return build.name_of(build.fp32_library() if self.scan else None)
 
     @property
@@ -172,20 +169,20 @@ TrainingBackend = TranslatorBackend | LyricistBackend
 
 
 def backend_of(task: object) -> TrainingBackend | None:
-    """None where a task computes its loss itself."""
+    """The task's backend; None if the task computes its loss itself."""
     backend: TrainingBackend | None = getattr(task, "backend", None)
     return backend
 
 
 def kernels_of(task: object) -> str:
-    """As `TranslatorBackend.kernels`."""
+    """As `TranslatorBackend.kernels`; "" without a backend."""
     backend = backend_of(task)
     return backend.kernels if backend else ""
 
 
 def backend_description(task: object, number_format: str) -> str:
-    """Which backend computes the updates and why, for the console and the model card; "" where a task computes its
-    loss itself. number_format: of the forward pass."""
+    """The backend of the updates and the reason, for the console and the model card; "" without a backend.
+    number_format: of the forward pass."""
     backend = backend_of(task)
     if backend is None:
         return ""
