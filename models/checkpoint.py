@@ -102,7 +102,7 @@ class Checkpoint:
 
 
 def new_token_limit(source_tokens: int, most: int) -> int:
-    """The maximum length of a translation, beyond any plausible one: twice the source and 20 tokens."""
+    """The maximum length of a translation in tokens: twice its source plus 20, which no sound translation needs."""
     return min(most, 2 * source_tokens + 20)
 
 

@@ -21,8 +21,7 @@ from models.scoring import judged
 @dataclass(frozen=True, slots=True)
 class ForcedPass:
     """source [S], inputs [T]: ids read by encoder and decoder. maps: kind -> [H, Q, K] per layer, float32. logits
-    [T, V] of the token after each input, float32. readable [S]: False for padding. worked: one softmax row. All on
-    the CPU."""
+    [T, V] of the token after each input, float32. readable [S]: False for padding. worked: a softmax row. On the CPU."""
 
     source: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -143,8 +142,7 @@ def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow
 @torch.inference_mode()
 def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[OutputStep]:
     """logits [T, V] of the forced pass at the output tokens [T], under the token rules of decoding. The
-    log-probabilities sum to the hypothesis' own. Leave out an end token that `rules.forced_end` wrote: it does not
-    count."""
+    log-probabilities sum to the hypothesis' own; omit an end token written by `rules.forced_end`, which is free."""
     if len(logits) != len(outputs):
         raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
     if not outputs:

@@ -124,8 +124,7 @@ class Ablation(msgspec.Struct, frozen=True):
 
 
 class WorkedRow(msgspec.Struct, frozen=True):
-    """One row of one map over its K keys. scores = q·k·scale; softmax: the row of the map, 0 where the mask is
-    False."""
+    """One row of a map over its K keys. scores = q·k·scale; softmax: the row itself, 0 where the mask is False."""
 
     kind: AttentionKind
     layer: int

@@ -43,8 +43,7 @@ class AttentionSelection(msgspec.Struct, frozen=True):
 
 
 class WalkthroughFocus(msgspec.Struct, frozen=True):
-    """The layer, head and position to record. most: number of values per vector; most_keys: number of keys per
-    matrix."""
+    """The layer, head and position to record. most: values per vector; most_keys: keys per matrix."""
 
     side: Side = "decoder"
     layer: int = 0
@@ -55,8 +54,7 @@ class WalkthroughFocus(msgspec.Struct, frozen=True):
 
 
 class SelectionError(ValueError):
-    """A selection that the network does not have; `field`: "kinds", "layers", "heads", "masked", "row", "side" or
-    "position"."""
+    """Nonexistent selection; `field`: "kinds", "layers", "heads", "masked", "row", "side" or "position"."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
