@@ -21,7 +21,7 @@ from models.scoring import judged
 @dataclass(frozen=True, slots=True)
 class ForcedPass:
     """source [S], inputs [T]: ids read by encoder and decoder. maps: kind -> [H, Q, K] per layer, float32. logits
-    [T, V] of the token after each input, float32. readable [S]: False for padding. worked: a softmax row. On the CPU."""
+    [T, V] of the token after each input, float32. readable [S]: False for padding. worked: softmax row. On the CPU."""
 
     source: tuple[int, ...]
     inputs: tuple[int, ...]

@@ -123,9 +123,7 @@ class RecurrentLanguageModel(nn.Module):
     def parameters_of(self, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Input weight [G·N, I], input bias, recurrent weight [G·N, N], recurrent bias."""
         names = ("weight_ih_l", "bias_ih_l", "weight_hh_l", "bias_hh_l")
-        a, b, c, d = (
-            getattr(self.recurrent, f"{name}{layer}") for name in names
-        )  # a parametrized weight is no nn.Parameter
+        a, b, c, d = (getattr(self.recurrent, f"{name}{layer}") for name in names)  # may be parametrized
         return a, b, c, d
 
     def zeros(self, rows: int) -> RecurrentState:

@@ -54,7 +54,7 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int]) -> str: ...
 
     def untrimmed(self, ids: Iterable[int]) -> str:
-        """The text with surrounding white space, so that the text of a prefix is a prefix of the text."""
+        """`decode` with surrounding white space, so that further tokens only append text."""
         return self.decode(ids)
 
     @abstractmethod

@@ -44,10 +44,8 @@ class Around:
         self, frame: Frame, x: Tensor, weight: Tensor, bias: Tensor, kept: tuple[Tensor, Tensor] | None = None
     ) -> None:
         self.frame, self.x = frame, x
-        self.kept = kept or (
-            torch.empty(len(x), 2),
-            matrix(*x.shape),
-        )  # statistics; normed input (pre-norm) or residual sum (post-norm)
+        # statistics; normed input (pre-norm) or residual sum (post-norm)
+        self.kept = kept or (torch.empty(len(x), 2), matrix(*x.shape))
         statistics, other = map(address, self.kept)
         self.structure = packing.Around(
             *(x.size(1), frame.before, address(weight), address(bias), None, None, frame.epsilon),
@@ -164,9 +162,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
         call.pull = pull
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
-        rows = (
-            CHUNK if pull else min(len(x), CHUNK)
-        )  # with pull, the second half of the rows uses the second half of the buffer
+        rows = CHUNK if pull else min(len(x), CHUNK)  # with pull, half of the buffer for each half of the rows
         held.append(matrix(rows, outputs))
         call.dlogits = address(held[-1])
         if learns:

@@ -1,5 +1,4 @@
-"""Packing of padded batches into blocks of whole sentences, and the ctypes structures of training.h and other
-headers."""
+"""Packing of padded batches into blocks of whole sentences, and ctypes structures of the kernels' headers."""
 
 from __future__ import annotations
 
