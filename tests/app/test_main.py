@@ -74,7 +74,7 @@ def test_invalid_settings_end_the_start_with_a_sentence(monkeypatch: pytest.Monk
     assert caught.value.code == 'Parlance cannot start: PARLANCE_BEAM_SIZE is "x": it should be a valid integer.'
 
 
-def test_cors_origins_are_those_of_the_setting() -> None:
+def test_cors_origins_follow_the_setting() -> None:
     origin = {"Origin": "https://example.org"}
     assert "access-control-allow-origin" not in Client().get("/health", headers=origin).headers
     client = Client(cors_origins="https://example.org, https://example.net")
@@ -89,7 +89,7 @@ def test_errors_have_cors_headers() -> None:
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, "*")
 
 
-def test_version_is_that_of_the_package() -> None:
+def test_version_equals_the_package_version() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
 
 
@@ -98,7 +98,7 @@ def test_front_end_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
 
 
-def test_cache_size_is_that_of_its_setting() -> None:
+def test_cache_size_follows_its_setting() -> None:
     calls = []
     for megabytes in (0, 1):
         engine = FakeEngine()

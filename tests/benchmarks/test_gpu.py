@@ -129,7 +129,7 @@ def test_without_a_device_every_goal_says_so(capsys: pytest.CaptureFixture[str],
         (["decoding", "--shapes", "smoke", "--batches", "1", "--beam-batches", "2", "--rounds", "1"], 2),
     ],
 )
-def test_the_whole_command_on_a_toy(command: list[str], cells: int) -> None:
+def test_command_runs_on_a_toy_model(command: list[str], cells: int) -> None:
     run = [sys.executable, "-m", f"benchmarks.{command[0]}", *command[1:], "--json"]
     done = subprocess.run(run, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
     result = json.loads(done.stdout.splitlines()[-1])

@@ -77,7 +77,7 @@ def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[
 
 
 @pytest.mark.slow
-def test_the_commands_are_those_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_training_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "TEACHER_EPOCHS", 1)
     (tmp_path / "data").mkdir()
     words = ["one", "two", "three", "four", "five", "six", "seven"]

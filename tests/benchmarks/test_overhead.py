@@ -13,7 +13,7 @@ from benchmarks.overhead import device_s
 from models.decoding.options import Hypothesis
 
 
-def test_it_is_what_the_device_told() -> None:
+def test_overhead_equals_the_device_report() -> None:
     metrics = Metrics()
 
     def ask(tokens: int, first_token_s: float, total_s: float) -> dict[str, float]:

@@ -43,7 +43,7 @@ def named(found: list[dict[str, Any]], start: str) -> dict[str, Any]:
     return one
 
 
-def test_what_was_not_run_is_said_and_not_met() -> None:
+def test_missing_measurement_is_reported_as_not_met() -> None:
     for each in goals([]):
         assert (each["value"], each["met"], each["why"]) == (None, None, "this part was not run")
 

@@ -48,7 +48,7 @@ def test_turns_are_taken_and_what_was_forced_must_be_written() -> None:
     assert turns[0].tokens == 14
 
 
-def test_a_ratio_is_the_median_of_those_within_the_rounds() -> None:
+def test_ratio_is_the_median_of_the_ratios_per_round() -> None:
     assert ratio([1.0, 2.0, 4.0], [2.0, 2.0, 12.0]) == (2.0, 1.0, 3.0)
 
 

@@ -15,7 +15,7 @@ from training.demo import phrasebook
 
 
 @pytest.mark.slow  # it trains
-def test_the_stand_in_is_trained_on_one_part_and_asked_the_other(tmp_path: Path) -> None:
+def test_stand_in_is_trained_and_tested_on_different_sentences(tmp_path: Path) -> None:
     sentences = made_up(tmp_path)
     trained = {line.split("\t")[0] for line in Path(sentences.train).read_text(encoding="utf-8").splitlines()}
     assert len(trained) == len(phrasebook.pairs("de", "en", held_out=False))

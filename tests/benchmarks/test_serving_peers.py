@@ -75,7 +75,7 @@ class Network:
         return [text.upper() for text in texts]
 
 
-def test_while_a_batch_runs_the_next_one_gathers_and_who_has_left_is_skipped() -> None:
+def test_next_batch_gathers_meanwhile_and_cancelled_requests_are_skipped() -> None:
     async def scenario() -> None:
         network = Network()
         batcher = Batcher(network, most=3, window_s=0.0)

@@ -58,7 +58,7 @@ def test_without_a_gpu_the_share_of_its_peak_is_not_measured(monkeypatch: pytest
     assert goals[0]["why"] == "there is no CUDA device here"
 
 
-def test_the_loop_whose_operations_are_counted_runs_on_a_cpu() -> None:
+def test_counted_training_loop_runs_on_a_cpu() -> None:
     rows, goals = mfu.measured(smoke=True)
     assert rows[0]["operations/s"] > 0
     assert goals[0]["value"] is None

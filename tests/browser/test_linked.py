@@ -122,7 +122,7 @@ def test_head_previews_in_all_views_and_click_locks_it(watched: Watched, served:
 
 
 @pytest.mark.parametrize("normalised", [False, True])
-def test_colours_are_those_of_cividis_from_0_to_1(watched: Watched, served: Server, normalised: bool) -> None:
+def test_colours_equal_cividis(watched: Watched, served: Server, normalised: bool) -> None:
     page = watched.goto(f"#translate?pair=de.en&text={TEXT.replace(' ', '+')}&layer=1&head=2&row={normalised}".lower())
     page.wait_for_selector(".inside:not(.stale) .token")
     weights = inside(served, kinds=["cross"], layers=[1], heads=[2])["attention"]["cross"]["weights"][0][0]

@@ -29,7 +29,7 @@ def points(d: str, end: int, low: float, high: float) -> list[tuple[int, float]]
     return [(round(x * end / 320), low + (108 - y) / 90 * (high - low)) for x, y in found]
 
 
-def test_drawn_curves_are_those_of_the_api(watched: Watched, served: Server) -> None:
+def test_drawn_curves_equal_the_api(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
     given, drawn = curves_of(served), dict(page.evaluate(DRAWN))

@@ -79,7 +79,7 @@ def test_reduced_motion_disables_animations(chromium: Any, served: Server) -> No
             assert page.evaluate(moving).split(",")[0] == wanted
 
 
-def test_listed_models_are_those_of_the_api(watched: Watched, served: Server) -> None:
+def test_listed_models_equal_the_api(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".model")
     assert page.locator(".model h2").all_inner_texts() == [each["name"] for each in served.ask("/models")]

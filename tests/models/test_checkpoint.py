@@ -51,7 +51,7 @@ def test_a_lyricist_has_one_tokenizer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("source", "most", "expected"), [(0, 100, 20), (5, 100, 30), (60, 100, 100), (40, 100, 100)])
-def test_how_long_a_translation_may_grow(source: int, most: int, expected: int) -> None:
+def test_translation_length_limit(source: int, most: int, expected: int) -> None:
     assert checkpoints.new_token_limit(source, most) == expected
 
 

@@ -41,7 +41,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException)
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("before", ["nothing", "an older checkpoint"])
-def test_an_interrupted_write_leaves_a_whole_checkpoint_or_none(
+def test_interrupted_write_leaves_a_complete_checkpoint_or_none(
     tmp_path: Path, before: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # slow, and the disk is not what is tested

@@ -31,7 +31,7 @@ def read(folder: Path, tmp_path: Path, alignment: Any) -> checkpoints.Checkpoint
         ({"convention": ["input"]}, r"alignment\.convention must be predicting or input"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_sentence(
+def test_unusable_alignment_is_refused_in_one_sentence(
     tiny_checkpoints: Path, tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
     folder = tiny_checkpoints / "tiny-de-en"

@@ -34,12 +34,12 @@ def test_missing_truncated_and_tampered_files(tmp_path: Path, name: str) -> None
     refused(folder, name, "missing")
 
 
-def test_no_folder_at_all(tmp_path: Path) -> None:
+def test_missing_folder_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "config.json", "is missing", "is not a checkpoint")
     assert not checkpoints.is_checkpoint(tmp_path / "nowhere")
 
 
-def test_a_newer_format_says_what_to_do(tmp_path: Path) -> None:
+def test_newer_format_is_refused_with_advice(tmp_path: Path) -> None:
     folder = written(tmp_path)
     edit(folder, format_version=2, something_new=True)
     refused(folder, "config.json", "format 2", "up to 1", "upgrade Parlance")
@@ -53,13 +53,13 @@ def test_a_newer_format_says_what_to_do(tmp_path: Path) -> None:
     ],
     ids=lambda text: text[:12] or "empty",
 )
-def test_a_config_that_is_none(tmp_path: Path, text: str) -> None:
+def test_invalid_config_is_refused(tmp_path: Path, text: str) -> None:
     folder = written(tmp_path)
     (folder / "config.json").write_text(text, encoding="utf-8")
     refused(folder, "config.json")
 
 
-def test_a_config_that_is_no_text_or_no_file(tmp_path: Path) -> None:
+def test_config_that_is_not_a_text_file_is_refused(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "config.json").write_bytes(b"\xff\xfe\x00")
     refused(folder, "config.json", "cannot be read")
@@ -102,7 +102,7 @@ def test_a_config_that_is_no_text_or_no_file(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_config_that_describes_no_model(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
+def test_config_without_a_model_is_refused(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
     folder = written(tmp_path)
     edit(folder, **changes)
     refused(folder, "config.json", word)
@@ -134,7 +134,7 @@ def test_a_file_without_a_checksum_is_not_trusted(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "no JSON", '{"kind": "word", "vocabulary": 5, "special": {}}'])
-def test_a_tokenizer_that_is_none(tmp_path: Path, content: str) -> None:
+def test_invalid_tokenizer_is_refused(tmp_path: Path, content: str) -> None:
     folder = written(tmp_path)
     (folder / "target.json").write_text(content, encoding="utf-8")
     files = dict(checkpoints.read_config(folder).files)
@@ -148,7 +148,7 @@ def test_an_unknown_kind_of_tokenizer(tmp_path: Path) -> None:
     refused(folder, "target.json", "'syllable' is not one of")
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path)
 
     def fail(path: Path) -> str:

@@ -54,7 +54,7 @@ def test_a_continuation_has_the_log_probability_that_the_decoder_gave_it(rules: 
 
 
 @pytest.mark.parametrize("rules", [None, *RULES.values()], ids=["the network", *RULES])
-def test_the_numbers_are_those_of_the_probabilities(rules: TokenRules | None) -> None:
+def test_entropy_and_rank_equal_the_probabilities(rules: TokenRules | None) -> None:
     network = tiny.recurrent()
     text = (5, 8, 9, 5, 5, 17)
     found = score(network, (), text, rules, top_k=4)
@@ -85,7 +85,7 @@ def test_suppressed_tokens_have_probability_0_and_rank_last() -> None:
     assert torch.isfinite(found.entropies).all()
 
 
-def test_a_long_text_is_looked_at_in_windows_that_do_not_show() -> None:
+def test_windowed_scores_equal_a_full_pass() -> None:
     network = tiny.recurrent()
     text = tiny.ids((3 * WINDOW + 7,), seed=3).tolist()
     whole = score(network, (), text, RULES["kept shares"], top_k=2)
@@ -100,7 +100,7 @@ def test_a_long_text_is_looked_at_in_windows_that_do_not_show() -> None:
         torch.testing.assert_close(getattr(whole, name)[:99], joined, rtol=0, atol=2e-6)
 
 
-def test_a_text_has_one_entropy_more_than_tokens_that_came() -> None:
+def test_entropies_outnumber_tokens_by_one() -> None:
     network = tiny.recurrent()
     tokens = torch.tensor([[4, 5, 6]])
     with torch.inference_mode():

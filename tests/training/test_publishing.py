@@ -50,7 +50,7 @@ def test_kill_while_publishing_is_repaired_by_a_resume(tmp_path: Path, whole: Ca
     }
 
 
-def test_the_published_weights_have_the_held_out_loss_that_chose_them(whole: Callable[..., Path]) -> None:
+def test_published_weights_have_the_best_validation_loss(whole: Callable[..., Path]) -> None:
     """Averaged weights, pair by pair, through a file and back."""
     folder = whole(translate)
     checkpoint = checkpoints.read(folder)

@@ -28,7 +28,7 @@ class Clock:
         return self.now_s
 
 
-def test_key_is_found_by_its_hash(tmp_path: Path) -> None:
+def test_key_is_looked_up_by_its_hash(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     key_file.write_key_lines(file, [line(), line("other", "b", scopes=["admin"], rate_limit="5/minute", quota="none")])
     ring = KeyRing(file)

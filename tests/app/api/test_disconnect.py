@@ -60,7 +60,7 @@ async def leave_midway(engine: Slow, *first: Message) -> list[Message]:
     return sent
 
 
-def test_its_job_is_cancelled() -> None:
+def test_disconnect_cancels_the_job() -> None:
     async def run() -> tuple[Slow, list[Message]]:
         engine = Slow()
         return engine, await leave_midway(engine, BODY)

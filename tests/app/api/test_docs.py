@@ -12,7 +12,7 @@ PAGES = ["/docs", "/redoc"]
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_no_other_origin(path: str) -> None:
+def test_documentation_loads_from_this_origin_only(path: str) -> None:
     page = Client().get(path)
     assert page.status_code == 200
     assert not re.findall(r"(?:https?:)?//[\w.]+\.\w+", page.text)

@@ -64,13 +64,13 @@ def test_every_domain_error_is_in_the_table() -> None:
     ("error", "seconds"),
     [(errors.Overloaded("Later.", retry_after_s=3), "3"), (errors.EngineUnavailable("Down."), "2")],
 )
-def test_errors_that_pass_say_when(error: EngineError, seconds: str) -> None:
+def test_retryable_errors_have_retry_after(error: EngineError, seconds: str) -> None:
     answer = Client(FakeEngine(failure=error)).post("/generate", json={"prompt": "a"})
     assert answer.headers["Retry-After"] == seconds
 
 
 @pytest.mark.parametrize("path", REQUESTS)
-def test_an_unexpected_exception_is_ours_and_logged(path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_exception_is_500_and_logged(path: str, caplog: pytest.LogCaptureFixture) -> None:
     client = Client(FakeEngine(failure=RuntimeError("secret detail")))
     with caplog.at_level(logging.ERROR):
         answer = client.request("POST", path, json=REQUESTS[path], headers={"X-Request-Id": "mine-1"})

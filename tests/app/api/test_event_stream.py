@@ -31,7 +31,7 @@ def events(body: str) -> list[tuple[str, Any]]:
     return found
 
 
-def test_a_translation_as_it_is_found() -> None:
+def test_translation_events() -> None:
     client = Client()
     answer = client.post("/translate", json=TRANSLATE)
     assert answer.status_code == 200
@@ -78,7 +78,7 @@ def test_white_space_alone_needs_no_engine() -> None:
     assert client.engine.calls == 0
 
 
-def test_a_generation_as_it_is_written() -> None:
+def test_generation_events() -> None:
     client = Client()
     *tokens, (last, done) = events(client.post("/generate", json={**GENERATE, "seed": 7}).text)
     assert tokens == [("token", {"text": "后"}), ("token", {"text": "0"})]
@@ -95,7 +95,7 @@ def test_a_generation_as_it_is_written() -> None:
     )
 
 
-def test_several_continuations_say_whose_each_token_is() -> None:
+def test_events_of_several_continuations_carry_their_index() -> None:
     *tokens, (_, done) = events(Client().post("/generate", json={**GENERATE, "n": 3}).text)
     texts = ["", "", ""]
     for _, token in tokens:
@@ -132,7 +132,7 @@ def test_failure_before_the_first_event_has_its_own_status(failure: Exception, s
     assert {**streamed.json(), "request_id": ""} == {**plain.json(), "request_id": ""}
 
 
-def test_bad_input_is_refused_as_ever() -> None:
+def test_bad_input_is_refused_with_a_status() -> None:
     client = Client()
     assert client.post("/generate", json={**GENERATE, "prompt": ""}).status_code == 422
     assert client.post("/generate", json={**GENERATE, "model": "nobody"}).status_code == 404
@@ -189,7 +189,7 @@ async def answered(
     await posted("/generate", engine, body_first, send, **limits)
 
 
-def test_a_reader_that_leaves_takes_its_work_with_it() -> None:
+def test_disconnect_cancels_the_work() -> None:
     async def scene() -> None:
         engine, sent, enough = Endless(), list[Message](), asyncio.Event()
 
@@ -210,7 +210,7 @@ def test_a_reader_that_leaves_takes_its_work_with_it() -> None:
     asyncio.run(scene())
 
 
-def test_a_reader_that_takes_nothing_is_left_and_its_work_ends() -> None:
+def test_stalled_reader_is_disconnected_and_its_work_cancelled() -> None:
     async def scene() -> None:
         engine, sent = Endless(), list[Message]()
 

@@ -54,5 +54,5 @@ def test_sentences(given: dict[str, Any], words: str) -> None:
     assert validation_message([given]) == words
 
 
-def test_the_body_is_no_field() -> None:
+def test_body_is_not_reported_as_a_field() -> None:
     assert field_name(problem("missing")) is None

@@ -121,7 +121,7 @@ def test_a_field_may_hold_anything(client: Client, key: str) -> None:
     assert client.post_raw("/translate", body).status_code == 403
 
 
-def test_the_key_is_looked_at_before_the_fields(client: Client) -> None:
+def test_key_is_checked_before_the_fields(client: Client) -> None:
     assert client.post("/translate", json={"q": 5}).json()["code"] == "key_missing"
     assert client.post("/translate", json={"q": 5, "api_key": USE}).json()["field"] == "q"
 
@@ -151,7 +151,7 @@ def test_without_a_file_everything_is_open_whatever_key_is_sent() -> None:
             assert client.get("/models", headers=headers).status_code == 200
 
 
-def test_keys_may_be_optional_and_still_not_wrong(tmp_path: Path) -> None:
+def test_optional_key_must_be_valid(tmp_path: Path) -> None:
     client = Client(keys_file=str(keys_file(tmp_path)), key_required=False)
     assert client.post("/translate", json=TEXTS).status_code == 200
     assert client.post("/translate", json=TEXTS, headers=bearer(OTHER)).status_code == 200

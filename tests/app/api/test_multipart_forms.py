@@ -43,7 +43,7 @@ def test_malformed_multipart_is_refused(kind: str, body: bytes, sentence: str) -
         form_parts(kind, body, 10)
 
 
-def test_line_ends_are_those_of_texts_and_letters_those_of_utf_8() -> None:
+def test_line_ends_and_charset_of_forms() -> None:
     parts = {"q": (None, "ä\r\nb"), "source": (None, "de"), "target": (None, "en")}
     assert Client().post("/translate", files=parts).json() == {"translatedText": "en:ä\nen:b"}
     answer = Client().post("/translate", files=parts | {"q": (None, b"\xe4")})
@@ -56,7 +56,7 @@ def test_a_field_twice_is_refused() -> None:
     assert (answer.status_code, answer.json()["field"]) == (400, "q")
 
 
-def test_a_file_is_no_text() -> None:
+def test_file_in_a_text_field_is_refused() -> None:
     parts = {"q": ("q.txt", b"a"), "source": (None, "de"), "target": (None, "en")}
     answer = Client().post("/translate", files=parts)
     assert (answer.status_code, answer.json()["field"]) == (400, "q")

@@ -13,14 +13,14 @@ FILES = sorted(path for path in assets() if path != "index.html")
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 
 
-def test_the_bare_address_is_the_page() -> None:
+def test_root_serves_the_page() -> None:
     answer = Client().get("/")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert answer.text.startswith("<!doctype html>")
     assert len(answer.content) == int(answer.headers["content-length"])
 
 
-def test_all_that_the_page_names_is_there() -> None:
+def test_every_file_that_the_page_names_is_served() -> None:
     named = re.findall(r'(?:src|href)="(assets/[^"]+)"', Client().get("/").text)
     assert len(named) == 4
     for path in named:

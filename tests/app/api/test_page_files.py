@@ -44,7 +44,7 @@ def test_the_patterns_find_what_they_forbid() -> None:
     assert all(re.search(FORBIDDEN[what], text) for what, text in bad.items())
 
 
-def test_all_of_it_is_small() -> None:
+def test_page_is_small() -> None:
     assert 50_000 < sum(len(each.body) for each in assets().values()) < MOST_BYTES
 
 
@@ -92,7 +92,7 @@ def test_texts_of_the_page_are_complete_and_used() -> None:
     assert {key for key in known - named if not key.startswith(starts)} == set()
 
 
-def test_the_package_has_all_of_them() -> None:
+def test_package_contains_the_page_files() -> None:
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["app"]
     for path in TEXTS:
         found = PurePosixPath("web", path)

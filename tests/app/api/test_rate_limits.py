@@ -90,7 +90,7 @@ def test_other_routes_cost_one_and_pages_nothing() -> None:
         assert (answer.status_code, "RateLimit-Limit" in answer.headers) == (200, False), path
 
 
-def test_streams_say_it_too() -> None:
+def test_streams_have_rate_limit_headers() -> None:
     client = Client()
     with_gate(client, rates="5/minute")
     answer = client.post("/translate", json={**TEXTS, "stream": True})
@@ -98,7 +98,7 @@ def test_streams_say_it_too() -> None:
     assert left(answer)[1] == "4"
 
 
-def test_of_many_at_once_exactly_so_many_get_through() -> None:
+def test_concurrent_requests_never_exceed_the_limit() -> None:
     client = Client(rate_limit="20/day")
 
     async def all_at_once() -> list[int]:
@@ -155,7 +155,7 @@ def ask_from(client: Client, address: str, **headers: str) -> httpx.Response:
     return asyncio.run(send())
 
 
-def test_addresses_are_apart_and_ipv6_networks_are_not() -> None:
+def test_addresses_are_separate_but_ipv6_networks_are_not() -> None:
     client = Client(rate_limit="1/day")
     assert ask_from(client, "192.0.2.1").status_code == 200
     assert ask_from(client, "192.0.2.1").status_code == 429

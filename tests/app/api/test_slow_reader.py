@@ -69,7 +69,7 @@ def asking(port: int) -> socket.socket:
     return client
 
 
-def test_a_reader_that_takes_nothing_is_left(served: tuple[Fountain, int]) -> None:
+def test_stalled_reader_is_disconnected(served: tuple[Fountain, int]) -> None:
     engine, port = served
     with asking(port) as client:
         assert engine.cancelled.wait(10)
@@ -82,7 +82,7 @@ def test_a_reader_that_takes_nothing_is_left(served: tuple[Fountain, int]) -> No
     assert len(received) < 300_000  # 64 KB of the server's, and what the kernel holds
 
 
-def test_a_reader_that_leaves_ends_the_work(served: tuple[Fountain, int]) -> None:
+def test_disconnect_ends_the_work(served: tuple[Fountain, int]) -> None:
     engine, port = served
     client = asking(port)
     client.recv(1000)

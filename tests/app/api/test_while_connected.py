@@ -54,7 +54,7 @@ def test_an_error_of_the_work_is_its_own() -> None:
         asyncio.run(run())
 
 
-def test_the_client_leaves_and_the_task_can_go_on() -> None:
+def test_disconnect_leaves_no_cancellation_behind() -> None:
     async def run() -> str:
         leaves = asyncio.Event()
         asyncio.get_running_loop().call_later(0.01, leaves.set)
@@ -69,7 +69,7 @@ def test_the_client_leaves_and_the_task_can_go_on() -> None:
     assert asyncio.run(run()) == "went on"
 
 
-def test_a_timeout_inside_of_the_work_is_no_leaving() -> None:
+def test_timeout_of_the_work_is_not_a_disconnect() -> None:
     async def work() -> None:
         async with asyncio.timeout(0.01):
             await asyncio.sleep(60)

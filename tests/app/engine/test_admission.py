@@ -44,7 +44,7 @@ def test_requests_and_tokens_are_bounded_and_come_back() -> None:
     assert held(admission) == (0, 0, 0, 0)
 
 
-def test_a_refusal_says_which_bound_it_met(clock: Clock) -> None:
+def test_refusal_names_its_bound(clock: Clock) -> None:
     reasons = []
     for ask in (asks(2, 1), asks(1, 60)):
         admission = Admission(max_requests=2, max_tokens=100)
@@ -112,7 +112,7 @@ def test_retry_after_is_the_outstanding_work_over_the_measured_throughput(clock:
     assert Admission(100, 100).retry_after_s("a") == 1
 
 
-def test_the_cancelled_do_not_count_as_done(clock: Clock) -> None:
+def test_cancelled_requests_are_not_counted_as_done(clock: Clock) -> None:
     admission = Admission(100, 100_000)
     with admission.admitted(asks(1, 100)):
         clock.now += 10
@@ -164,7 +164,7 @@ def test_throughput_counts_only_times_of_full_slots(clock: Clock) -> None:
     assert admission.models["a"].loaded.rate() == 20
 
 
-def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock) -> None:
+def test_idle_service_forgets_finished_work(clock: Clock) -> None:
     admission = Admission(3, 100)
     for _ in range(200):
         with admission.admitted(asks(1, 10)):
@@ -172,7 +172,7 @@ def test_a_service_that_is_never_full_forgets_what_is_long_finished(clock: Clock
     assert len(pickle.dumps(admission.models["a"].busy)) < 1000  # 30 s of it; 200 would be 3,000 bytes
 
 
-def test_a_service_that_many_leave_does_not_think_itself_slow(clock: Clock) -> None:
+def test_cancellations_do_not_lower_the_measured_rate(clock: Clock) -> None:
     """20 tokens a second when the slots are full; nine of ten are for clients who do not wait for them."""
     admission = Admission(100, 100_000, slots=4, max_queue_age_s=5)
     with admission.admitted(asks(5, 50)):

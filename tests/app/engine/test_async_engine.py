@@ -65,7 +65,7 @@ def test_a_pair_is_aligned_on_its_device(running: Running) -> None:
     assert all(0 < word.weight <= 1 for word in words)
 
 
-def test_models_say_where_they_run(running: Running) -> None:
+def test_models_report_their_devices(running: Running) -> None:
     infos = running.pool.models()
     assert [(i.name, i.kind, i.devices) for i in infos] == [
         ("tiny-de-en", "translator", ("cpu",)),
@@ -84,7 +84,7 @@ def test_a_seed_gives_the_same_text_alone_and_among_many(running: Running) -> No
     assert len({answer.continuations[0].text for answer in many}) > 15
 
 
-def test_samples_of_one_request_are_those_of_its_seeds(running: Running) -> None:
+def test_samples_of_one_request_follow_its_seeds(running: Running) -> None:
     answer = running.do(running.pool.generate(generate(n=3, seed=7)))
     assert [c.seed for c in answer.continuations] == [7, 8, 9]
     ninth = running.do(running.pool.generate(generate(seed=9)))
@@ -122,14 +122,14 @@ def test_impossible_generation_is_refused(
         running.do(running.pool.generate(query))
 
 
-def test_a_text_that_is_too_long_is_refused_whole(running: Running) -> None:
+def test_text_that_is_too_long_is_refused(running: Running) -> None:
     requests = [translation_request("ich", "de", "en"), translation_request("ich " * 32, "de", "en")]
     with pytest.raises(errors.TextTooLong, match=r"has 33 tokens; the model takes 32\. Send it in parts"):
         running.do(running.pool.translate(requests))
     assert running.pool.admission.requests == 0
 
 
-def test_a_long_text_is_tokenized_aside(running: Running) -> None:
+def test_long_text_is_tokenized_in_a_thread(running: Running) -> None:
     """While it is, the event loop serves others: it is seen to run at least once in between."""
 
     async def scene() -> tuple[bool, Any]:

@@ -27,7 +27,7 @@ def test_no_room_for_the_smallest_request() -> None:
     assert refused.value.reason == "overloaded_tokens"
 
 
-def test_a_draining_service_says_so_first(tmp_path: Path) -> None:
+def test_draining_service_refuses(tmp_path: Path) -> None:
     pool = AsyncEngine(EngineSettings(checkpoints=tmp_path, devices="cpu"))
     pool.check_room()
     pool.admission.draining = True
@@ -35,7 +35,7 @@ def test_a_draining_service_says_so_first(tmp_path: Path) -> None:
         pool.check_room()
 
 
-def test_the_rate_forgets_what_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_forgets_old_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(throughput.time, "monotonic", lambda: now)
     measured = Throughput()

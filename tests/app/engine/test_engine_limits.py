@@ -20,7 +20,7 @@ from tests.request_builders import attention_query, translation_request
 
 
 @pytest.mark.slow
-def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Running) -> None:
+def test_killed_process_fails_its_requests_and_is_replaced(running: Running) -> None:
     device = running.pool.supervisor.devices["cpu"]
     assert device.process is not None
 
@@ -41,7 +41,7 @@ def test_a_killed_process_fails_what_it_had_and_another_takes_over(running: Runn
 
 
 @pytest.mark.slow
-def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_deadlines_overload_and_shutdown(tiny_checkpoints: Path, tmp_path: Path) -> None:
     """One pool with tight limits, one broken checkpoint beside good ones, and its end."""
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     shutil.copytree(root / "tiny-lyrics", root / "torn")
@@ -67,7 +67,7 @@ def test_deadlines_overload_and_the_end(tiny_checkpoints: Path, tmp_path: Path) 
     assert not running.pool.status().ready
 
 
-def test_before_the_checkpoints_are_read_everything_may_be_tried_again(tiny_checkpoints: Path) -> None:
+def test_requests_before_loading_are_retryable(tiny_checkpoints: Path) -> None:
     pool = AsyncEngine(options(tiny_checkpoints))  # not started
     asked: list[Coroutine[Any, Any, Any]] = [
         pool.translate([translation_request("ich", "de", "en")]),
@@ -78,7 +78,7 @@ def test_before_the_checkpoints_are_read_everything_may_be_tried_again(tiny_chec
         assert isinstance(outcome, errors.EngineUnavailable)
 
 
-def test_an_end_while_the_checkpoints_are_read_starts_no_process(tiny_checkpoints: Path) -> None:
+def test_shutdown_while_loading_starts_no_process(tiny_checkpoints: Path) -> None:
     async def scene() -> AsyncEngine:
         pool = AsyncEngine(options(tiny_checkpoints))
         await pool.start()

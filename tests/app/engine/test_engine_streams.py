@@ -33,7 +33,7 @@ def test_streams_join_to_the_answers_without(running: Running) -> None:
     assert result.usage.first_token_s <= result.usage.total_s
 
 
-def test_streamed_log_probabilities_are_those_of_the_text(running: Running) -> None:
+def test_streamed_log_probabilities_equal_the_answer(running: Running) -> None:
     """Of several continuations side by side, with stop strings, whatever they were drawn by; and the text is that which
     comes without them."""
 

@@ -72,7 +72,7 @@ def test_suggested_limit_is_the_first_that_fits(
         ({"layers": [0], "include": ["rollout"]}, {"kinds": ["cross"], **OF_HEADS, "include": []}),
     ],
 )
-def test_a_form_of_one_map_is_suggested_one(
+def test_format_of_one_map_suggests_one_map(
     tiny_checkpoints: Path, fields: dict[str, Any], suggest: dict[str, Any]
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
@@ -83,7 +83,7 @@ def test_a_form_of_one_map_is_suggested_one(
 
 
 @pytest.mark.parametrize(("likely", "suggest"), [(0, OF_HEADS), (6, MEANS)])
-def test_before_the_translation_is_known_what_likely_fits_is_suggested(
+def test_suggestion_before_the_translation_is_an_estimate(
     tiny_checkpoints: Path, likely: int, suggest: dict[str, Any]
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
@@ -92,7 +92,7 @@ def test_before_the_translation_is_known_what_likely_fits_is_suggested(
     assert refused.value.suggest == suggest
 
 
-def test_the_refusal_says_what_it_counts(tiny_checkpoints: Path) -> None:
+def test_refusal_names_the_counted_values(tiny_checkpoints: Path) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
     with pytest.raises(errors.AnswerTooLarge) as weights:
         check_attention_size(config, asked({"include": ["rollout"]}, 300), S, T)

@@ -47,7 +47,7 @@ def test_case_is_kept_as_it_is_given() -> None:
     assert {writer.decode(run) for run in upper} == {"Hund"}
 
 
-def test_words_are_terms_whole() -> None:
+def test_terms_match_complete_words() -> None:
     words = checkpoint(TOKENIZERS["words"])
     assert required_token_runs(words, ("ich", "möchte ich")) == ((5,), (6, 5))
     assert required_token_runs(words, ("möchte",)) == ((6,),)
@@ -66,7 +66,7 @@ def test_a_form_that_cannot_be_written_leaves_the_others() -> None:
         assert refused.value.field == "glossary"
 
 
-def test_a_beginning_is_read_whole_or_refused() -> None:
+def test_prefix_is_tokenized_completely_or_refused() -> None:
     words = checkpoint(TOKENIZERS["words"])
     assert prefix_token_ids(words, " ich  möchte ") == (5, 6)
     assert prefix_token_ids(words, " \n") == ()

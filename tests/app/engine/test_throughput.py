@@ -14,7 +14,7 @@ from tests.app.engine.fake_clock import Clock
 from tests.request_builders import decode_message
 
 
-def test_between_two_tellings_the_rate_does_not_fall(clock: Clock) -> None:
+def test_rate_does_not_fall_between_two_reports(clock: Clock) -> None:
     """64 tokens a second, all for clients who leave at once; the device tells each second. 640 tokens wait."""
     admission = Admission(1000, 100_000)
     waits = []
@@ -52,7 +52,7 @@ def test_output_long_after_the_last_request_is_not_measured(clock: Clock) -> Non
     assert throughput.rate() == 10
 
 
-def test_a_device_that_falls_silent_does_not_stop_the_time(clock: Clock) -> None:
+def test_silent_device_does_not_stop_the_window(clock: Clock) -> None:
     throughput = Throughput()
     throughput.run(True)
     clock.now += 10
@@ -63,7 +63,7 @@ def test_a_device_that_falls_silent_does_not_stop_the_time(clock: Clock) -> None
     assert throughput.rate() == 5
 
 
-def test_the_window_ends_at_the_last_telling_too(clock: Clock) -> None:
+def test_window_ends_at_the_last_report(clock: Clock) -> None:
     throughput = Throughput()
     throughput.run(True)
     for _ in range(200):
@@ -74,7 +74,7 @@ def test_the_window_ends_at_the_last_telling_too(clock: Clock) -> None:
     assert throughput.rate() == pytest.approx(20, rel=1 / WINDOW_S)
 
 
-def test_of_a_beam_that_was_cancelled_the_tokens_count_once_as_work() -> None:
+def test_tokens_of_a_cancelled_beam_count_once() -> None:
     """As they do in what was admitted; the metric counts every row that was computed."""
     model = SimpleNamespace(slots=8, decoder=SimpleNamespace(free=8, leave=lambda request: None), gradual=False)
     lane = ModelQueue(cast(LoadedModel, model), 100)

@@ -11,7 +11,7 @@ import pytest
 from app.storage.suggestion_store import SuggestionsFull, SuggestionStore
 
 
-def test_lines_of_concurrent_writers_stay_whole(tmp_path: Path) -> None:
+def test_lines_of_concurrent_writers_do_not_interleave(tmp_path: Path) -> None:
     two = [SuggestionStore(tmp_path), SuggestionStore(tmp_path)]
     texts = [f"q{number}" * 500 for number in range(60)]
     with ThreadPoolExecutor(8) as pool:

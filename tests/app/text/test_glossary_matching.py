@@ -56,7 +56,7 @@ def test_target_at_sentence_start_may_have_a_capital() -> None:
         ("", "beer", -1),
     ],
 )
-def test_term_matches_whole_words_only(text: str, form: str, at: int) -> None:
+def test_term_matches_complete_words_only(text: str, form: str, at: int) -> None:
     assert find_term(text, form) == at
     assert holds_term(text, ("nowhere", form)) is (at >= 0)
 

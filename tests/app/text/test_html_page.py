@@ -31,7 +31,7 @@ def test_unchanged_texts_give_the_page_back() -> None:
     assert translated(PAGE) == PAGE
 
 
-def test_texts_of_a_whole_page() -> None:
+def test_texts_of_a_full_page() -> None:
     assert parse_page(PAGE).texts == [
         "Fish & chips",
         "Hello big wide world!",

@@ -63,7 +63,7 @@ def test_options_reach_every_sentence_and_the_prefix_only_the_first() -> None:
     assert found.scores == (-0.5, -1.5)
 
 
-def test_tokens_and_alignment_refer_to_the_whole_text() -> None:
+def test_tokens_and_alignment_refer_to_the_full_text() -> None:
     text = "\n- Ein Hund.  Der 😀 Hase\tda \n"
     found = translate(WordEngine(backwards=True), text, wants=frozenset({"tokens", "alignment"}))
     assert found.text == "\n- HUND. EIN  HASE DER 😀\tDA \n"
@@ -141,7 +141,7 @@ def test_unfinished_translation_is_repeated_in_halves() -> None:
     assert len(short.source_texts) == 1
 
 
-def test_worst_finish_reason_is_that_of_the_text() -> None:
+def test_text_reports_its_worst_finish_reason() -> None:
     assert translate(WordEngine(ends_after=1), "Ja. Ja nein.").finish_reason == "length"
 
 

@@ -53,7 +53,7 @@ def test_a_network_as_it_is_written_runs_in_our_kernels() -> None:
             assert coverage.recurrent_difference(tiny.recurrent(cell=cell, embedding=embedding)) is None
 
 
-def test_the_fingerprints_are_those_of_the_code() -> None:
+def test_fingerprints_match_the_code() -> None:
     """Where this fails, `models.networks` was edited. If the tests of the kernels still pass, no number has changed:
     `python -m models.backends.native.coverage` writes the fingerprints down. If they do not, the kernels have to
     learn the change first; until then they decline, and PyTorch runs the edited network."""
@@ -104,7 +104,7 @@ def test_an_edited_transformer_is_decoded_by_graphs_and_in_bf16(name: str, monke
 
 
 @pytest.mark.parametrize("name", edits.TRANSFORMER)
-def test_an_edited_transformer_is_scored_and_looked_into(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edited_transformer_is_scored_and_inspected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = edits.edited_transformer(name, monkeypatch)
     with torch.inference_mode():
         logits = network(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
@@ -124,7 +124,7 @@ def test_an_edited_transformer_is_scored_and_looked_into(name: str, monkeypatch:
     assert sum(sums.values) == pytest.approx(1, abs=1e-5)  # type: ignore[arg-type]
 
 
-def test_a_walk_through_an_edited_layer_tells_what_its_modules_read_and_gave() -> None:
+def test_walkthrough_of_an_edited_layer_shows_module_inputs_and_outputs() -> None:
     network = tiny.transformer()
     network.decoder[1].feed_forward.activation = lambda x: x.relu().square()
     focus = WalkthroughFocus("decoder", 1, 0, 2, most=99)
@@ -135,7 +135,7 @@ def test_a_walk_through_an_edited_layer_tells_what_its_modules_read_and_gave() -
     torch.testing.assert_close(told["narrow"].float(), narrow(told["activation"].float()), rtol=0, atol=1e-5)
 
 
-def test_a_global_hook_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_global_hook_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     network, seen = tiny.transformer(), list[nn.Module]()
     handle = nn.modules.module.register_module_forward_hook(lambda module, read, given: seen.append(module))
     try:
@@ -174,7 +174,7 @@ def test_the_reason_names_the_edit(name: str, reason: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["source_embedding", "target_embedding", "output"])
-def test_rows_for_another_vocabulary_are_no_kernels(name: str) -> None:
+def test_embedding_with_another_vocabulary_is_declined(name: str) -> None:
     """They would read behind the matrix."""
     network = tiny.transformer()
     small = nn.Linear(16, 10, bias=False) if name == "output" else nn.Embedding(10, 16)
@@ -189,7 +189,7 @@ def test_rows_for_another_vocabulary_are_no_kernels(name: str) -> None:
     assert str(coverage.recurrent_difference(singer)).endswith(f" has another {size}")
 
 
-def test_options_of_embeddings_are_no_kernels() -> None:
+def test_embedding_options_are_declined() -> None:
     for option, value in {"padding_idx": 0, "max_norm": 1.0, "scale_grad_by_freq": True}.items():
         network, singer = tiny.transformer(), tiny.recurrent()
         setattr(network.source_embedding, option, value)
@@ -198,14 +198,14 @@ def test_options_of_embeddings_are_no_kernels() -> None:
         assert coverage.recurrent_difference(singer) == f"embedding has another {option}"
 
 
-def test_a_default_that_was_replaced_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_default_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     network = tiny.transformer()
     assert coverage.transformer_difference(network) is None
     monkeypatch.setattr(Projection.forward, "__defaults__", (slice(0, 8),))
     assert coverage.transformer_difference(network) == "Projection.forward was edited"
 
 
-def test_another_torch_nn_functional_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_torch_nn_functional_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of the same name under the same name."""
     other = types.ModuleType("other")
     other.__dict__.update(nn.functional.__dict__)
@@ -215,7 +215,7 @@ def test_another_torch_nn_functional_is_seen(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("kind", [Transformer, RecurrentLanguageModel])
-def test_every_method_counts(kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_edited_method_is_detected(kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the class and of the instance."""
     network: Any = tiny.transformer() if kind is Transformer else tiny.recurrent()
     difference: Any = coverage.transformer_difference if kind is Transformer else coverage.recurrent_difference
@@ -289,7 +289,7 @@ def test_a_network_that_cannot_be_copied_is_refused_in_a_sentence(name: str) -> 
     torch.testing.assert_close(stepped(selection.decodable, RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
 
 
-def test_what_was_quantized_in_part_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_quantization_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     network = edits.edited_transformer("a parametrized weight", monkeypatch)
     assert select.select(network, "int8").label == "int8 in part"
     assert select.select(edits.edited_transformer("RMSNorm", monkeypatch), "int8").label == "int8"
@@ -316,7 +316,7 @@ def test_code_without_a_source_is_not_called_edited(tmp_path: Path) -> None:
     ], done.stderr
 
 
-def test_what_was_not_quantized_is_not_called_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unquantized_network_is_not_reported_as_int8(monkeypatch: pytest.MonkeyPatch) -> None:
     linear = nn.functional.linear
     monkeypatch.setattr(nn.functional, "linear", lambda x, *matrices: linear(2 * x, *matrices))
     network = tiny.transformer()
@@ -335,7 +335,7 @@ def decoded_text(decodable: Any) -> Tensor:
 
 @pytest.mark.parametrize("name", edits.RECURRENT)
 @pytest.mark.parametrize("cell", CELLS)
-def test_an_edited_recurrent_network_is_decoded_scored_and_looked_into(
+def test_edited_recurrent_network_is_decoded_scored_and_inspected(
     cell: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with torch.inference_mode():
@@ -390,7 +390,7 @@ def test_beams_of_an_attention_without_groups(monkeypatch: pytest.MonkeyPatch) -
             assert written == pytest.approx(hypothesis.log_probability, abs=1e-4)
 
 
-def test_an_attention_that_shows_nothing_is_refused_and_not_taken_for_the_next_layers() -> None:
+def test_attention_without_weights_is_refused_per_layer() -> None:
     class Silent(nn.Module):
         def forward(self, x: Tensor, scope: Any) -> Tensor:
             return x
@@ -408,7 +408,7 @@ def test_an_attention_that_shows_nothing_is_refused_and_not_taken_for_the_next_l
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_options_of_pytorchs_layers_are_not_those_of_the_formula(cell: str) -> None:
+def test_recurrent_layer_options_are_declined(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
     if cell == "rnn":
         weights = network.recurrent.state_dict()

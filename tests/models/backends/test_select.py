@@ -76,7 +76,7 @@ def test_narrow_networks_decode_as_before(name: str, precision: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_everything_is_cast(name: str) -> None:
+def test_all_tensors_are_cast(name: str) -> None:
     network, _ = NETWORKS[name]()
     select.decodable(network).allocate(2, 3, 80)  # a table of positions that is there is cast along
     for precision, dtype in DTYPES.items():
@@ -108,7 +108,7 @@ def test_a_network_in_bf16_can_be_decoded_in_fp32() -> None:
     assert network.source_embedding.weight.dtype == torch.bfloat16
 
 
-def test_an_unknown_precision() -> None:
+def test_unknown_precision_is_refused() -> None:
     for network in (tiny.recurrent(), tiny.transformer()):
         with pytest.raises(ValueError, match="precision must be one of fp32, bf16, fp16, int8, not 'int3'"):
             select.decodable(network, "int3")  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ def test_the_fastest_is_the_one_with_the_shortest_steps(name: str, monkeypatch: 
     ("steps_ms", "chosen"),
     [((3.0, 1.0, 2.0), 1), ((3.0, 2.5, 2.6), 0), ((3.0, 2.0, 1.9), 1), ((3.0, 2.0, 1.0), 2), ((1.0, 3.0, 2.0), 0)],
 )
-def test_another_precision_than_the_first_must_be_clearly_faster(
+def test_other_precision_must_be_clearly_faster(
     steps_ms: tuple[float, ...], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precisions, "candidates", lambda device: ("fp32", "int8", "bf16"))

@@ -102,7 +102,7 @@ def test_length_penalty_weighs_long_against_short(penalty: float, first: tuple[i
     assert [best.score, other.score] == pytest.approx(sorted([-1.0, -2.4 / 3**penalty], reverse=True))
 
 
-def test_only_the_best_are_kept() -> None:
+def test_only_the_best_hypotheses_are_kept() -> None:
     beam = Beam(2, 0.0, 10, EOS)
     advance(beam, [(-3.0, 0, EOS), (-3.1, 0, 3), (-3.2, 0, 4)])
     advance(beam, [(-3.2, 0, EOS), (-3.3, 1, EOS), (-3.4, 0, 3), (-3.5, 1, 3)])
@@ -133,7 +133,7 @@ def test_beam_without_continuations_ends() -> None:
 # What hypotheses have in common -------------------------------------------------------------------------
 
 
-def test_a_part_of_what_was_written() -> None:
+def test_part_of_a_hypothesis() -> None:
     beam = Beam(1, 1.0, 9, EOS)
     for token in (3, 4, 5, 6):
         advance(beam, [(-0.1, 0, token), (-0.2, 0, 8)])
@@ -208,7 +208,7 @@ def test_common_prefix_ignores_impossible_hypotheses() -> None:
 # Many beams ---------------------------------------------------------------------------------------------
 
 
-def test_beams_side_by_side_are_each_as_alone() -> None:
+def test_concurrent_beams_equal_single_beams() -> None:
     """Whatever the others do, and whoever leaves: what is asked of one is what it alone would say."""
     width, room = 3, 5
     ended_among_others = 0

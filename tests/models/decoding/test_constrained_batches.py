@@ -25,7 +25,7 @@ from tests.models.scripted import Scripted
         ({"required": (((A,),),) * 33}, "at most 32 terms can be required, not 33."),
     ],
 )
-def test_what_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as caught:
         DecodingOptions(**{"max_new_tokens": 9, "beam_size": 4, **given})
     assert str(caught.value) == message
@@ -46,7 +46,7 @@ def test_impossible_term_fails_alone(run: tuple[int, ...]) -> None:
     same(done["there"], one(Scripted(6), PROMPT, options(beam_size=2)))
 
 
-def test_a_token_that_no_vocabulary_has_is_missing_in_the_end() -> None:
+def test_unknown_constraint_token_is_reported_missing() -> None:
     (found,) = one(Scripted(6), PROMPT, options(beam_size=3, required=(((99,),), ((B,),))))
     assert (found.finished, found.unmet, B in found.tokens) == (False, 1, True)
 
@@ -72,7 +72,7 @@ def test_batch_mates_change_no_result(slots: int) -> None:
         same(found, one(network, prompt, chosen))
 
 
-def test_leaving_in_the_middle_leaves_nothing() -> None:
+def test_cancelled_beam_leaves_no_state() -> None:
     network = Scripted(7)
     decoder = decoder_of(network, 12)
     chosen = {
@@ -92,7 +92,7 @@ def test_leaving_in_the_middle_leaves_nothing() -> None:
     assert not decoder.beams
 
 
-def test_a_stream_is_the_beginning_of_the_answer() -> None:
+def test_stream_is_a_prefix_of_the_answer() -> None:
     network = Scripted(8, spread=3.0)
     for seed in range(8):
         decoder = decoder_of(network, 4, target_length=20)

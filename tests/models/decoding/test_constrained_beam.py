@@ -46,7 +46,7 @@ TERMS: list[Required] = [
 
 @pytest.mark.parametrize("words", [NO_PARTS, SOME], ids=["tokens", "words"])
 @pytest.mark.parametrize("required", TERMS, ids=str)
-def test_a_wide_beam_finds_the_best_that_holds_everything(required: Required, words: WordParts) -> None:
+def test_wide_beam_finds_the_best_satisfying_hypothesis(required: Required, words: WordParts) -> None:
     for seed, penalty in itertools.product(range(2), (0.0, 1.0)):
         network, prompt = Scripted(6, seed=seed), Prompt((5,), (1,))
         expected = best(network, prompt, 5, required, penalty, words)
@@ -61,7 +61,7 @@ def test_a_wide_beam_finds_the_best_that_holds_everything(required: Required, wo
 
 @given(terms, st.integers(0, 50), st.integers(2, 4), st.integers(0, 4), st.booleans(), st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_a_narrow_beam_holds_everything_for_which_there_is_room(
+def test_narrow_beam_satisfies_all_terms_that_fit(
     required: Required, seed: int, width: int, spare: int, forced_end: bool, shares: bool
 ) -> None:
     network, prompt = Scripted(6, seed=seed, spread=3.0), Prompt((), (1,))
@@ -80,7 +80,7 @@ def test_a_narrow_beam_holds_everything_for_which_there_is_room(
 @given(terms, st.integers(0, 10**6), st.integers(2, 4), st.integers(0, 2), flags, flags)
 @example((((C,),), ((C,),), ((C, A),)), 297, 2, 0, [C], [A, B, C])  # a token between them that can be continued is none
 @settings(max_examples=50, deadline=None)
-def test_where_words_must_end_between_terms_there_is_room_for_that(
+def test_word_boundaries_between_terms_are_reserved(
     required: Required, seed: int, width: int, spare: int, continues: list[int], open_: list[int]
 ) -> None:
     words = parts(continues, open_, 8)

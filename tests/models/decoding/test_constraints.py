@@ -18,7 +18,7 @@ texts = st.lists(st.sampled_from([A, B, C, 0]), max_size=9)
 
 @given(terms, texts, st.sampled_from([NO_PARTS, SOME, parts((A, B, C), (A, B, C))]))
 @settings(max_examples=120)
-def test_a_text_is_read_as_everything_tried_reads_it(required: Required, text: list[int], words: WordParts) -> None:
+def test_constraint_state_equals_exhaustive_search(required: Required, text: list[int], words: WordParts) -> None:
     automaton = TermAutomaton(required, words)
     state = automaton.states[automaton.read(text)]
     assert (state.left == 0) == holds(text, required, words)

@@ -171,7 +171,7 @@ def test_long_sources_go_first_and_freed_rows_are_filled() -> None:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_stream_joins_to_the_answer_and_of_a_beam_to_its_beginning(streamed: bool) -> None:
+def test_streams_join_to_the_answer_or_its_prefix(streamed: bool) -> None:
     network = Scripted(9, spread=3.0)
     decoder = decoder_of(network, 64, target_length=24)
     kinds: list[dict[str, Any]] = [

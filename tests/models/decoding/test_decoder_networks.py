@@ -99,7 +99,7 @@ def test_empty_source_gives_the_same_alone_and_in_a_batch() -> None:
     same(decode(network, RULES, [empty, *PROMPTS], chosen(0))[0], alone)
 
 
-def test_lyrics_go_on_from_a_single_token() -> None:
+def test_lyrics_continue_from_a_single_token() -> None:
     network = tiny.recurrent()
     (found,) = decode(network, TokenRules(None), [Prompt((), (5,))], DecodingOptions(max_new_tokens=20))
     tokens = [5]

@@ -64,7 +64,7 @@ WAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_greedy_texts_are_those_of_the_formulas(way: dict[str, Any]) -> None:
+def test_greedy_texts_equal_the_formulas(way: dict[str, Any]) -> None:
     for seed in range(5):
         network, prompt = Scripted(14, seed=seed, spread=1.0), Prompt((), PREFIX)
         found = one(network, prompt, options(max_new_tokens=11, **way), TokenRules(None, (0, 1)))[0]
@@ -75,7 +75,7 @@ def test_greedy_texts_are_those_of_the_formulas(way: dict[str, Any]) -> None:
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 5))
 @settings(max_examples=200)
-def test_bans_are_those_of_the_processor(written: list[int], size: int) -> None:
+def test_banned_tokens_equal_the_processor(written: list[int], size: int) -> None:
     rows, tokens = repeated_ngram_tokens(np.array([written, written[::-1]], dtype=np.int64).reshape(2, -1), size)
     for row, each in enumerate((written, written[::-1])):
         scores = NoRepeatNGramLogitsProcessor(size)(torch.tensor([each], dtype=torch.long), torch.zeros(1, 4))[0]
@@ -84,7 +84,7 @@ def test_bans_are_those_of_the_processor(written: list[int], size: int) -> None:
         )
 
 
-def test_a_drawn_token_comes_of_the_changed_distribution() -> None:
+def test_sampling_uses_the_penalised_distribution() -> None:
     """All of 120 seeds, one step: the same tokens as from a network whose logits are those of the formula."""
     table = {(1, 4): (0.0, 0.5, -0.3, 1.0, 0.7), (1, 4, 3): (0.2, 0.9, 1.1, 1.4, 1.2)}
     way = {"repetition_penalty": 1.5, "frequency_penalty": 0.7, "presence_penalty": -0.2}
@@ -202,7 +202,7 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
             assert found.token_log_probabilities[place] == pytest.approx(own[found.tokens[place]].item(), abs=1e-5)
 
 
-def test_more_of_the_likeliest_than_there_are() -> None:
+def test_more_top_tokens_than_the_vocabulary() -> None:
     (found,) = one(Scripted(5), Prompt((), (1,)), options(logprobs=True, top_logprobs=20), NO_END)
     assert [len(each) for each in found.top or ()] == [5] * 5
     for each in found.top or ():
@@ -213,7 +213,7 @@ def test_more_of_the_likeliest_than_there_are() -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_networks_write_by_the_formulas_too(cell: str, precision: Any) -> None:
+def test_real_networks_follow_the_formulas(cell: str, precision: Any) -> None:
     network = tiny.recurrent(cell=cell)
     for way in ({"repetition_penalty": 1.8, "no_repeat_ngram_size": 2}, {"frequency_penalty": 1.0}):
         chosen = options(max_new_tokens=14, logprobs=True, top_logprobs=20, **way)
@@ -242,7 +242,7 @@ def test_networks_write_by_the_formulas_too(cell: str, precision: Any) -> None:
         ({"beam_size": 2, "presence_penalty": 0.1}, "a beam has no penalties: use beam_size 1."),
     ],
 )
-def test_what_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as caught:
         DecodingOptions(max_new_tokens=1, **given)
     assert str(caught.value) == message

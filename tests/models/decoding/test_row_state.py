@@ -77,7 +77,7 @@ def test_without_an_end_token_nothing_ends() -> None:
     assert advance(rows, certain(EOS)) == ([False], [], [("a", EOS)])
 
 
-def test_rows_of_beams_are_passed_over() -> None:
+def test_beam_rows_are_skipped() -> None:
     rows = started(options(), options(), options())
     rows.refresh([0, 2])
     assert advance(rows, certain(3, 4, 5)) == ([False] * 3, [], [("a", 3), ("c", 5)])
@@ -85,7 +85,7 @@ def test_rows_of_beams_are_passed_over() -> None:
     assert rows.feed[1] == 0
 
 
-def test_log_probabilities_are_those_of_the_tokens_for_whom_they_are_wanted() -> None:
+def test_log_probabilities_of_rows_that_request_them() -> None:
     torch.manual_seed(0)
     rows = started(options(length_penalty=0.5), options(scores=False), options(temperature=0.7, seed=4))
     total, drawn = [0.0, 0.0], []
@@ -108,7 +108,7 @@ def test_log_probabilities_are_those_of_the_tokens_for_whom_they_are_wanted() ->
 
 
 @pytest.mark.parametrize("eos", [EOS, None])
-def test_tokens_do_not_depend_on_whether_scores_are_wanted(eos: int | None) -> None:
+def test_requesting_scores_does_not_change_tokens(eos: int | None) -> None:
     network, rules = Scripted(9, spread=1.0), TokenRules(eos, (0, 1))
     kinds: list[dict[str, Any]] = [
         {},
@@ -127,7 +127,7 @@ def test_tokens_do_not_depend_on_whether_scores_are_wanted(eos: int | None) -> N
     assert found[0] == found[1] == found[2]
 
 
-def test_rows_take_the_places_of_others_with_all_they_have() -> None:
+def test_moved_rows_keep_their_state() -> None:
     rows = started(options(), options(temperature=0.9, top_k=3, top_p=0.8, seed=7, max_new_tokens=4), options())
     advance(rows, certain(3, 4, 5))
     rows.move([1], [0])
@@ -141,7 +141,7 @@ def test_rows_take_the_places_of_others_with_all_they_have() -> None:
     assert [rows.result(row, options(), finished=False).tokens for row in (0, 2)] == [(5,), (4, 6)]
 
 
-def test_a_row_starts_anew() -> None:
+def test_reused_row_starts_clean() -> None:
     rows = started(options(temperature=1.0, seed=3, streamed=False))
     advance(rows, certain(3))
     rows.start(0, options())
@@ -159,7 +159,7 @@ def test_numbers_of_any_size(seed: int, top_k: int) -> None:
 
 
 @pytest.mark.parametrize("size", [8, 640])
-def test_a_row_of_nan_spoils_no_other_and_writes_a_token_that_there_is(size: int) -> None:
+def test_nan_row_is_isolated_and_writes_a_valid_token(size: int) -> None:
     """The last columns may be there only to fill a block."""
     kinds = [options(), options(temperature=1.0), options(temperature=1.0, top_p=0.9)]
     rows = started(*kinds, *kinds)

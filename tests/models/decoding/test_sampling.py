@@ -47,7 +47,7 @@ def test_uniform_takes_any_seed(seed: int, position: int) -> None:
     assert 0 <= number_of(seed, position) < 1
 
 
-def test_a_cut_distribution_is_inverted_likeliest_first() -> None:
+def test_filtered_distribution_is_inverted_likeliest_first() -> None:
     probabilities = [0.125, 0.5, 0.25, 0.125]  # 1, 2, then 0 before 3
     for number, token in [
         (0.0, 1),
@@ -63,7 +63,7 @@ def test_a_cut_distribution_is_inverted_likeliest_first() -> None:
         assert drawn(probabilities, number, p=ALMOST_1) == token
 
 
-def test_a_whole_distribution_is_inverted_in_the_order_of_its_tokens() -> None:
+def test_full_distribution_is_inverted_in_token_order() -> None:
     probabilities = [0.125, 0.5, 0.25, 0.125]
     for number, token in [
         (0.0, 0),
@@ -78,7 +78,7 @@ def test_a_whole_distribution_is_inverted_in_the_order_of_its_tokens() -> None:
         assert drawn(probabilities, number) == token
 
 
-def test_shares_are_the_probabilities() -> None:
+def test_sampled_frequencies_equal_the_probabilities() -> None:
     assert reachable([0.1, 0.4, 0.3, 0.2]) == near({0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2})
 
 
@@ -91,7 +91,7 @@ def test_temperature() -> None:
 
 
 @pytest.mark.parametrize("t", [1e-3, 1e-30, 1e-300])
-def test_next_to_no_temperature_is_the_likeliest(t: float) -> None:
+def test_temperature_near_0_is_greedy(t: float) -> None:
     assert reachable([0.1, 0.4, 0.3, 0.2], t=t) == {1: 1.0}
 
 
@@ -129,7 +129,7 @@ def test_many_seeds_follow_the_distribution() -> None:
         (3, 0.8, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
     ],
 )
-def test_filters_keep_what_they_say(k: int, p: float, expected: dict[int, float]) -> None:
+def test_filters_keep_the_documented_tokens(k: int, p: float, expected: dict[int, float]) -> None:
     assert reachable([0.1, 0.4, 0.3, 0.2], k=k, p=p) == near(expected)
 
 

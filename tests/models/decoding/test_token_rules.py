@@ -62,7 +62,7 @@ def test_streamed_tokens_equal_the_answer(seed: int, limit: int, beam: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_suppressed_tokens_keep_their_share(seed: int) -> None:
+def test_suppressed_tokens_keep_their_probability_mass(seed: int) -> None:
     network, prompt = Scripted(6, seed=seed), Prompt((5,), (1, 4))
     everything = [
         Hypothesis(tokens, total, total / (len(tokens) + 1), True)
@@ -75,7 +75,7 @@ def test_suppressed_tokens_keep_their_share(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_greedy_text_is_scored_by_the_whole_vocabulary(seed: int) -> None:
+def test_greedy_text_is_scored_over_the_full_vocabulary(seed: int) -> None:
     network, prompt = Scripted(9, seed=seed), Prompt((5,), (1, 4))
     (found,), (usual,) = (one(network, prompt, options(), rules) for rules in (SHARED, RULES))
     assert (found.tokens, found.finished) == (usual.tokens, usual.finished)

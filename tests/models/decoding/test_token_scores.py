@@ -90,7 +90,7 @@ def test_requesting_logprobs_changes_no_text_in_any_batch() -> None:
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_a_networks_numbers_do_not_depend_on_the_company(cell: str) -> None:
+def test_log_probabilities_do_not_depend_on_the_batch(cell: str) -> None:
     network, rules = tiny.recurrent(cell=cell), RULES["kept shares"]
     prompts = [Prompt((), tuple(tiny.ids((1 + n % 4,), n, low=3).tolist())) for n in range(12)]
     kinds = [options(**WAYS[n % 5], logprobs=n % 2 == 0) for n in range(12)]
@@ -145,6 +145,6 @@ def test_log_probabilities_are_computed_only_on_request(monkeypatch: pytest.Monk
     assert looked == [1, 1], "of four rows the one that asks, while it is there"
 
 
-def test_a_beam_has_none() -> None:
+def test_beam_reports_no_token_log_probabilities() -> None:
     with pytest.raises(ValueError, match="a beam does not score single tokens: use beam_size 1"):
         options(beam_size=2)

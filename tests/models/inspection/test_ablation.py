@@ -32,7 +32,7 @@ def test_empty_ablation_changes_nothing() -> None:
     assert found.per_step_delta == [0.0, 0.0, 0.0]
 
 
-def test_deltas_are_what_each_token_gained() -> None:
+def test_deltas_are_log_probability_differences() -> None:
     network = tiny.transformer()
     found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], HEADS, RULES)
     zeroed = without_heads(network, HEADS)
@@ -45,14 +45,14 @@ def test_deltas_are_what_each_token_gained() -> None:
     assert min(abs(delta) for delta in found.per_step_delta) > 1e-3
 
 
-def test_only_the_tokens_behind_a_prefix() -> None:
+def test_prefix_tokens_are_left_out() -> None:
     network = tiny.transformer()
     whole = ablation(network, PROMPT.source, [1, 5, 6, 8], [5, 6, 8, 2], HEADS, RULES)
     part = ablation(network, PROMPT.source, [1, 5, 6, 8], [8, 2], HEADS, RULES)
     assert part.per_step_delta == whole.per_step_delta[2:]
 
 
-def test_a_token_that_is_never_chosen_gains_nothing() -> None:
+def test_suppressed_token_has_no_delta() -> None:
     found = ablation(tiny.transformer(), PROMPT.source, [1, 5], [0, 2], HEADS, RULES)
     assert (found.logprob_sum_before, found.logprob_sum_after, found.per_step_delta[0]) == (-math.inf, -math.inf, 0.0)
     assert math.isfinite(found.per_step_delta[1])
@@ -114,7 +114,7 @@ def test_a_copy_shares_all_tensors() -> None:
     assert not copied.training
 
 
-def test_heads_that_are_not_there() -> None:
+def test_missing_heads_are_refused() -> None:
     for call in (
         lambda head: without_heads(tiny.transformer(), [head]),
         lambda head: ablation(tiny.transformer(), (3,), [1], [2], [head], RULES),

@@ -35,7 +35,7 @@ def examples(make: dict[tuple[int, int], Tensor], spread: float = 0.0) -> list[A
     return found
 
 
-def test_one_good_head_is_found() -> None:
+def test_one_good_head_is_chosen() -> None:
     candidates = choose_alignment(examples({(1, 2): RIGHT}))
     best = candidates[0]
     assert (best.heads, best.convention, best.error) == (((1, 2),), "predicting", 0.0)
@@ -47,19 +47,19 @@ def test_one_good_head_is_found() -> None:
     assert len({(c.heads, c.convention) for c in candidates}) == len(candidates)
 
 
-def test_a_head_that_looks_a_step_late_is_read_a_step_late() -> None:
+def test_head_one_step_late_is_chosen_shifted() -> None:
     best = choose_alignment(examples({(0, 1): SHIFTED}))[0]
     assert (best.heads, best.convention, best.error) == (((0, 1),), "input", 0.0)
 
 
-def test_of_equals_the_simpler() -> None:
+def test_simpler_candidate_wins_a_tie() -> None:
     candidates = choose_alignment(examples({(0, 2): RIGHT, (1, 0): RIGHT, (1, 1): RIGHT}))
     assert candidates[0].heads == ((0, 2),)
     zero = [c.heads for c in candidates if c.error == 0]
     assert zero[:3] == [((0, 2),), ((1, 0),), ((1, 1),)]
 
 
-def test_two_heads_that_make_up_for_each_other() -> None:
+def test_complementary_heads_are_averaged() -> None:
     first, second = RIGHT.clone(), RIGHT.clone()
     first[:2], second[2:4] = (
         torch.eye(WORDS + 1)[0] * 0.6 + RIGHT[:2] * 0.4,
@@ -69,7 +69,7 @@ def test_two_heads_that_make_up_for_each_other() -> None:
     assert (best.heads, best.error) == (((0, 0), (1, 2)), 0.0)
 
 
-def test_errors_are_those_of_the_links_that_a_candidate_draws() -> None:
+def test_error_rate_of_each_candidate() -> None:
     given = examples({(0, 0): RIGHT, (1, 1): SHIFTED}, spread=0.9)
     candidates = choose_alignment(given)
     for c in candidates:
@@ -77,6 +77,6 @@ def test_errors_are_those_of_the_links_that_a_candidate_draws() -> None:
     assert len({c.error for c in candidates}) > 5
 
 
-def test_nothing_to_choose_by() -> None:
+def test_choice_without_sentences_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one sentence"):
         choose_alignment([])

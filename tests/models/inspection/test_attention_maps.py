@@ -41,7 +41,7 @@ def test_maps_of_all_kinds() -> None:
         torch.testing.assert_close(weights, torch.stack([m[0] for m in expected[kind]]), rtol=0, atol=1e-6)
 
 
-def test_selected_layers_and_heads_are_those_of_the_whole() -> None:
+def test_selected_layers_and_heads_equal_the_full_maps() -> None:
     maps = forced_pass(tiny.transformer(encoder_layers=3), SOURCE, TARGET, ["encoder"]).maps["encoder"]
     part = reduced_map(maps, AttentionSelection(layers=(-1, 0), heads=(2, -4)))
     assert (part.layers, part.heads) == ((2, 0), (2, 0))

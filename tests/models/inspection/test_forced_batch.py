@@ -25,7 +25,7 @@ SENTENCES = [
 
 
 @ALL
-def test_maps_and_probabilities_are_those_of_each_alone(options: dict[str, Any]) -> None:
+def test_batched_maps_and_probabilities_equal_single_requests(options: dict[str, Any]) -> None:
     network = tiny.transformer(**{"decoder_layers": 2, **options})
     depth = network.config.decoder_layers
     for chosen in HEADS:

@@ -46,7 +46,7 @@ def test_rows_sum_to_1_and_hidden_keys_have_exactly_0(options: dict[str, Any]) -
 
 
 @ALL
-def test_logits_are_those_of_the_fused_network(options: dict[str, Any]) -> None:
+def test_logits_equal_the_fused_network(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
     source = padded(network)
     with torch.inference_mode():
@@ -54,7 +54,7 @@ def test_logits_are_those_of_the_fused_network(options: dict[str, Any]) -> None:
     torch.testing.assert_close(forced_pass(network, source, INPUTS).logits, fused, rtol=0, atol=4e-6)
 
 
-def test_maps_are_those_of_the_network() -> None:
+def test_maps_equal_the_network() -> None:
     network = tiny.transformer(encoder_layers=3)
     source = padded(network)
     expected = tiny.attention(network, torch.tensor([source]), torch.tensor([INPUTS]))
@@ -81,7 +81,7 @@ def test_results_do_not_depend_on_other_options(name: str) -> None:
 
 
 @ALL
-def test_a_head_taken_away_is_its_columns_zeroed(options: dict[str, Any]) -> None:
+def test_ablated_head_equals_zeroed_columns(options: dict[str, Any]) -> None:
     """Two ways that share nothing but the formula."""
     network = tiny.transformer(**options)
     source = padded(network)
@@ -95,7 +95,7 @@ def test_a_head_taken_away_is_its_columns_zeroed(options: dict[str, Any]) -> Non
     assert torch.equal(whole.maps["encoder"][0], masked.maps["encoder"][0]), "the weights before it are as they were"
 
 
-def test_each_head_is_another() -> None:
+def test_heads_differ() -> None:
     network = tiny.transformer()
     logits = [
         forced_pass(network, [3, 4, 5], INPUTS, masked=[Head(kind, layer, head)]).logits
@@ -106,7 +106,7 @@ def test_each_head_is_another() -> None:
     assert min((a - b).abs().max() for i, a in enumerate(logits) for b in logits[:i]) > 1e-4
 
 
-def test_all_heads_away_leave_the_bias() -> None:
+def test_ablating_all_heads_leaves_the_bias() -> None:
     network = tiny.transformer()
     heads = [Head("cross", layer, head) for layer in range(2) for head in range(4)]
     first, second = (forced_pass(network, source, INPUTS, masked=heads).logits for source in ([3, 4, 5], [9, 8]))
@@ -162,7 +162,7 @@ def test_missing_layers_and_heads_are_refused(given: dict[str, Any], message: st
     assert caught.value.field == field
 
 
-def test_a_network_in_training_or_in_bf16_is_not_shown() -> None:
+def test_network_in_training_or_in_bf16_is_refused() -> None:
     with pytest.raises(AssertionError, match="evaluation mode"):
         forced_pass(tiny.transformer().train(), [3], INPUTS)
     with pytest.raises(AssertionError, match="fp32"):
@@ -179,7 +179,7 @@ def test_the_edges() -> None:
     assert forced_pass(network, [3], [1]).maps["cross"][1].tolist() == [[[1.0]]] * 4
 
 
-def test_eight_threads_with_other_heads_do_not_mix() -> None:
+def test_concurrent_passes_with_different_heads_do_not_mix() -> None:
     network = tiny.transformer()
     before = {name: set(vars(module)) for name, module in network.named_modules()}
     asked = [

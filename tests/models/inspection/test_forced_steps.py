@@ -44,7 +44,7 @@ def told(
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 @pytest.mark.parametrize("name", NETWORKS)
-def test_log_probabilities_are_those_that_decoding_reports(name: str, rules: TokenRules) -> None:
+def test_log_probabilities_equal_decoding(name: str, rules: TokenRules) -> None:
     ended = set()
     for seed in range(2):
         network = tiny.transformer(seed, **NETWORKS[name])
@@ -62,7 +62,7 @@ def test_log_probabilities_are_those_that_decoding_reports(name: str, rules: Tok
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
-def test_a_greedy_token_is_the_first_and_a_drawn_one_is_where_it_stands(rules: TokenRules) -> None:
+def test_rank_of_greedy_and_sampled_tokens(rules: TokenRules) -> None:
     network = tiny.transformer(3)
     (greedy,) = decode(network, rules, [PROMPT], DecodingOptions(max_new_tokens=LIMIT))[0]
     for step in told(network, greedy, rules, top_k=3):
@@ -75,7 +75,7 @@ def test_a_greedy_token_is_the_first_and_a_drawn_one_is_where_it_stands(rules: T
     assert {step.rank for step in found} - {1}, "something else than the likeliest was drawn"
 
 
-def test_numbers_by_hand() -> None:
+def test_statistics_equal_manual_computation() -> None:
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0], [5.0, 0.0, 0.0, 0.0]])
     powers = [math.exp(value) for value in range(4)]
     whole, kept = sum(powers), sum(powers[1:])
@@ -94,12 +94,12 @@ def test_numbers_by_hand() -> None:
         assert second.entropy_nats == pytest.approx(math.log(3), abs=1e-6)
 
 
-def test_a_token_that_is_never_chosen() -> None:
+def test_suppressed_token_has_probability_0() -> None:
     (step,) = forced_steps(torch.tensor([[9.0, 1.0, 2.0]]), [0], TokenRules(2, (0,)))
     assert (step.logprob, step.rank, step.top) == (-math.inf, 3, [])
 
 
-def test_logits_are_left_as_they_are() -> None:
+def test_logits_are_not_modified() -> None:
     logits = torch.randn(3, 9, generator=torch.Generator().manual_seed(0))
     before = logits.clone()
     for rules in RULES.values():
@@ -114,7 +114,7 @@ def test_rows_and_tokens_must_fit() -> None:
 
 
 @pytest.mark.parametrize("renormalise", [True, False])
-def test_a_step_is_what_a_score_tells_of_the_same_place(renormalise: bool) -> None:
+def test_step_equals_the_score_at_the_same_position(renormalise: bool) -> None:
     """Counted in float32, as decoding does; a score is counted in float64."""
     logits = 4 * torch.randn(7, 256, generator=torch.Generator().manual_seed(1))
     rules, outputs = TokenRules(2, SUPPRESSED, renormalise), [3, 4, 9, 2, 250, 8, 7]

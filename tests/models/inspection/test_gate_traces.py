@@ -37,7 +37,7 @@ def in_order(network: RecurrentLanguageModel, **selection: Any) -> Any:
     return gate_trace(network, TOKENS, GateSelection(units=tuple(range(network.config.hidden)), **selection))
 
 
-def test_the_names_are_those_of_the_cells() -> None:
+def test_gate_names_of_each_cell() -> None:
     for kind, cell in KINDS.items():
         states = {"lstm": ("c", "h")}.get(kind, ("h",))
         assert tuple(cell.shown) == (*cell.gates, *states)
@@ -46,7 +46,7 @@ def test_the_names_are_those_of_the_cells() -> None:
 @CELLS
 @EMBEDDINGS
 @LAYERS
-def test_states_are_those_of_pytorch(cell: str, embedding: int, layers: int) -> None:
+def test_states_equal_pytorch(cell: str, embedding: int, layers: int) -> None:
     network = loud(cell=cell, embedding=embedding, layers=layers)
     found = in_order(network)
     with torch.inference_mode():
@@ -61,7 +61,7 @@ def test_states_are_those_of_pytorch(cell: str, embedding: int, layers: int) -> 
 
 @pytest.mark.parametrize("layer", [0, 1, 2])
 @EMBEDDINGS
-def test_gates_of_a_gru_are_its_formulae(embedding: int, layer: int) -> None:
+def test_gru_gates_equal_the_formulas(embedding: int, layer: int) -> None:
     """h' = (1 - z) n + z h, so that z = 1 keeps; every gate from PyTorch's states and weights alone."""
     network = loud(cell="gru", embedding=embedding, layers=3)
     found = {name: each[layer].double() for name, each in in_order(network).values.items()}
@@ -78,7 +78,7 @@ def test_gates_of_a_gru_are_its_formulae(embedding: int, layer: int) -> None:
 
 
 @LAYERS
-def test_gates_of_an_lstm_are_its_formulae(layers: int) -> None:
+def test_lstm_gates_equal_the_formulas(layers: int) -> None:
     network = loud(cell="lstm", embedding=0, layers=layers)
     found = {name: each[0].double() for name, each in in_order(network).values.items()}
     w, b, u, d = (parameter.detach().double() for parameter in network.parameters_of(0))
@@ -94,7 +94,7 @@ def test_gates_of_an_lstm_are_its_formulae(layers: int) -> None:
 @CELLS
 @EMBEDDINGS
 @LAYERS
-def test_states_are_those_that_serve(cell: str, embedding: int, layers: int) -> None:
+def test_states_equal_served_states(cell: str, embedding: int, layers: int) -> None:
     network = loud(cell=cell, embedding=embedding, layers=layers)
     found, decodable = in_order(network), select.decodable(network)
     state = decodable.allocate(2, 1, len(TOKENS))
@@ -130,7 +130,7 @@ def test_chosen_units_come_in_the_order_in_which_they_were_chosen() -> None:
     assert len(gate_trace(network, TOKENS, GateSelection(units=64)).units[0]) == 10
 
 
-def test_summaries_are_of_all_units_whichever_are_shown() -> None:
+def test_summaries_cover_all_units() -> None:
     network = loud(cell="lstm", layers=2)
     whole = in_order(network).values
     (found,) = gate_trace(network, TOKENS, GateSelection(gates=("f",), layers=(1,), units=1)).summaries
@@ -162,13 +162,13 @@ def test_summaries_are_of_all_units_whichever_are_shown() -> None:
         (GateSelection(units=(0, 10)), "units", r"There is no unit 10: this model has 10 \(units 0 to 9\)."),
     ],
 )
-def test_what_the_network_does_not_have(selection: GateSelection, field: str, says: str) -> None:
+def test_missing_layers_and_units_are_refused(selection: GateSelection, field: str, says: str) -> None:
     with pytest.raises(SelectionError, match=says) as caught:
         gate_trace(tiny.recurrent(), TOKENS, selection)
     assert caught.value.field == field
 
 
-def test_a_trace_leaves_nothing_behind() -> None:
+def test_trace_leaves_the_network_unchanged() -> None:
     network = loud()
     first, held = in_order(network), {name: set(vars(module)) for name, module in network.named_modules()}
     gate_trace(network, (5, 6), ALL)

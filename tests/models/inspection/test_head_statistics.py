@@ -21,7 +21,7 @@ def one(weights: Tensor, valid: Tensor = EVERYWHERE, *, cross: bool = False, **p
     return found
 
 
-def test_numbers_by_hand() -> None:
+def test_statistics_equal_manual_computation() -> None:
     weights = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 1.0, 0.0], [0.25] * 4])
     found = one(weights, starts=[0], ends=[3])
     entropies = [math.log(2), -sum(p * math.log(p) for p in (0.1, 0.2, 0.3, 0.4)), 0.0, math.log(4)]
@@ -41,7 +41,7 @@ def test_numbers_by_hand() -> None:
     assert found.role == expected.role
 
 
-def test_padding_counts_for_nothing() -> None:
+def test_padding_is_ignored() -> None:
     """The same head over three tokens, and over those three with padding inside and behind."""
     generator = torch.Generator().manual_seed(0)
     inner = torch.rand(3, 3, generator=generator).softmax(dim=-1)
@@ -55,7 +55,7 @@ def test_padding_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("offset", "name", "role"), [(0, "diag", "diagonal"), (-1, "prev", "previous"), (1, "next", "next")]
 )
-def test_heads_that_look_beside_themselves(offset: int, name: str, role: str) -> None:
+def test_heads_attending_to_neighbours(offset: int, name: str, role: str) -> None:
     keys = (torch.arange(4) + offset).clamp(0, 3)
     found = one(torch.eye(4)[keys])
     assert getattr(found, name) == 1.0
@@ -64,7 +64,7 @@ def test_heads_that_look_beside_themselves(offset: int, name: str, role: str) ->
 
 
 @pytest.mark.parametrize(("key", "role"), [(3, "end of sentence"), (0, "start of sentence"), (2, "focused")])
-def test_heads_that_look_at_one_place(key: int, role: str) -> None:
+def test_heads_attending_to_one_position(key: int, role: str) -> None:
     weights = torch.full((4, 4), 0.05)
     weights[:, key] = 0.85
     found = one(weights, starts=[0], ends=[3])
@@ -72,7 +72,7 @@ def test_heads_that_look_at_one_place(key: int, role: str) -> None:
     assert found.argmax_coverage == 0.25
 
 
-def test_a_uniform_head_is_broad_also_where_it_is_causal() -> None:
+def test_uniform_causal_head_is_broad() -> None:
     for count in (2, 4, 20):
         found = one(torch.full((count, count), 1 / count), torch.ones(count, count, dtype=torch.bool))
         assert (found.entropy_norm, found.role) == (pytest.approx(1.0), "broad")

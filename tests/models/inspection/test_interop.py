@@ -118,7 +118,7 @@ def test_nematus_form_without_end_tokens() -> None:
     assert rows == [[0.25, 0.75, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
 
 
-def test_nematus_form_stays_whole_whatever_a_token_holds() -> None:
+def test_nematus_format_survives_any_token() -> None:
     head, _ = read(to_nematus(np.eye(4, dtype=np.float32), ["|||", "a b", "", "</s>"], ["\n", "x", "|", "</s>"]))
     assert head[1] == "▁ x &#124;"
     assert head[3] == "&#124;&#124;&#124; a▁b ▁"

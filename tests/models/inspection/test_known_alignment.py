@@ -12,7 +12,7 @@ from tests.models.inspection.reversing import examples, trained
 
 @pytest.mark.slow  # half a minute of training
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_reversed_sentence_is_aligned_by_what_was_chosen(seed: int) -> None:
+def test_reversed_sentence_is_aligned_by_the_chosen_heads(seed: int) -> None:
     network = trained(1500, seed)  # after 1,000 updates some processors' rounding leaves seed 0 short of it
     candidates = choose_alignment(examples(network, 50, seed))
     best, held_out = candidates[0], examples(network, 50, seed + 100)

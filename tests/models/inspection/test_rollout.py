@@ -41,7 +41,7 @@ def test_rows_sum_to_1(options: dict[str, Any]) -> None:
     assert (found.source_share < 1).all()
 
 
-def test_the_formula_written_out() -> None:
+def test_rollout_equals_the_formula() -> None:
     network = tiny.transformer(**tiny.OPTIONS["unequal depths"])
     maps = forced_pass(network, SOURCE, INPUTS).maps
     encoder, decoder, cross = (
@@ -68,7 +68,7 @@ def test_one_layer_by_hand() -> None:
     assert (found.cross, found.source_share) == ([[0.25, 0.75]], [0.5])
 
 
-def test_a_source_of_padding_alone_keeps_to_itself() -> None:
+def test_rollout_of_padding_is_the_identity() -> None:
     maps = forced_pass(tiny.transformer(), [0, 0], INPUTS).maps
     found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
     assert torch.equal(found.encoder, torch.eye(2))
@@ -76,7 +76,7 @@ def test_a_source_of_padding_alone_keeps_to_itself() -> None:
     assert (found.source_share == 0).all()
 
 
-def test_what_it_is_and_is_not_is_said() -> None:
+def test_rollout_documents_its_limits() -> None:
     assert "Abnar & Zuidema 2020" in ROLLOUT_METHOD
     assert "1/2" in ROLLOUT_METHOD
     assert "no proof" in ROLLOUT_CAVEAT

@@ -42,7 +42,7 @@ def as_floats(values: Sequence[Any]) -> Any:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", tiny.OPTIONS)
-def test_every_number_is_computed_again_in_float64(name: str, place: tuple[str, int, int, int]) -> None:
+def test_every_number_equals_a_float64_computation(name: str, place: tuple[str, int, int, int]) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
     side, layer, head, position = place
     depth = network.config.encoder_layers if side == "encoder" else network.config.decoder_layers
@@ -59,7 +59,7 @@ def test_every_number_is_computed_again_in_float64(name: str, place: tuple[str, 
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "marian", "unequal depths", "narrow heads"])
-def test_the_numbers_are_those_of_the_forced_pass(name: str) -> None:
+def test_numbers_equal_the_forced_pass(name: str) -> None:
     """To the last bit."""
     network = tiny.transformer(**tiny.OPTIONS[name])
     forced = forced_pass(network, SOURCE, INPUTS)
@@ -78,7 +78,7 @@ def test_the_numbers_are_those_of_the_forced_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("rules", [RULES, TokenRules(2, (0, 1), renormalise=False)])
-def test_probabilities_are_those_of_the_steps(rules: TokenRules) -> None:
+def test_probabilities_equal_the_steps(rules: TokenRules) -> None:
     network = tiny.transformer()
     logits = forced_pass(network, SOURCE, INPUTS).logits
     expected = forced_steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].top
@@ -129,7 +129,7 @@ def test_masked_positions_have_no_weight() -> None:
         assert sum(weights) == pytest.approx(1, abs=1e-6)
 
 
-def test_sizes_are_bounded_and_the_whole_is_stated() -> None:
+def test_sizes_are_bounded_and_the_full_size_is_reported() -> None:
     network = tiny.transformer()
     whole, cut = told(network, "decoder", 1, 2, 3), told(network, "decoder", 1, 2, 3, most=3, most_keys=2)
     for full, step in zip(whole, cut, strict=True):
@@ -168,7 +168,7 @@ def test_network_in_training_mode_is_refused() -> None:
         told(tiny.transformer().train(), "encoder", 0, 0, 0)
 
 
-def test_an_empty_source_is_no_place() -> None:
+def test_empty_source_has_no_positions() -> None:
     with pytest.raises(SelectionError, match="There is no position 0: the encoder's input has none"):
         walkthrough(tiny.transformer(), [], INPUTS, WalkthroughFocus("encoder"), RULES)
     assert torch.is_grad_enabled(), "a refused call leaves nothing switched off"

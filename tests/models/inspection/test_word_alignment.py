@@ -28,7 +28,7 @@ WEIGHTS = torch.tensor(
 )
 
 
-def test_words_gather_what_their_pieces_have() -> None:
+def test_word_weights_combine_their_pieces() -> None:
     found = links(WEIGHTS, SOURCE_UNITS, TARGET_UNITS)
     assert [link[:2] for link in found] == [(0, 0), (1, 1), (2, 2)]
     assert [link.weight for link in found] == pytest.approx([0.3, 0.4, 0.3], abs=1e-6)
@@ -44,7 +44,7 @@ def test_special_tokens_are_never_linked() -> None:
     assert found[2].source == 2, "although the end token has more of the row"
 
 
-def test_the_conventions_are_a_row_apart() -> None:
+def test_shifted_reading_differs_by_one_row() -> None:
     weights = torch.eye(4)[[2, 0, 1, 3]]
     source = [0, 1, 2, None]
     assert pharaoh(links(weights, source, TARGET_UNITS, "predicting")) == "0-1 1-2 2-0"
@@ -53,7 +53,7 @@ def test_the_conventions_are_a_row_apart() -> None:
     assert links(shifted, source, TARGET_UNITS, "predicting") != links(shifted, source, TARGET_UNITS, "input")
 
 
-def test_an_unfinished_text_reads_its_last_token_nowhere() -> None:
+def test_last_token_of_an_unfinished_text_is_unaligned() -> None:
     weights = torch.eye(3)
     assert pharaoh(links(weights, [0, 1, 2], [0, 1, 2], "input")) == "1-0 2-1"
     assert pharaoh(links(weights, [0, 1, 2], [0, 1, 1], "input")) == "1-0 2-1", "a word's other pieces still say where"
@@ -72,7 +72,7 @@ def test_empty_alignment() -> None:
     assert pharaoh([]) == ""
 
 
-def test_a_map_that_does_not_fit() -> None:
+def test_mismatched_map_is_refused() -> None:
     with pytest.raises(ValueError, match=r"shape \(4, 6\) does not fit 3 target and 6 source tokens"):
         links(WEIGHTS, SOURCE_UNITS, [0, 1, 2])
 
@@ -94,7 +94,7 @@ def rate(found: str, gold: str) -> float:
     return alignment_error_rate([(read_pharaoh(found).sure, read_pharaoh(gold))])
 
 
-def test_error_rates_by_hand() -> None:
+def test_error_rates_equal_manual_computation() -> None:
     assert rate("0-0 1-1", "0-0 1-1") == 0
     assert rate("0-0 1-1", "0-1 1-0") == 1
     assert rate("0-0 1-1", "0-0 1p1") == 0, "what is possible is no error"

@@ -55,7 +55,7 @@ def test_fused_equals_explicit(shape: tuple[int, ...], seed: int) -> None:
 
 
 @torch.inference_mode()
-def test_without_a_mask_everything_is_seen() -> None:
+def test_without_a_mask_every_key_is_attended() -> None:
     module = made()
     query, key, value = module.query_key_value(torch.randn(2, 6, 12), scope())
     capture = Capture()
@@ -110,7 +110,7 @@ def test_scale() -> None:
     assert made(scale=0.03).scale == 0.03
 
 
-def test_dropout_is_for_training_alone() -> None:
+def test_dropout_is_active_in_training_only() -> None:
     module = made(dropout=0.9)
     query, key, value = module.query_key_value(torch.randn(2, 6, 12), scope())
     assert torch.equal(module.attend(query, key, value, scope()), module.attend(query, key, value, scope()))

@@ -67,7 +67,7 @@ READABLE = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [True] + [False] 
 
 @pytest.mark.parametrize(("norm", "activation"), CASES)
 @torch.no_grad()
-def test_encoder_layer_is_pytorchs(norm: str, activation: str) -> None:
+def test_encoder_layer_equals_pytorch(norm: str, activation: str) -> None:
     ours = tiny.transformer(norm=norm, activation=activation).encoder[0]
     theirs = their_encoder_layer(ours, norm, activation)
     x = torch.randn(3, 6, 16)
@@ -79,7 +79,7 @@ def test_encoder_layer_is_pytorchs(norm: str, activation: str) -> None:
 
 @pytest.mark.parametrize(("norm", "activation"), CASES)
 @torch.no_grad()
-def test_decoder_layer_is_pytorchs(norm: str, activation: str) -> None:
+def test_decoder_layer_equals_pytorch(norm: str, activation: str) -> None:
     ours = tiny.transformer(norm=norm, activation=activation).decoder[0]
     theirs = their_decoder_layer(ours, norm, activation)
     x, memory = torch.randn(3, 5, 16), torch.randn(3, 6, 16)
@@ -116,7 +116,7 @@ def their_logits(ours: Transformer, source: Tensor, target: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("norm", "activation"), CASES)
 @torch.no_grad()
-def test_the_whole_network_is_pytorchs(norm: str, activation: str) -> None:
+def test_transformer_equals_pytorch(norm: str, activation: str) -> None:
     ours = tiny.transformer(norm=norm, activation=activation)
     assert isinstance(ours.encoder_norm, nn.LayerNorm if norm == "pre" else nn.Identity)
     source, target = tiny.ids((4, 6), 1), tiny.ids((4, 5), 2)

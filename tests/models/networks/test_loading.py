@@ -89,7 +89,7 @@ def test_a_narrow_network_is_stored_narrow_and_read_wide(tmp_path: Path) -> None
     ],
     ids=["missing", "left over", "shape", "dimensions", "none"],
 )
-def test_tensors_that_do_not_fit(tmp_path: Path, change: Callable[[Any], Any], word: str) -> None:
+def test_mismatched_tensors_are_refused(tmp_path: Path, change: Callable[[Any], Any], word: str) -> None:
     network = tiny.recurrent()
     (tmp_path / "staging").mkdir()
     tensors = dict(loading.unique_tensors(network))
@@ -114,7 +114,7 @@ def test_tensors_that_do_not_fit(tmp_path: Path, change: Callable[[Any], Any], w
     ],
     ids=str,
 )
-def test_architectures_that_are_none(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
+def test_invalid_architectures_are_refused(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
     refused(written(tmp_path, tiny.recurrent(), **changes), "config.json", word)
 
 
@@ -129,16 +129,16 @@ def test_architectures_that_are_none(tmp_path: Path, changes: dict[str, Any], wo
     ],
     ids=str,
 )
-def test_transformers_that_are_none(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
+def test_invalid_transformer_configs_are_refused(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
     refused(written(tmp_path, tiny.transformer(), **changes), "config.json", word)
 
 
-def test_other_sizes_than_the_weights(tmp_path: Path) -> None:
+def test_sizes_unlike_the_weights_are_refused(tmp_path: Path) -> None:
     refused(written(tmp_path, tiny.recurrent(), hidden=11), "model.safetensors", "do not fit the architecture")
 
 
 @pytest.mark.parametrize("config", [{"eos": 19}, {"suppressed": (0, 500)}, {"target_prefix": (19,)}], ids=str)
-def test_ids_outside_the_tables(tmp_path: Path, config: dict[str, Any]) -> None:
+def test_special_ids_outside_the_tables_are_refused(tmp_path: Path, config: dict[str, Any]) -> None:
     network = tiny.recurrent()
     (tmp_path / "staging").mkdir()
     loading.save_weights(network, tmp_path / "staging" / "model.safetensors")
@@ -164,7 +164,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("save", [lambda bomb, path: path.write_bytes(pickle.dumps(bomb)), torch.save])
-def test_a_pickle_is_not_run(tmp_path: Path, save: Callable[[Any, Path], Any]) -> None:
+def test_pickle_is_never_executed(tmp_path: Path, save: Callable[[Any, Path], Any]) -> None:
     (tmp_path / "staging").mkdir()
     mark = tmp_path / "the code ran"
     save(Bomb(mark), tmp_path / "staging" / "model.safetensors")
@@ -176,13 +176,13 @@ def test_a_pickle_is_not_run(tmp_path: Path, save: Callable[[Any, Path], Any]) -
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 8, b"\xff" * 100, b"\x02\x00\x00\x00\x00\x00\x00\x00{}garbage"])
-def test_weights_that_are_none(tmp_path: Path, content: bytes) -> None:
+def test_invalid_weights_files_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "staging").mkdir()
     (tmp_path / "staging" / "model.safetensors").write_bytes(content)
     refused(publish(tmp_path, loading.architecture("recurrent", tiny.recurrent().config)), "model.safetensors")
 
 
-def test_weights_that_vanish_after_they_were_checked(tmp_path: Path) -> None:
+def test_weights_removed_after_the_check_are_reported(tmp_path: Path) -> None:
     folder = written(tmp_path, tiny.recurrent())
     checkpoint = checkpoints.read(folder)
     (folder / "model.safetensors").unlink()
@@ -190,7 +190,7 @@ def test_weights_that_vanish_after_they_were_checked(tmp_path: Path) -> None:
         loading.load_network(checkpoint)
 
 
-def test_nothing_but_parameters_is_stored(tmp_path: Path) -> None:
+def test_only_parameters_are_stored(tmp_path: Path) -> None:
     network = tiny.transformer()
     network(tiny.ids((1, 3), 0), tiny.ids((1, 3), 0))  # grows the table of positions
     loading.save_weights(network, tmp_path / "weights")

@@ -12,7 +12,7 @@ from tests.models import tiny
 
 
 @pytest.mark.parametrize("width", [2, 6, 7, 512])
-def test_the_papers_formula(width: int) -> None:
+def test_positions_equal_the_paper_formula(width: int) -> None:
     table = sinusoids(40, width, "interleaved")
     assert table.shape == (40, width)
     assert table.dtype == torch.float32
@@ -24,7 +24,7 @@ def test_the_papers_formula(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [2, 6, 512])
-def test_marian_has_all_the_sines_first(width: int) -> None:
+def test_marian_layout_puts_sines_first(width: int) -> None:
     interleaved, marian = sinusoids(40, width, "interleaved"), sinusoids(40, width, "marian")
     assert torch.equal(marian[:, : width // 2], interleaved[:, 0::2])
     assert torch.equal(marian[:, width // 2 :], interleaved[:, 1::2])
@@ -35,7 +35,7 @@ def test_far_positions_are_exact() -> None:
     assert sinusoids(30_001, 4, "interleaved")[30_000, 0].item() == pytest.approx(math.sin(30_000), abs=1e-7)
 
 
-def test_the_table_grows_and_keeps_its_rows() -> None:
+def test_position_table_grows_and_keeps_its_rows() -> None:
     network = tiny.transformer()
     short = network.position_vectors(3).clone()
     long = network.position_vectors(1000)

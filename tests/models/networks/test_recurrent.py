@@ -32,7 +32,7 @@ def same_state(network: RecurrentLanguageModel, a: RecurrentState, b: RecurrentS
         torch.testing.assert_close(a.memory, b.memory, **TOLERANCE)
 
 
-def test_a_config_lists_all_its_problems() -> None:
+def test_config_error_lists_all_problems() -> None:
     with pytest.raises(ValueError) as caught:
         RecurrentConfig(vocabulary=0, cell="qrnn", embedding=-1, hidden=1.5, layers="2", dropout=1.0)  # type: ignore[arg-type]
     assert str(caught.value) == (
@@ -77,7 +77,7 @@ def by_hand(
 
 
 @CELLS
-def test_cells_are_the_formulae(cell: Any) -> None:
+def test_cells_equal_the_formulas(cell: Any) -> None:
     torch.manual_seed(1)
     size = len(cells.CELLS[cell].gates) * 5
     x, h, c = torch.randn(3, 4), torch.randn(3, 5), torch.randn(3, 5)
@@ -91,7 +91,7 @@ def test_cells_are_the_formulae(cell: Any) -> None:
         torch.testing.assert_close(gate, expected[name], rtol=0, atol=2e-6)
 
 
-def test_z_of_1_keeps() -> None:
+def test_update_gate_of_1_keeps_the_state() -> None:
     bias = torch.tensor([0.0, 0.0, 60.0, 60.0, 0.0, 0.0])  # r, z, n
     hidden = torch.tensor([[0.25, -0.5]])
     kept = cells.gru(torch.ones(1, 6), bias[None], hidden, hidden)
@@ -100,7 +100,7 @@ def test_z_of_1_keeps() -> None:
     assert torch.equal(replaced.hidden, torch.ones(1, 2).tanh())
 
 
-def test_lstm_gates_by_their_places() -> None:
+def test_lstm_gate_order() -> None:
     """i, f, g, o: forget nothing, let nothing in."""
     bias = torch.tensor([-60.0, 60.0, 3.0, 60.0])
     found = cells.lstm(torch.zeros(1, 4), bias[None], torch.zeros(1, 1), torch.tensor([[0.7]]))
@@ -134,7 +134,7 @@ def test_fused_scan_and_step_agree(cell: str, embedding: int, layers: int) -> No
 
 @CELLS
 @torch.no_grad()
-def test_one_hot_is_pytorch_on_one_hot_vectors(cell: str) -> None:
+def test_one_hot_input_equals_pytorch(cell: str) -> None:
     network = tiny.recurrent(cell=cell, embedding=0)
     theirs = FUSED[cell](tiny.TARGET, 10, 2, batch_first=True)  # type: ignore[index]
     theirs.load_state_dict(network.recurrent.state_dict())
@@ -147,7 +147,7 @@ def test_one_hot_is_pytorch_on_one_hot_vectors(cell: str) -> None:
 
 @CELLS
 @torch.no_grad()
-def test_the_state_carries_a_text_on(cell: str) -> None:
+def test_state_continues_a_text(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
     tokens = tiny.ids((2, 10), 4)
     whole, last = network(tokens)
@@ -159,7 +159,7 @@ def test_the_state_carries_a_text_on(cell: str) -> None:
 
 @EMBEDDINGS
 @CELLS
-def test_gradients_of_scan_are_those_of_fused(cell: str, embedding: int) -> None:
+def test_scan_gradients_equal_fused_gradients(cell: str, embedding: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding)
     tokens, gradients = tiny.ids((3, 7), 6), []
     for scan in (None, network.scan):
@@ -173,7 +173,7 @@ def test_gradients_of_scan_are_those_of_fused(cell: str, embedding: int) -> None
 
 
 @CELLS
-def test_without_a_recurrent_bias_it_stays_0(cell: str) -> None:
+def test_absent_recurrent_bias_stays_0(cell: str) -> None:
     torch.manual_seed(0)
     network = RecurrentLanguageModel(
         RecurrentConfig(vocabulary=9, cell=cell, embedding=4, hidden=5, layers=2, recurrent_bias=False)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_without_a_recurrent_bias_it_stays_0(cell: str) -> None:
     assert not torch.equal(before, network.output.weight)
 
 
-def test_dropout_is_for_training_alone() -> None:
+def test_dropout_is_active_in_training_only() -> None:
     network = tiny.recurrent(dropout=0.5)
     tokens = tiny.ids((2, 6), 1)
     assert torch.equal(network(tokens)[0], network(tokens)[0])

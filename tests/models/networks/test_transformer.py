@@ -25,14 +25,14 @@ TOLERANCE = {"rtol": 0, "atol": 1e-5}
 # Configuration ------------------------------------------------------------------------------------------
 
 
-def test_the_defaults_are_the_papers() -> None:
+def test_defaults_equal_the_paper() -> None:
     config = TransformerConfig(source_vocabulary=10, target_vocabulary=10)
     assert (config.d_model, config.heads, config.head_width, config.d_ff) == (512, 8, 64, 2048)
     assert (config.encoder_layers, config.decoder_layers, config.norm, config.activation) == (6, 6, "post", "relu")
     assert (config.pad, config.tied, config.positions, config.scale_embedding) == (0, "none", "interleaved", True)
 
 
-def test_a_config_lists_all_its_problems() -> None:
+def test_config_error_lists_all_problems() -> None:
     with pytest.raises(ValueError) as caught:
         tiny.transformer_config(
             source_vocabulary=0,
@@ -62,7 +62,7 @@ def test_a_config_lists_all_its_problems() -> None:
     )
 
 
-def test_an_unknown_tying_is_refused() -> None:
+def test_unknown_tying_is_refused() -> None:
     with pytest.raises(ValueError, match="tied must be one of none, output, all, not 'some'"):
         tiny.transformer_config(tied="some")
 
@@ -89,7 +89,7 @@ def test_tied_tables_are_one_tensor_stored_once(tied: str, tables: int, tmp_path
 
 
 @torch.no_grad()
-def test_tied_tables_move_together() -> None:
+def test_tied_tables_share_their_values() -> None:
     network = tiny.transformer(tied="all", source_vocabulary=tiny.TARGET).to(torch.float64)
     network.source_embedding.weight[5] = 3.0
     assert network.target_embedding.weight[5, 0] == 3.0
@@ -140,7 +140,7 @@ def test_source_padding_does_not_leak(options: dict[str, Any]) -> None:
 
 
 @torch.no_grad()
-def test_padding_inside_a_source_is_not_read_either() -> None:
+def test_padding_inside_a_source_is_masked() -> None:
     network = tiny.transformer()
     source, target = torch.tensor([[3, 0, 4, 0]]), tiny.ids((1, 3), 1)
     before = network(source, target)
@@ -149,7 +149,7 @@ def test_padding_inside_a_source_is_not_read_either() -> None:
 
 
 @torch.no_grad()
-def test_a_source_of_padding_alone_is_a_number() -> None:
+def test_source_of_padding_gives_finite_output() -> None:
     network = tiny.transformer()
     logits = network(torch.tensor([[0, 0], [3, 4]]), torch.tensor([[1, 2], [1, 2]]))
     assert logits.isfinite().all()
@@ -161,7 +161,7 @@ def test_a_source_of_padding_alone_is_a_number() -> None:
 
 @ALL
 @torch.no_grad()
-def test_a_batch_is_its_sentences_alone(options: dict[str, Any]) -> None:
+def test_batch_equals_single_sentences(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
     sources = [tuple(tiny.ids((n,), n).tolist()) for n in (1, 6, 3, 4)]
     targets = [tuple(tiny.ids((n,), n + 9).tolist()) for n in (5, 1, 4, 2)]
@@ -193,7 +193,7 @@ def by_hand(module: MultiHeadAttention, x: Tensor, y: Tensor, seen: Tensor) -> T
 
 @pytest.mark.parametrize("name", ["post", "pre", "narrow heads", "no attention bias", "unequal depths"])
 @torch.inference_mode()
-def test_attention_is_recomputed_by_hand(name: str) -> None:
+def test_attention_equals_manual_computation(name: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
     pre = network.config.norm == "pre"
     source, target = torch.tensor([[3, 4, 5, 0, 0], [6, 7, 8, 9, 2]]), tiny.ids((2, 4), 8)

@@ -29,7 +29,7 @@ RECURRENT = {"name": "recurrent", **asdict(RecurrentConfig(vocabulary=9, embeddi
 
 
 @pytest.mark.parametrize("architecture", [TRANSFORMER, {**TRANSFORMER, "tied": "all"}, RECURRENT])
-def test_building_one_draws_no_random_number(architecture: dict[str, Any]) -> None:
+def test_undrawn_network_uses_no_random_numbers(architecture: dict[str, Any]) -> None:
     before = torch.get_rng_state()
     with Undrawn():
         build(architecture)
@@ -38,7 +38,7 @@ def test_building_one_draws_no_random_number(architecture: dict[str, Any]) -> No
     assert not torch.equal(torch.get_rng_state(), before)
 
 
-def test_what_is_no_weight_is_there() -> None:
+def test_buffers_of_undrawn_network_are_initialised() -> None:
     wanted = build(TRANSFORMER)
     with Undrawn():
         network = build(TRANSFORMER)
@@ -49,7 +49,7 @@ def test_what_is_no_weight_is_there() -> None:
     assert network.state_dict().keys() == loaded
 
 
-def test_a_loaded_network_is_the_saved_one(tmp_path: Path) -> None:
+def test_loaded_network_equals_the_saved_one(tmp_path: Path) -> None:
     tokenizer = VocabularyTokenizer("character", list("abcdefghi"), SpecialTokens(pad=None))
     network = build(RECURRENT)
     (tmp_path / "staging").mkdir()

@@ -26,7 +26,7 @@ def spoilt(network: nn.Module, name: str, value: float) -> nn.Module:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("name", ["recurrent.weight_hh_l0", "output.bias"])
-def test_one_number_that_is_none_is_enough(tmp_path: Path, name: str, value: float) -> None:
+def test_one_non_finite_weight_is_refused(tmp_path: Path, name: str, value: float) -> None:
     folder = written(tmp_path, spoilt(tiny.recurrent(), name, value))
     with pytest.raises(CheckpointError) as refused:
         loaded(folder)
@@ -34,7 +34,7 @@ def test_one_number_that_is_none_is_enough(tmp_path: Path, name: str, value: flo
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_of_narrow_weights_too(tmp_path: Path, value: float) -> None:
+def test_non_finite_narrow_weights_are_refused(tmp_path: Path, value: float) -> None:
     name = "decoder.0.attention.projection.weight"
     folder = written(tmp_path, spoilt(tiny.transformer(), name, value).bfloat16())
     with pytest.raises(CheckpointError, match=SAYS.format(name)):
@@ -42,7 +42,7 @@ def test_of_narrow_weights_too(tmp_path: Path, value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [torch.finfo(torch.float32).max, torch.finfo(torch.float32).min, -0.0])
-def test_every_finite_number_is_a_weight(tmp_path: Path, value: float) -> None:
+def test_every_finite_weight_is_accepted(tmp_path: Path, value: float) -> None:
     network = spoilt(tiny.recurrent(), "recurrent.weight_hh_l0", value)
     spoilt(network, "recurrent.weight_ih_l0", value)
     found = loaded(written(tmp_path, network)).get_parameter("recurrent.weight_hh_l0")

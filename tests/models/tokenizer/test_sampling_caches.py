@@ -10,9 +10,7 @@ from tests.models.tokenizer.test_subword_sampling import TEXTS, trained
 
 @pytest.mark.parametrize("room", [0, 3, 40, sentencepiece_tokenizer.MAX_CACHED])
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
-def test_a_tokenizer_that_has_drawn_before_draws_what_a_new_one_does(
-    algorithm: str, room: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampling_does_not_depend_on_earlier_calls(algorithm: str, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = [trained(algorithm).sample(TEXTS, 0.3, seed, algorithm) for seed in range(3)]
     assert fresh[0] != fresh[1]
     monkeypatch.setattr(sentencepiece_tokenizer, "MAX_CACHED", room)

@@ -45,18 +45,18 @@ def test_another_process_draws_the_same_cuts(algorithm: str) -> None:
     assert result.stdout.strip() == printed(algorithm)
 
 
-def test_where_nothing_is_left_out_the_cut_is_that_of_sentencepiece() -> None:
+def test_segmentation_without_dropout_equals_sentencepiece() -> None:
     made = trained("bpe")
     strange = [*TEXTS, "zzz hund qxq", "  über   die ", ""]
     assert made.sample(strange, 0.0, 1) == [made.encode(text) for text in strange]
 
 
-def test_of_a_unigram_model_a_large_alpha_leaves_the_likeliest_cut() -> None:
+def test_large_alpha_gives_the_best_unigram_segmentation() -> None:
     made = trained("unigram")
     assert made.sample([*TEXTS, "zzz hund"], 200.0, 1, "unigram") == [made.encode(t) for t in [*TEXTS, "zzz hund"]]
 
 
-def test_merges_are_left_out_as_often_as_if_each_were_drawn_for_when_it_comes_up() -> None:
+def test_merge_dropout_rate_equals_sequential_draws() -> None:
     scores = {"ab": -1.0, "bc": -2.0, "abc": -3.0, "cd": -4.0, "abcd": -5.0, "bcd": -6.0}
     share, count, generator = 0.3, 40_000, random.Random(1)
     cutter = BpeDropout(scores, share)
@@ -78,7 +78,7 @@ def test_merges_are_left_out_as_often_as_if_each_were_drawn_for_when_it_comes_up
         assert found[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut
 
 
-def test_likely_cuts_are_as_likely_as_their_pieces() -> None:
+def test_segmentation_frequencies_equal_their_probabilities() -> None:
     scores = {"a": -1.0, "b": -1.5, "c": -2.0, "ab": -1.2, "bc": -2.2, "abc": -3.0}
     alpha, count, generator = 0.7, 40_000, random.Random(2)
     weights = {}

@@ -93,7 +93,7 @@ def test_known_words_come_back(words: list[str], space: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_words_are_those_of_split(text: str) -> None:
+def test_words_equal_str_split(text: str) -> None:
     assert parts(WORDS, text) == text.split()
     assert len(WORDS.encode(text)) == len(text.split())
     assert WORDS.unknown(text) == list(dict.fromkeys(w for w in text.split() if w not in WORDS.vocabulary[4:]))
@@ -124,7 +124,7 @@ def test_a_vocabulary_is_checked() -> None:
         ("the cafe\u0301 cat", ["the", "cafe\u0301", "cat"]),  # two code points become one
     ],
 )
-def test_pieces_stand_for_what_was_written(text: str, expected: list[str]) -> None:
+def test_pieces_cover_the_text(text: str, expected: list[str]) -> None:
     """Whatever normalisation does, pieces that touch make up the words of the text as it was given."""
     for tokenizer in (SUBWORDS, BYTES):
         spans: list[tuple[int, int]] = []
@@ -181,7 +181,7 @@ def test_sentencepiece_offsets_hold_for_any_text(text: str) -> None:
 
 @given(st.text(max_size=30))
 @settings(max_examples=60)
-def test_bytes_say_everything(text: str) -> None:
+def test_byte_fallback_encodes_any_text(text: str) -> None:
     """With byte fallback, a text that normalisation leaves alone comes back whole."""
     once = BYTES.decode(BYTES.encode(text))
     assert BYTES.decode(BYTES.encode(once)) == once

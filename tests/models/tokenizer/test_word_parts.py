@@ -42,7 +42,7 @@ def test_bytes_are_parts_of_words_unless_they_begin_a_character_of_a_script_with
     assert flags(BYTES, *names) == [(True, True), (True, True), (False, True), (True, True), (False, False)]
 
 
-def test_characters_are_what_they_are_and_words_are_whole() -> None:
+def test_character_and_word_tokens_have_one_part() -> None:
     special = SpecialTokens(pad=0, unknown=1)
     characters = VocabularyTokenizer("character", ["<pad>", "<unk>", "a", " ", "猫", "7", ".", "\u0301", "▁"], special)
     both, none = (True, True), (False, False)
@@ -69,7 +69,7 @@ def test_marians_vocabulary_counts() -> None:
     assert found.open.tolist() == [False, False, True, True, False, False, False]
 
 
-def test_category_is_no_cat() -> None:
+def test_pieces_inside_a_word_do_not_match() -> None:
     """The whole way: a network that would write "category" writes "cat" where a cat is required."""
     tokenizer = VocabularyTokenizer(
         "word", ["<pad>", "<s>", "</s>", "▁cat", "egory", "s"], SpecialTokens(0, None, 1, 2)

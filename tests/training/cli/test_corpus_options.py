@@ -46,7 +46,7 @@ def test_values_out_of_range(settings: list[str]) -> None:
     assert refusal(cleaning_of, settings).startswith(f"This cannot start: {settings[0].split('=')[0][:5]}")
 
 
-def test_the_whole_configuration_checks_its_rules() -> None:
+def test_full_configuration_checks_its_rules() -> None:
     def build() -> TranslatorConfig:
         return TranslatorConfig(recipe="x", cleaning=CleaningConfig(ratio=0.0))
 

@@ -101,7 +101,7 @@ def test_subwords_option_counts_subwords(folder: Path, capsys: pytest.CaptureFix
         assert found["words"][side]["mean"] <= found["subwords"][side]["mean"] <= found["characters"][side]["mean"] + 1
 
 
-def test_languages_choose_among_those_of_a_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_languages_select_columns_of_a_translation_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "m.tmx", tmx(ROWS))
     found = inspected(capsys, "m.tmx", "--source", "en", "--target", "de")
     assert found["repeated"]["target"]["most"] == [{"text": ROWS[0][0], "count": 2}]

@@ -11,7 +11,7 @@ from tests.training.small import translator
 from training.config import run_file
 
 
-def test_digests_are_matched_by_whole_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digests_are_matched_by_full_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = ["pairs.tsv", "more-pairs.tsv"]
     for name in names:

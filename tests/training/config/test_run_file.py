@@ -55,7 +55,7 @@ def test_data_that_has_changed_is_refused_unless_it_is_named(here: Path, capsys:
     assert main([*again, "--corpus", "song.txt"]) == 0
 
 
-def test_data_beside_the_file_is_found_from_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_paths_are_relative_to_the_run_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "elsewhere").mkdir()
     (here / "my.toml").write_text('[data]\ncorpus = "song.txt"\n[loop]\nmax_epochs = 1\n')
     monkeypatch.chdir(here / "elsewhere")

@@ -46,7 +46,7 @@ def test_little_of_a_target_batch_is_padding() -> None:
     assert 1 - sum(source for source, _ in lengths) / padded_sources <= 0.25
 
 
-def test_seed_and_epoch_alone_decide() -> None:
+def test_batches_depend_on_seed_and_epoch_only() -> None:
     lengths = log_normal(1000)
     first = batches_by_length(lengths, 400, 5, 2)
     random.seed(99)
@@ -57,7 +57,7 @@ def test_seed_and_epoch_alone_decide() -> None:
     assert {frozenset(b) for b in batches_by_length(lengths, 400, 5, 3)} != {frozenset(b) for b in first}
 
 
-def test_batches_come_in_no_order_of_length() -> None:
+def test_batch_order_is_independent_of_length() -> None:
     lengths = log_normal(3000)
     longest = [max(lengths[i][1] for i in batch) for batch in batches_by_length(lengths, 400, 1, 0)]
     assert longest != sorted(longest)
@@ -77,7 +77,7 @@ def test_a_pair_batch_is_padded_at_the_end_and_shifted_by_one() -> None:
     assert batch.outputs.tolist() == [[8, 3, 0], [9, 10, 3]]
 
 
-def test_random_windows_are_those_of_the_reference() -> None:
+def test_random_windows_equal_the_reference() -> None:
     batches = list(random_windows(torch.arange(100, 124), 2, 5, random.Random(7)))
     starts = [0, 1, 2, 3]  # 23 predictions hold four whole windows
     random.Random(7).shuffle(starts)
@@ -96,7 +96,7 @@ def test_random_windows_use_the_last_character_as_an_output(length: int, batches
         assert max(int(batch.outputs.max()) for batch in found) == 20
 
 
-def test_consecutive_windows_are_those_of_the_reference() -> None:
+def test_consecutive_windows_equal_the_reference() -> None:
     batches = list(consecutive_windows(torch.arange(26), 2, 4, offset=1))
     assert [(b.inputs.tolist(), b.outputs.tolist(), b.carry) for b in batches] == [
         ([[1, 2, 3, 4], [13, 14, 15, 16]], [[2, 3, 4, 5], [14, 15, 16, 17]], False),
@@ -105,7 +105,7 @@ def test_consecutive_windows_are_those_of_the_reference() -> None:
 
 
 @pytest.mark.parametrize(("length", "windows"), [(25, 2), (26, 3), (33, 3), (34, 4), (9, 0), (10, 1)])
-def test_consecutive_windows_use_every_whole_window(length: int, windows: int) -> None:
+def test_consecutive_windows_use_every_complete_window(length: int, windows: int) -> None:
     found = list(consecutive_windows(torch.arange(length), 2, 4))
     assert len(found) == windows
     assert [batch.carry for batch in found] == [i > 0 for i in range(windows)]

@@ -12,7 +12,7 @@ from training.data.corpus_statistics import count_characters, inventory, oddity,
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)))))
-def test_counts(texts: list[str]) -> None:
+def test_character_counts(texts: list[str]) -> None:
     assert count_characters(texts) == Counter("".join(texts))
 
 
@@ -31,11 +31,11 @@ def test_counts(texts: list[str]) -> None:
         *[(character, None) for character in " \n\u3000aß字!’„😀"],
     ],
 )
-def test_oddities(character: str, kind: str | None) -> None:
+def test_odd_characters_are_classified(character: str, kind: str | None) -> None:
     assert oddity(character) == kind
 
 
-def test_scripts_are_those_of_the_letters() -> None:
+def test_scripts_follow_the_letters() -> None:
     assert scripts(Counter("abc мир 日本 ひ 12!")) == {"latin": 3, "cyrillic": 3, "cjk": 2, "hiragana": 1}
 
 

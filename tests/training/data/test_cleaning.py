@@ -123,7 +123,7 @@ def test_overlap_with_a_held_out_set(overlap: Any, left_out: list[int]) -> None:
     assert ("in the validation set" in found.dropped) == (overlap != "off")
 
 
-def test_sources_of_the_default_are_those_of_the_test_set() -> None:
+def test_default_overlap_check_uses_test_set_sources() -> None:
     given = pairs((DOG[0], "The dog sleeps."), ("Ein Vogel zwitschert.", OTHER[1]), CAT)
     assert reasons(given, test=TEST) == {"in the test set": ["file:1"]}
 

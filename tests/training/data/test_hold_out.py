@@ -8,7 +8,7 @@ from training.data.cleaning import hold_out
 from training.data.sentence_pairs import Pairs, collect_pairs
 
 
-def test_hold_out_keeps_nothing_that_training_saw() -> None:
+def test_held_out_pairs_are_not_in_training() -> None:
     # every target stands under four sources, every tenth source twice
     sources = [f"s{i - i % 10 if i % 10 == 1 else i}" for i in range(1000)]
     given = Pairs(sources, [f"t{i % 250}" for i in range(1000)], "file")

@@ -54,19 +54,19 @@ def test_invalid_dataset_names_are_refused(argument: str) -> None:
     assert refusal(parse_dataset_name, argument).startswith(f"{argument} is no data set's name: write hf:NAME,")
 
 
-def test_a_data_set_that_cannot_be_loaded(asked: list[tuple[Any, ...]]) -> None:
+def test_unloadable_data_set_is_reported(asked: list[tuple[Any, ...]]) -> None:
     wanted = "hf:owner/missing cannot be loaded (Dataset 'owner/missing' doesn't exist on the Hub)."
     assert fault("hf:owner/missing", ("de", "en")) == wanted
 
 
-def test_a_row_without_the_languages_is_named(asked: list[tuple[Any, ...]]) -> None:
+def test_row_without_the_languages_is_reported(asked: list[tuple[Any, ...]]) -> None:
     wanted = (
         "hf:name row 1 has the keys 'translation', 'de', 'en'; a pair needs 'de' and 'fr', or 'source' and 'target'."
     )
     assert fault("hf:name", ("de", "fr")) == wanted
 
 
-def test_a_text(asked: list[tuple[Any, ...]]) -> None:
+def test_text_data_set_is_read(asked: list[tuple[Any, ...]]) -> None:
     assert read_text("hf:songs") == "la\nlo\n"
 
 

@@ -34,7 +34,7 @@ def test_every_pair_knows_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [0, 1, 57, 300, 498])
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_line_lost_in_one_file_is_found(tmp_path: Path, lost: int, side: int) -> None:
+def test_line_lost_in_one_file_is_located(tmp_path: Path, lost: int, side: int) -> None:
     sides = [list(texts) for texts in zip(*sentences(500, seed=lost), strict=True)]
     del sides[side][lost]
     assert abs(parting(*sides) - (lost + 1)) <= 3  # neighbours of like length cannot be told apart
@@ -46,18 +46,18 @@ def test_a_line_lost_in_one_file_is_found(tmp_path: Path, lost: int, side: int) 
     )
 
 
-def test_a_block_of_lines_too_many_is_found() -> None:
+def test_extra_block_of_lines_is_located() -> None:
     sides = [list(texts) for texts in zip(*sentences(400, seed=9), strict=True)]
     sides[1][250:250] = ["y" * 30] * 12
     assert abs(parting(*sides) - 251) <= 3
 
 
-def test_a_blank_line_too_many_is_found_to_the_line() -> None:
+def test_extra_blank_line_is_located_exactly() -> None:
     texts, others = ["eins zwei", "drei", "vier fünf sechs"], ["one two", "", "three", "four five six"]
     assert parting(texts, others) == 2
 
 
-def test_a_file_that_ends_early_parts_behind_its_end() -> None:
+def test_file_that_ends_early_is_located_at_its_end() -> None:
     sides = [list(texts) for texts in zip(*sentences(400, seed=3), strict=True)]
     del sides[0][370:]
     assert parting(*sides) == 371

@@ -44,7 +44,7 @@ def test_waste_is_the_share_of_padding() -> None:
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_the_loss_of_three_tokens_is_that_of_the_arithmetic(
+def test_loss_of_three_tokens_equals_manual_computation(
     native: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logits ln 1, ln 2, ln 5: probabilities 1/8, 2/8, 5/8."""
@@ -68,7 +68,7 @@ def test_the_loss_of_three_tokens_is_that_of_the_arithmetic(
     assert features.grad.flatten().tolist() == pytest.approx([expected - mean for mean in each], rel=1e-5)
 
 
-def test_operations_are_counted_as_by_hand() -> None:
+def test_operation_count_equals_manual_count() -> None:
     config = TransformerConfig(
         source_vocabulary=7,
         target_vocabulary=11,

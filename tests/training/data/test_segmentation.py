@@ -77,7 +77,7 @@ def test_sampling_share_of_left_out_merges() -> None:
     assert kept == pytest.approx(0.7**merges, abs=0.04)
 
 
-def test_pairs_are_swapped_in_the_first_epochs_alone() -> None:
+def test_pairs_are_swapped_in_the_first_epochs_only() -> None:
     cut = segmentation(bidirectional_epochs=2)
     straight = list(zip(*cut.best, strict=True))
     turned = [(target[1:], (BOS, *source)) for source, target in straight]

@@ -35,7 +35,7 @@ def anki(rows: list[tuple[str, str]]) -> str:
 
 
 @pytest.mark.parametrize("write_rows", [anki, tsv])
-def test_columns_are_found_by_their_languages(tmp_path: Path, write_rows: Rows) -> None:
+def test_columns_are_detected_by_language(tmp_path: Path, write_rows: Rows) -> None:
     path = write(tmp_path / "deu.txt", write_rows(ENGLISH_FIRST))
     english, german = read_pairs(str(path), ("en", "de")), read_pairs(str(path), ("de-AT", "en_GB"))
     assert list(zip(german.sources, german.targets, strict=True)) == ROWS
@@ -44,7 +44,7 @@ def test_columns_are_found_by_their_languages(tmp_path: Path, write_rows: Rows) 
     assert german.reported().notes == [f"{path} {TURNED.replace('en f', 'en_GB f').replace('de s', 'de-AT s')}"]
 
 
-def test_examples_of_what_was_left_out_turn_with_the_columns(tmp_path: Path) -> None:
+def test_dropped_examples_follow_the_column_order(tmp_path: Path) -> None:
     path = write(tmp_path / "p.tsv", tsv([*ENGLISH_FIRST, ("Nothing.", "")]))
     (example,) = read_pairs(str(path), ("de", "en")).reported().dropped["empty side"].examples
     assert (example.source, example.target) == ("", "Nothing.")

@@ -59,7 +59,7 @@ def test_invalid_columns_option_is_refused(text: str) -> None:
     assert refusal(parse_columns, text) == wanted
 
 
-def test_columns_as_typed() -> None:
+def test_columns_option_syntax() -> None:
     assert parse_columns("2, 4") == (2, 4)
     assert parse_columns(None) is None
 

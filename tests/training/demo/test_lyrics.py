@@ -68,7 +68,7 @@ def test_most_characters_recur(counts: Counter[str]) -> None:
     assert recurring > len(counts) / 2
 
 
-def test_the_prefixes_that_the_generator_is_asked_for_occur(text: str, lines: list[str]) -> None:
+def test_prompt_prefixes_occur_in_the_lyrics(text: str, lines: list[str]) -> None:
     assert text.count("分开") >= 12
     assert text.count("不分开") >= 5
     assert any(line.startswith("分开") for line in lines)

@@ -112,7 +112,7 @@ def test_gradients_of_unequal_shards_weigh_by_their_tokens() -> None:
                     torch.testing.assert_close(found * 2, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_rank_0s_clock_counts() -> None:
+def test_time_limit_follows_the_clock_of_rank_0() -> None:
     """Rank 1's is far ahead, and faster."""
     found = together(2, group_runs.count_up, 50, 500.0, 0.2, -1)
     assert found[0] == found[1]

@@ -65,7 +65,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 @pytest.mark.parametrize(("beam", "penalty"), [(1, None), (3, None), (3, -3.0)])
-def test_a_translators_scores_are_sacrebleus(
+def test_translator_scores_equal_sacrebleu(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int, penalty: float | None
 ) -> None:
     penalised = [] if penalty is None else ["--length-penalty", penalty]
@@ -107,7 +107,7 @@ def test_a_translators_scores_are_sacrebleus(
     assert all("▁" not in output for output in outputs)
 
 
-def test_a_lyricists_scores_are_those_of_the_text(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_lyricist_scores_equal_the_text(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     found = scored(capsys, folders["lyricist"], "--corpus", folders["song.txt"])
     names = ["nats_per_character", "bits_per_character", "perplexity", "characters", "unknown_characters"]
     assert list(found) == names
@@ -148,7 +148,7 @@ def test_options_of_the_other_kind_of_model_are_refused(
     assert refused(capsys, song) == f"{song} is a lyricist: give --corpus FILE."
 
 
-def test_texts_that_cannot_be_scored(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_unscorable_texts_are_refused(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     path = folders["song.txt"].with_name("odd.txt")
     path.write_text("abcx")
     assert refused(capsys, folders["strict"], "--corpus", path).startswith("The model has no character 'x'")
@@ -203,7 +203,7 @@ def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: p
     )
 
 
-def test_the_card_scores_are_those_of_evaluate(
+def test_card_scores_equal_evaluate(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], no_curves: None
 ) -> None:
     config = translator(loop=replace(translator().loop, max_epochs=2))

@@ -46,7 +46,7 @@ def test_dropout_rate_and_rescaling(rate: float) -> None:
         assert 0.5 < spread < 1.6
 
 
-def test_every_site_and_every_update_draws_its_own() -> None:
+def test_every_site_and_update_has_its_own_mask() -> None:
     masks = [dropped(0.5, key) != 0 for key in (1, 2, 3, 2**63 + 1)]
     for i, mask in enumerate(masks):
         for other in masks[:i]:
@@ -60,7 +60,7 @@ def at(made: Transformer, parts: tuple[Tensor, ...]) -> tuple[float, dict[str, T
 
 
 @pytest.mark.parametrize("changes", SITES)
-def test_the_way_back_drops_what_the_way_there_dropped(changes: dict[str, Any]) -> None:
+def test_backward_uses_the_mask_of_forward(changes: dict[str, Any]) -> None:
     """With other masks the slope along the gradient would not be the gradient's length."""
     made, parts, step = network(**changes).train(), batch(), 2e-3
     with kernels(variant(TRAINING[-1].name)):
@@ -96,7 +96,7 @@ def test_no_dropout_while_evaluating() -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_a_token_does_not_see_those_behind_it(native: bool) -> None:
+def test_causal_mask_hides_later_tokens(native: bool) -> None:
     made, (source, inputs, outputs) = network().eval(), batch()
     counted = torch.ones_like(outputs, dtype=torch.bool)
     inputs = inputs.clamp(min=1)

@@ -97,7 +97,7 @@ def test_an_edit_that_not_every_use_runs_is_not_trained(
 @pytest.mark.parametrize(
     "edit", ["a rate of its own", "the embedding's", "a part without", "another module", "another order"]
 )
-def test_dropout_that_was_edited_is_pytorchs(edit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edited_dropout_runs_in_pytorch(edit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In evaluation mode these are the network as it was, so no probe would tell."""
     network = tiny.transformer(**HALF).train()
     assert TranslatorBackend(network).kernels
@@ -130,7 +130,7 @@ def sung(network: RecurrentLanguageModel) -> tuple[float, dict[str, Tensor]]:
     return loss.item(), {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
 
 
-def test_dropout_between_layers_is_the_configs() -> None:
+def test_dropout_between_layers_follows_the_config() -> None:
     """A rate that was put on PyTorch's layers alone."""
     network = tiny.recurrent(cell="gru").train()
     network.recurrent.dropout = 0.9

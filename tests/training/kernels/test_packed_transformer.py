@@ -89,7 +89,7 @@ def assert_close(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
 
 @pytest.mark.parametrize("changes", SHAPES)
 @pytest.mark.parametrize("name", [each.name for each in TRAINING])
-def test_losses_and_gradients_are_those_of_the_formula(name: str, changes: dict[str, Any]) -> None:
+def test_losses_and_gradients_equal_the_formula(name: str, changes: dict[str, Any]) -> None:
     with kernels(variant(name)):
         loss, gradients = learnt(network(**changes), batch())
     with kernels(None):
@@ -135,7 +135,7 @@ def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bi
 
 
 @pytest.mark.parametrize("part", [name for name, p in network().named_parameters() if p.dim() == 2])
-def test_a_weight_that_is_no_number_makes_a_loss_that_is_none(part: str) -> None:
+def test_nan_weight_gives_a_nan_loss(part: str) -> None:
     made = network()
     with torch.no_grad():
         made.get_parameter(part)[3, 5] = float("nan")
@@ -144,7 +144,7 @@ def test_a_weight_that_is_no_number_makes_a_loss_that_is_none(part: str) -> None
     assert loss != loss
 
 
-def test_what_counts_may_have_holes() -> None:
+def test_loss_mask_may_have_gaps() -> None:
     library, made, (source, inputs, outputs) = variant(TRAINING[-1].name), network(), batch()
     counted = (outputs != 0) & (torch.arange(outputs.size(1)) % 3 == 1)
     with kernels(library):
@@ -179,6 +179,6 @@ def test_a_token_outside_the_vocabulary_is_refused() -> None:
             TranslatorBackend(made).cross_entropy(features, outputs[counted] + VOCABULARY)
 
 
-def test_none_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_kernels_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_NATIVE", NONE)
     assert training_backend.training_library() is None

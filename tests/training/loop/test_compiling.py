@@ -21,7 +21,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("pull", [0.0, 3.0])
-def test_loss_and_gradients_are_those_of_the_eager_step(pull: float) -> None:
+def test_loss_and_gradients_equal_the_eager_step(pull: float) -> None:
     plain, compiled = (translation_task(0.1, r_drop=pull) for _ in range(2))
     compiled.backend.compile(64, backend="aot_eager")
     for batch in (pair_batch(SOURCES, TARGETS, 0), pair_batch(SOURCES[:1], TARGETS[:1], 0)):  # two shapes, one build

@@ -40,7 +40,7 @@ def test_every_prediction_counts_once_behind_its_lead(length: int) -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_lane_is_the_whole_text() -> None:
+def test_one_lane_covers_the_text() -> None:
     network = tiny.recurrent()
     text = tiny.ids((90,), 3, high=tiny.TARGET)
     assert negative_log_likelihood(network, text, 1, lead=5) == (pytest.approx(nats(network, text, 0)), 89)

@@ -32,7 +32,7 @@ def test_patience_goes_on_counting_after_a_resume(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("train", RUNS)
-def test_two_epochs_and_two_more_equal_four(tmp_path: Path, train: Any, whole: Callable[..., Path]) -> None:
+def test_resumed_epochs_equal_an_uninterrupted_run(tmp_path: Path, train: Any, whole: Callable[..., Path]) -> None:
     train(tmp_path, 2)
     half = snapshot.load(tmp_path)["network"]
     train(tmp_path, 4, resume=True)
@@ -42,7 +42,7 @@ def test_two_epochs_and_two_more_equal_four(tmp_path: Path, train: Any, whole: C
 
 @pytest.mark.parametrize("number", [1, 2, 7])
 @pytest.mark.parametrize("train", RUNS)
-def test_a_run_killed_at_any_snapshot_goes_on_as_if_it_had_not(
+def test_run_killed_at_any_snapshot_resumes_bit_for_bit(
     tmp_path: Path, train: Any, number: int, whole: Callable[..., Path]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -72,7 +72,7 @@ def test_a_run_killed_again_and_again(tmp_path: Path, whole: Callable[..., Path]
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_whole_run_resumed_changes_nothing(tmp_path: Path, whole: Callable[..., Path]) -> None:
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, whole: Callable[..., Path]) -> None:
     for train in (translate, sing_unheard):
         out = tmp_path / train.__name__
         train(out)
@@ -106,7 +106,7 @@ def test_the_log_within_an_epoch_is_the_same_after_a_resume(tmp_path: Path, monk
         {"loop": LoopConfig(ema_decay=0.9, seed=2)},
     ],
 )
-def test_another_recipe_cannot_go_on(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_resume_with_another_recipe_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     translate(tmp_path, 1)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     with pytest.raises(TrainingError) as caught:
@@ -117,7 +117,7 @@ def test_another_recipe_cannot_go_on(tmp_path: Path, change: dict[str, Any]) -> 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
-def test_another_corpus_cannot_go_on_even_with_the_same_vocabulary(tmp_path: Path) -> None:
+def test_resume_with_another_corpus_is_refused(tmp_path: Path) -> None:
     translate(tmp_path / "t", 1)
     with pytest.raises(TrainingError, match="another recipe, corpus or seed"):
         train_translator(
@@ -139,9 +139,7 @@ def test_more_time_may_be_given_at_a_resume(tmp_path: Path) -> None:
     assert snapshot.load(tmp_path)["progress"]["epoch"] == 2
 
 
-def test_a_resume_on_another_machine_says_that_its_bits_may_differ(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_on_another_machine_notes_possible_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looping(Counting(), tmp_path, max_epochs=1).run()
     notes: list[str] = []
     for threads, epochs in ((1, 2), (3, 3)):

@@ -16,7 +16,7 @@ from training.report.progress_report import ProgressReport
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
-def test_a_resume_in_other_kernels_says_that_its_bits_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_with_other_kernels_notes_the_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(training_backend.training_library())
     notes: list[str] = []
     monkeypatch.setattr(ProgressReport, "note", lambda report, text: notes.append(text))

@@ -41,7 +41,7 @@ def copier() -> TranslatorConfig:
 
 @pytest.mark.slow  # it learns for seconds
 @pytest.mark.usefixtures("no_curves")
-def test_copying_sentences_that_were_never_seen(tmp_path: Path) -> None:
+def test_unseen_sentences_are_copied(tmp_path: Path) -> None:
     train = copies(2000, 1)
     seen = set(train.sources)
     unseen = [text for text in copies(200, 2).sources if text not in seen]
@@ -63,7 +63,7 @@ def test_a_seed_repeats_and_another_differs(tmp_path: Path, run: Callable[..., A
 
 
 @pytest.mark.usefixtures("no_curves")
-def test_the_vocabulary_has_seen_the_training_text_alone(tmp_path: Path) -> None:
+def test_vocabulary_comes_from_the_training_text_only(tmp_path: Path) -> None:
     """The Annotated Transformer builds its own of training, validation and test sentences."""
     train = copies(300, 1)
     other = Pairs(["ant zebra"] * 5, ["ant yak"] * 5, "other words")

@@ -48,7 +48,7 @@ def test_device_is_not_read_between_two_log_lines(tmp_path: Path) -> None:
     assert [row["update"] for row in timeless(tmp_path / "lazy")] == [50, 100, 130]
 
 
-def test_nan_loss_is_found_before_the_next_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_loss_is_detected_before_the_next_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Diverging(Counting):
         def loss(self, batch: int) -> tuple[Tensor, int]:
             loss, tokens = super().loss(batch)

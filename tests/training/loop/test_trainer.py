@@ -51,7 +51,7 @@ def test_nan_validation_is_no_gain() -> None:
     assert (weight(outcome), outcome.progress.without_gain) == (3.0, 1)
 
 
-def test_validation_sees_and_keeps_the_average_and_training_goes_on_without_it() -> None:
+def test_validation_uses_the_moving_average_and_training_does_not() -> None:
     task = Counting([3.0, 1.0, 2.0])
     outcome = looping(task, max_epochs=3, ema_decay=0.25).run()
     first = 9 / 11  # 2/11 of 0, the rest of 1
@@ -61,7 +61,7 @@ def test_validation_sees_and_keeps_the_average_and_training_goes_on_without_it()
     assert task.network.weight.item() == 3.0
 
 
-def test_validation_comes_every_so_many_epochs_and_at_the_end() -> None:
+def test_validation_interval_in_epochs_and_at_the_end() -> None:
     task = Counting([1.0] * 9)
     looping(task, max_epochs=7, validate_every_epochs=3).run()
     assert task.seen == [3.0, 6.0, 7.0]

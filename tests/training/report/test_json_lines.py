@@ -25,7 +25,7 @@ def journal(tmp_path: Path) -> Path:
     return journal
 
 
-def test_torn_line_is_removed_even_if_it_ends_like_a_whole_one(journal: Path) -> None:
+def test_torn_line_is_removed_even_if_it_ends_like_a_complete_one(journal: Path) -> None:
     with journal.open("a") as file:
         file.write('{"update": 2, "text": "{}')
     remove_rows(journal, later)

@@ -78,7 +78,7 @@ def test_bar_of_a_resumed_run_refreshes_as_often(capsys: pytest.CaptureFixture[s
     assert [f"loss {loss}.000" in heard for loss in (2, 3, 4, 5, 6)] == [True] * 5
 
 
-def test_the_curves_are_those_of_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_equal_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Figure] = []
     original = Figure.savefig
 
@@ -118,7 +118,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_run_leaves_these_files(model: Path) -> None:
+def test_files_of_a_finished_run(model: Path) -> None:
     assert sorted(path.name for path in model.iterdir()) == [
         "README.md",
         "config.json",
@@ -171,7 +171,7 @@ def test_the_score_table_has_a_cell_for_every_score(model: Path) -> None:
     ]
 
 
-def test_the_configuration_on_the_card_is_the_whole_one(model: Path) -> None:
+def test_card_holds_the_full_configuration(model: Path) -> None:
     card = (model / "README.md").read_text()
     shown = json.loads(card.split("```json\n")[1].split("```")[0])
     assert shown == json.loads((model / "config.json").read_text())["training"]

@@ -52,7 +52,7 @@ def test_codes_as_deepl_spells_them(pairs: list[tuple[str, str]], sources: list[
     assert [each["language"] for each in client.get("/v2/languages?type=target").json()] == targets
 
 
-def test_a_type_that_is_none() -> None:
+def test_unknown_type_is_refused() -> None:
     answer = Client().get("/v2/languages?type=both")
     assert (answer.status_code, answer.json()) == (400, {"message": '"type" is "both"; it takes "source" or "target".'})
 

@@ -93,7 +93,7 @@ def test_failure_during_translation_is_reported(tmp_path: Path) -> None:
     within(Client(FakeEngine(failure=EngineFailed("It broke.")), data=tmp_path), session)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     async def session(http: httpx.AsyncClient) -> dict[str, Any]:
         files = {"file": ("brief.docx", b"PK, but no", "application/octet-stream")}
         return await ended(http, (await http.post("/v2/document", data=PAIR, files=files)).json())

@@ -53,7 +53,7 @@ def test_a_quota_that_is_used_up_is_456_and_usage_says_so(tmp_path: Path) -> Non
     assert client.post("/v2/translate", json=BIER, headers=deepl_key(OTHER)).is_success
 
 
-def test_glossaries_are_their_key_s(client: Client) -> None:
+def test_glossaries_belong_to_their_key(client: Client) -> None:
     made = client.post("/v2/glossaries", json=PUB, headers=deepl_key(USE)).json()["glossary_id"]
     assert client.get("/v2/glossaries", headers=deepl_key(OTHER)).json() == {"glossaries": []}
     for method in ("GET", "DELETE"):

@@ -39,7 +39,7 @@ def test_immersive_translate() -> None:
     assert client.engine.calls == 1
 
 
-def test_immersive_translate_with_its_chinese_codes() -> None:
+def test_immersive_translate_with_chinese_codes() -> None:
     client = Client(FakeEngine(loaded=[translator("zh-Hans", "en"), translator("en", "zh-Hans")]))
     body = {"source_lang": "zh-CN", "target_lang": "en", "text_list": ["你好"]}
     assert posted(client, "/imme", json=body) == {
@@ -128,7 +128,7 @@ def test_deeplx() -> None:
     }
 
 
-def test_deepl_as_a_whole_address() -> None:
+def test_deepl_as_a_full_address() -> None:
     body = {"text": ["Ich möchte ein Bier"], "target_lang": "EN", "source_lang": "DE", "tag_handling": "html"}
     assert posted(Client(), "/deepl", json=body, headers=CHROME)["translations"] == [
         {"detected_source_language": "DE", "text": "en:Ich möchte ein Bier", "billed_characters": 19}

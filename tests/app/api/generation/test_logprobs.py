@@ -76,7 +76,7 @@ def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:
     assert done["tokens"] == FIELDS
 
 
-def test_several_streams_say_whose_the_tokens_are() -> None:
+def test_tokens_of_several_streams_carry_their_index() -> None:
     *tokens, (_, done) = events(Client(Telling()).post("/generate", json={**GENERATE, "n": 2, "stream": True}).text)
     assert [(each["index"], each["tokens"][2]["text"]) for _, each in tokens] == [(0, "0"), (1, "1")]
     assert [each["tokens"][2]["text"] for each in (done, *done["alternatives"])] == ["0", "1"]
@@ -102,6 +102,6 @@ def test_an_empty_text_has_no_tokens(streamed: bool) -> None:
     assert (whole["text"], whole["tokens"]) == ("", [])
 
 
-def test_it_is_true_or_false() -> None:
+def test_logprobs_must_be_boolean() -> None:
     answer = Client().post("/generate", json={**GENERATE, "logprobs": 5})
     assert (answer.status_code, answer.json()["field"]) == (422, "logprobs")

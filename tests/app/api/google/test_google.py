@@ -28,7 +28,7 @@ TEXTS = ["Ich möchte ein Bier", "Quiero una cerveza"]
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_way_to_ask(path: str) -> None:
+def test_every_request_format(path: str) -> None:
     client = Client()
     for answer in (
         client.post(path, params={"prettyPrint": "false"}, json=CLOUD),

@@ -140,7 +140,7 @@ def test_inspection_options_reach_the_engine() -> None:
     ]
 
 
-def test_findings_are_answered_as_in_the_schema() -> None:
+def test_statistics_match_the_schema() -> None:
     statistics = HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
     found = AttentionFindings(
         logprob_sum=-0.5,
@@ -176,7 +176,7 @@ def test_findings_are_answered_as_in_the_schema() -> None:
 
 
 @pytest.mark.parametrize(("encoding", "dtype"), [("u8", "uint8"), ("u16", "uint16"), ("f32", "float32")])
-def test_bytes_are_as_near_to_the_weights_as_they_say(encoding: str, dtype: str) -> None:
+def test_encoded_weights_are_within_the_stated_error(encoding: str, dtype: str) -> None:
     weights = [[[[0.123456, 0.876544], [1.0, 0.0]]]]
     client = Client(FakeEngine(weights=weights))
     each = client.post("/attention", json={"source": "bier", "encoding": encoding}).json()["attention"]["cross"]

@@ -78,7 +78,7 @@ def test_two_thousand_log_probabilities_still_add_up_to_their_sum() -> None:
         assert step["entropy_nats"] == pytest.approx(-computed / 3, abs=5.1e-8)
 
 
-def test_the_others_are_as_near_as_their_digits() -> None:
+def test_other_numbers_are_within_their_decimals() -> None:
     found = answer()
     assert found["alignment"]["links"] == [[0, 0, round(float(WEIGHTS[0]) / 3, 6)]]
     assert found["alignment"]["error"] == 0.0672
@@ -97,7 +97,7 @@ def test_a_worked_row_is_written_as_the_row_of_the_map(decimals: int) -> None:
     assert found["qk"]["scale"] == 0.176776695
 
 
-def test_a_walk_tells_seven_digits() -> None:
+def test_walkthrough_has_seven_digits() -> None:
     for value in (*SCORES.tolist(), 4.921661744816674e-9, -0.0):
         shown = round_float32(value)
         assert shown is not None

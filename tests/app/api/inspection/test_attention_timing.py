@@ -38,7 +38,7 @@ def test_the_parts_are_timed_and_a_search_only_where_there_was_one(monkeypatch: 
     assert forced == {"encode": 0.247, "attention": 250.0, "serialise": 62.5}
 
 
-def test_the_tag_is_of_all_but_the_time_that_it_took() -> None:
+def test_etag_ignores_the_elapsed_time() -> None:
     client = Client(Timed())
     one, two = (client.post("/attention", json={"source": "bier"}) for _ in range(2))
     assert one.json()["timing_ms"]["decode"] * 2 == two.json()["timing_ms"]["decode"]
@@ -47,7 +47,7 @@ def test_the_tag_is_of_all_but_the_time_that_it_took() -> None:
         assert client.post("/attention", json={"source": "bier"} | other).headers["ETag"] != one.headers["ETag"], other
 
 
-def test_a_tag_that_is_known_is_answered_whole() -> None:
+def test_known_etag_is_answered_completely() -> None:
     """304 is for GET and HEAD."""
     client = Client(Timed())
     tag = client.post("/attention", json={"source": "bier"}).headers["ETag"]

@@ -62,7 +62,7 @@ def test_shares_are_255_parts() -> None:
 
 
 @pytest.mark.parametrize("encoding", LEVELS)
-def test_nothing_stays_nothing_between_bounds_on_both_sides(encoding: Encoding) -> None:
+def test_zero_is_exact_between_bounds_of_both_signs(encoding: Encoding) -> None:
     fields = encode_array(np.array([0.0, -1.0, 1.0], dtype=np.float32), encoding, bounds=(-1.0, 1.0))
     assert decoded(fields).tolist() == [0.0, -1.0, 1.0]
 

@@ -38,7 +38,7 @@ def sent(client: Client, content: bytes = b"eins\nzwei", name: str = "a.txt", **
     return client.post("/translate_file", files={"file": (name, content)}, data=PAIR | fields)
 
 
-def test_a_file_there_and_back(tmp_path: Path) -> None:
+def test_file_is_translated_and_downloaded(tmp_path: Path) -> None:
     client = Client(data=tmp_path)
     answer = sent(client, api_key="x")
     assert answer.status_code == 200, answer.text
@@ -175,7 +175,7 @@ def test_refusals(tmp_path: Path, change: dict[str, Any], field: str, sentence: 
     assert not list(tmp_path.iterdir())
 
 
-def test_no_file_or_one_that_is_none() -> None:
+def test_missing_or_invalid_file_is_refused() -> None:
     answer = Client().post("/translate_file", files={"source": (None, "de"), "target": (None, "en")})
     assert (answer.status_code, answer.json()["field"]) == (400, "file")
     assert answer.json()["error"].startswith('"file" is missing')

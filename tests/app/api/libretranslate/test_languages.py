@@ -23,7 +23,7 @@ def detected(client: Client, q: Any) -> list[dict[str, Any]]:
     ("text", "language"),
     [("Ich möchte ein Bier", "de"), ("I want a beer", "en"), ("Quiero una cerveza, por favor", "es")],
 )
-def test_the_likeliest_stands_first(text: str, language: str) -> None:
+def test_likeliest_language_comes_first(text: str, language: str) -> None:
     found = detected(Client(), text)
     assert found[0]["language"] == language
     assert 50 < found[0]["confidence"] <= 100
@@ -42,14 +42,14 @@ def test_at_most_three_languages_are_returned() -> None:
     assert len(found) == 3
 
 
-def test_only_what_is_loaded_is_found_and_without_confidence_in_it() -> None:
+def test_unloaded_language_is_detected_without_confidence() -> None:
     found = detected(Client(), "Je voudrais une bière, s'il vous plaît, monsieur")
     assert all(each["language"] in {"de", "en", "es"} for each in found)
     assert found[0]["confidence"] < 10
 
 
 @pytest.mark.parametrize("text", [" ", "😀", "123"])
-def test_a_text_without_a_language_is_what_libretranslate_calls_it(text: str) -> None:
+def test_text_without_a_language_as_in_libretranslate(text: str) -> None:
     assert detected(Client(), text) == [{"confidence": 0.0, "language": "en"}]
 
 

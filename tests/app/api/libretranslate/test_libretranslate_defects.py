@@ -238,7 +238,7 @@ def test_file_url_needs_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../files-evil/secret.txt", "..%2ffiles-evil%2fsecret.txt", "%2e%2e/secret.txt"])
-def test_a_folder_whose_name_begins_alike_is_another(tmp_path: Path, name: str) -> None:
+def test_folder_with_a_common_prefix_is_another_folder(tmp_path: Path, name: str) -> None:
     """There the check of paths took /x-evil for a part of /x."""
     (tmp_path / "files").mkdir()
     (tmp_path / "files-evil").mkdir()
@@ -263,7 +263,7 @@ ERRORS: Sequence[tuple[str, str, dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "sent", "status"), ERRORS)
-def test_every_error_is_json_says_whose_it_is_and_is_open_to_allowed_pages(
+def test_every_error_is_json_with_a_request_id_and_cors(
     method: str, path: str, sent: dict[str, Any], status: int
 ) -> None:
     client = Client(cors_origins="https://page.example")

@@ -19,7 +19,7 @@ def test_off_by_default() -> None:
 
 
 @pytest.mark.parametrize("way", ["json", "data", "params"])
-def test_kept_as_lines(tmp_path: Path, way: str) -> None:
+def test_suggestions_are_stored_as_lines(tmp_path: Path, way: str) -> None:
     client = Client(suggestions=True, data=tmp_path / "new")
     for _ in range(2):
         answer = client.post("/suggest", **{way: GOOD})

@@ -60,7 +60,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_ask_asks_the_same(way: str) -> None:
+def test_every_request_format_gives_the_same_request(way: str) -> None:
     client = Client()
     spy = recorded(client)
     answer = client.post("/translate", **WAYS[way])
@@ -96,7 +96,7 @@ def test_scores_tokens_and_alignment_of_one_text() -> None:
     }
 
 
-def test_of_a_list_each_has_its_own_and_what_no_model_saw_has_none() -> None:
+def test_details_of_a_list_per_text() -> None:
     answer = Client().post("/translate", json=HALLO | {"q": ["a", " "], "return": ["scores", "alignment"]}).json()
     assert answer["scores"] == [[-0.25], []]
     assert [len(each) for each in answer["alignment"]] == [1, 0]

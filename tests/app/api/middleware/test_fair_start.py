@@ -37,7 +37,7 @@ def come(turns: FairStart, number: int, method: str = "POST") -> asyncio.Task[No
     return asyncio.create_task(turns(scope, receive, send))  # type: ignore[arg-type]
 
 
-def test_of_many_at_once_only_a_few_begin_in_one_round() -> None:
+def test_burst_of_requests_starts_a_few_per_iteration() -> None:
     async def run() -> Rounds:
         rounds = Rounds()
         turns = FairStart(rounds, at_once=3)

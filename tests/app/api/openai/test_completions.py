@@ -32,7 +32,7 @@ def posted(body: dict[str, Any], writer: Writer | None = None) -> tuple[Client, 
     return client, fields
 
 
-def test_defaults_are_those_of_openai() -> None:
+def test_defaults_equal_openai() -> None:
     client = Client(Writer())
     before = int(time.time())
     answer = client.post(PATH, json={"prompt": "分开"}, headers={"x-request-id": "abc"})
@@ -134,7 +134,7 @@ def test_without_a_name_the_first_lyricist_writes() -> None:
 
 
 @pytest.mark.parametrize(("reason", "told"), [("stop", "stop"), ("length", "length"), ("repetition", "length")])
-def test_why_it_ended(reason: Any, told: str) -> None:
+def test_finish_reasons(reason: Any, told: str) -> None:
     _, answer = posted({"prompt": "分开"}, Writer(reason=reason))
     circling = "repetition" if reason == "repetition" else None
     assert answer["choices"] == [choice(0, "后0", finish_reason=told, stop_reason=circling)]
@@ -152,7 +152,7 @@ def test_logprobs(count: int, top: list[dict[str, float]]) -> None:
     assert answer["choices"] == [choice(0, "后0", logprobs=wanted)]
 
 
-def test_echo_alone_asks_nothing_more() -> None:
+def test_echo_needs_one_call_per_prompt() -> None:
     client, answer = posted({"prompt": ["分开", "b"], "echo": True})
     assert [each["text"] for each in answer["choices"]] == ["分开后0", "b后0"]
     assert client.engine.calls == 2

@@ -13,12 +13,12 @@ LOADED = replace(LYRICIST, loaded_at=datetime(2026, 11, 22, 5, 12, 9, tzinfo=UTC
 SHOWN = {"id": "lyrics-zh", "object": "model", "created": 1795324329, "owned_by": "parlance", "max_model_len": 1024}
 
 
-def test_only_what_completes_is_listed() -> None:
+def test_only_completion_models_are_listed() -> None:
     answer = Client(Writer(loaded=[translator("de", "en"), LOADED])).get("/v1/models")
     assert (answer.status_code, answer.json()) == (200, {"object": "list", "data": [SHOWN]})
 
 
-def test_one_of_them() -> None:
+def test_single_model() -> None:
     client = Client(Writer(loaded=[translator("de", "en"), LOADED]))
     assert client.get("/v1/models/lyrics-zh").json() == SHOWN
     for name, message in (

@@ -28,7 +28,7 @@ def test_the_curves_of_a_model() -> None:
     assert client.engine.requests == [("curves", "tiny-de-en")]
 
 
-def test_of_no_model() -> None:
+def test_curves_of_an_unknown_model_are_404() -> None:
     answer = Client().get("/models/none/curves")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_model")
 

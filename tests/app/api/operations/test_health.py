@@ -33,7 +33,7 @@ def test_ready() -> None:
     assert answer.json() == {"ready": True, "devices": {"cpu": "ready"}, "models": 4, "problems": []}
 
 
-def test_not_ready_says_why() -> None:
+def test_not_ready_has_a_reason() -> None:
     answer = Client(FakeEngine(pool_status=DOWN)).get("/health/ready")
     assert answer.status_code == 503
     assert answer.json() == {

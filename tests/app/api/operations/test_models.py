@@ -54,7 +54,7 @@ def changes(client: Client) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_the_key_opens(what: str) -> None:
+def test_admin_key_is_accepted(what: str) -> None:
     client = Client(admin_key=KEY)
     for headers in (RIGHT, {"X-Api-Key": KEY}, {"authorization": f"bearer  {KEY} "}):
         answer = client.post(f"/models/tiny-de-en/{what}", headers=headers)

@@ -131,7 +131,7 @@ def test_replies_to_cancelled_requests_are_dropped() -> None:
     asyncio.run(scene())
 
 
-def test_work_goes_where_the_least_of_it_is() -> None:
+def test_requests_go_to_the_least_busy_device() -> None:
     async def scene() -> None:
         dispatcher, _, (one, two) = scripted_dispatcher("one", "two")
         asked = [await ask(dispatcher, work=work) for work in (500, 20, 30, 5)]
@@ -204,7 +204,7 @@ def test_a_device_without_a_slot_in_time_says_when_to_try_again() -> None:
     asyncio.run(scene())
 
 
-def test_draining_waits_for_a_question_that_follows_from_an_answer() -> None:
+def test_draining_waits_for_follow_up_requests() -> None:
     async def scene() -> None:
         dispatcher, _, _ = scripted_dispatcher()
 
@@ -224,7 +224,7 @@ def test_draining_waits_for_a_question_that_follows_from_an_answer() -> None:
     asyncio.run(scene())
 
 
-def test_draining_ends_and_tells_the_rest_to_try_again() -> None:
+def test_draining_ends_and_fails_the_rest_as_retryable() -> None:
     async def scene() -> None:
         dispatcher, _, _ = scripted_dispatcher()
         asked = await ask(dispatcher)

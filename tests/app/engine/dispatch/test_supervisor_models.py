@@ -132,7 +132,7 @@ def test_a_version_that_one_device_refuses_is_taken_back_from_all(fake: type[Fak
     asyncio.run(scene())
 
 
-def test_where_nothing_was_loaded_the_first_load_starts_the_processes(fake: type[FakeProcess]) -> None:
+def test_first_load_starts_the_processes(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         supervisor = a_supervisor([], to_load=dict)
         supervisor.leave_idle()

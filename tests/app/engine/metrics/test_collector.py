@@ -111,7 +111,7 @@ def test_both_formats_parse_and_follow_the_conventions() -> None:
     assert len([f for f in families if f.name.startswith("parlance:")]) > 20
 
 
-def test_apps_do_not_share_what_they_count() -> None:
+def test_apps_do_not_share_metrics() -> None:
     one, other = Metrics(), Metrics()
     a_request(one)
     assert value(one, "prompt_tokens_total", model_name="demo", device="cpu") == 4

@@ -44,7 +44,7 @@ async def searched(on: Scripted) -> None:
 
 
 @pytest.mark.parametrize("kind", LOOKS)
-def test_the_search_of_a_look_counts_its_tokens_and_no_end(kind: str) -> None:
+def test_ablation_search_counts_tokens_but_no_request(kind: str) -> None:
     asked, answered = LOOKS[kind]
 
     async def scene(on: Scripted) -> None:
@@ -62,7 +62,7 @@ def test_the_search_of_a_look_counts_its_tokens_and_no_end(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("part", "failed"), [("search", 1), ("look", 2)])
-def test_whichever_part_fails_the_request_failed_once(part: Any, failed: int) -> None:
+def test_failure_of_any_part_counts_one_failed_request(part: Any, failed: int) -> None:
     async def scene(on: Scripted) -> None:
         message: Any = SEARCH
         if part == "look":
@@ -92,7 +92,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 @pytest.mark.slow  # a pool of its own
-def test_metrics_of_four_looks(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_four_inspections(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "Metrics", lambda: running.pool.metrics)
     app = main.create_app(Settings(), running.pool)
     own, forced = {"source": "ich möchte ein bier"}, {"source": "ich möchte ein bier", "target": "i want a beer"}

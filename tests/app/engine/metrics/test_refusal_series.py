@@ -13,7 +13,7 @@ def kinds(error: type[errors.EngineError]) -> list[type[errors.EngineError]]:
     return [error, *(each for child in error.__subclasses__() for each in kinds(child))]
 
 
-def test_every_error_that_refuses_a_request_is_there_before_it_happens() -> None:
+def test_every_refusal_reason_has_a_series_from_the_start() -> None:
     text = generate_latest(Metrics().scrape()).decode()
     bases = {errors.EngineError, errors.RetryLater}
     begun = {*bases, errors.DeadlineExceeded, errors.EngineFailed, errors.Overloaded}  # or has reasons

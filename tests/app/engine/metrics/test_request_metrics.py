@@ -12,7 +12,7 @@ from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import TIMES, Scripted, finished, play, value
 
 
-def test_an_answer_moves_each_series_once() -> None:
+def test_answer_updates_each_series_once() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask(tokens=5)
         await asyncio.sleep(0)
@@ -43,7 +43,7 @@ def test_an_answer_at_its_limit_and_one_token_have_no_time_between_tokens() -> N
     assert [on.value(f"{name}_count") for name in TIMES] == [1, 1, 0]
 
 
-def test_without_the_devices_times_those_of_the_tokens_count() -> None:
+def test_token_times_are_used_without_device_times() -> None:
     class Watch:
         def __init__(self) -> None:
             self.tokens = list[int]()
@@ -67,7 +67,7 @@ def test_without_the_devices_times_those_of_the_tokens_count() -> None:
     assert [on.value(f"{name}_count") for name in TIMES] == [0, 1, 1]
 
 
-def test_attention_is_no_generation() -> None:
+def test_attention_is_not_counted_as_generation() -> None:
     async def scene(on: Scripted) -> None:
         asked = on.ask()
         await asyncio.sleep(0)
@@ -79,7 +79,7 @@ def test_attention_is_no_generation() -> None:
     assert [on.value(f"{name}_count") for name in (*TIMES, "e2e_request_latency_seconds")] == [0, 0, 0, 0]
 
 
-def test_a_stream_that_is_left_has_had_its_first_token() -> None:
+def test_abandoned_stream_counts_its_first_token() -> None:
     class Reader:
         stopped = False
 
@@ -112,7 +112,7 @@ def test_a_stream_that_is_left_has_had_its_first_token() -> None:
     assert on.value("inter_token_latency_seconds_sum") == 1.0  # what the device says
 
 
-def test_a_second_chance_is_counted_where_it_ends_and_its_first_token_once() -> None:
+def test_retry_is_counted_where_it_ends() -> None:
     class Listener:
         stopped = False
 

@@ -36,7 +36,7 @@ def test_all_bytes_of_a_character_belong_to_the_word_it_stands_in(
         assert [each.word for each in found if each.piece == "▁"] in ([], [None])
 
 
-def test_bytes_that_are_no_character_are_of_no_word_but_that_of_their_sign(tokenizer: SentencePieceTokenizer) -> None:
+def test_invalid_bytes_belong_to_the_word_of_their_replacement(tokenizer: SentencePieceTokenizer) -> None:
     pieces = {tokenizer.piece(i): i for i in range(tokenizer.size)}
     ids = [pieces["▁am"], pieces["<0xE2>"], pieces["<0x98>"], pieces["us"]]
     text = tokenizer.decode(ids)

@@ -85,7 +85,7 @@ def test_deltas_join_to_the_text_of_all_tokens(kind: str, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("kind", ["bytes", "bytes, spaces kept"])
-def test_a_character_comes_whole_with_its_last_byte(kind: str) -> None:
+def test_character_is_shown_with_its_last_byte(kind: str) -> None:
     tokenizer = TOKENIZERS[kind]
     word = tokenizer.encode("haus")
     ids = [*word, *tokenizer.encode("你🙂"), *word]

@@ -35,7 +35,7 @@ def test_shown_parts_join_to_the_text(fed: int) -> None:
     assert "" not in shown
 
 
-def test_another_end_than_its_beginning_is_not_glossed_over() -> None:
+def test_answer_that_contradicts_its_stream_is_an_error() -> None:
     each, _ = writing()
     each.feed(IDS[:1])
     with pytest.raises(EngineFailed, match="does not continue its beginning"):
@@ -50,7 +50,7 @@ def test_a_stop_string_ends_it_and_is_never_shown() -> None:
     assert each.stopped
 
 
-def test_a_stop_string_in_what_was_not_heard_counts_too() -> None:
+def test_stop_string_in_unstreamed_text_counts() -> None:
     each, shown = writing(stops=["hund"])
     each.finish(IDS)
     assert ("".join(shown), each.stopped) == ("der ", True)

@@ -37,7 +37,7 @@ def round_in(text: str, source: str = "", *, at_end: bool = False) -> bool:
         ([*range(31)] * 9, 0),
     ],
 )
-def test_the_end_that_is_one_run(tokens: list[int], expected: int) -> None:
+def test_repeated_suffix_is_detected(tokens: list[int], expected: int) -> None:
     run = tokens[len(tokens) - expected :]
     assert list(repeated_run(tokens, at_end=True)) == run
     if tokens[-1:] != [1]:
@@ -50,7 +50,7 @@ def test_the_end_that_is_one_run(tokens: list[int], expected: int) -> None:
     ("text", "expected"),
     [("", 0), (" \n", 0), ("ha", 1), ("ha ha ha", 3), ("Ha ha HA!", 3), ("a 1 1 1 1 b", 4), ("abcabcab", 8 / 3)],
 )
-def test_how_often_a_part_comes_in_a_row(text: str, expected: float) -> None:
+def test_consecutive_repeats_are_counted(text: str, expected: float) -> None:
     assert most_repeats(text) == pytest.approx(expected)
 
 
@@ -65,7 +65,7 @@ def test_repetition_is_distinguished_from_a_repetitive_source() -> None:
     assert not round_in(". " * 14, "Kapitel 1 .............. 7")
 
 
-def test_what_stands_behind_a_circle_counts_only_where_the_end_alone_does() -> None:
+def test_text_after_a_repetition() -> None:
     text = "the dog" + " very" * 12
     assert round_in(text, "x")
     assert round_in(text, "x", at_end=True)
@@ -74,7 +74,7 @@ def test_what_stands_behind_a_circle_counts_only_where_the_end_alone_does() -> N
     assert not round_in("the dog" + " very" * 11, "x")
 
 
-def test_chance_makes_no_circle() -> None:
+def test_random_text_is_not_a_repetition() -> None:
     chance = random.Random(3)
     texts = [[chance.randrange(40) for _ in range(chance.randrange(300))] for _ in range(300)]
     assert not any(repeated_run(text, at_end=True) or repeated_run(text) for text in texts)
@@ -91,7 +91,7 @@ def spelt_out(tokens: list[int]) -> bool:
     return False
 
 
-def test_no_circle_is_missed_and_none_made_up() -> None:
+def test_repetition_equals_brute_force_search() -> None:
     chance, found = random.Random(2), 0
     for _ in range(2000):
         alphabet = chance.choice([1, 2, 3, 9])

@@ -20,7 +20,7 @@ def values(array: list[float] | list[list[float]]) -> m.FloatTensor:
     return m.FloatTensor(list(numbers.shape), numbers.tobytes())
 
 
-def test_the_last_place_has_an_entropy_and_nothing_that_came() -> None:
+def test_last_position_has_an_entropy_and_no_token() -> None:
     top = [[-0.25, -1.5, -4.0], [-0.5, -math.inf, -math.inf]]
     found = token_expectations(
         LETTERS, m.ExpectedTokens(values([-1.5]), [2], values([1.25, 0.5]), [[1, 2, 0], [2, 1, 0]], values(top))
@@ -39,7 +39,7 @@ def test_rows_behind_the_vocabulary_have_no_name_and_are_left_out() -> None:
     assert found.top == (Candidate(1, -2.0, "a", "a"),)
 
 
-def test_nothing_was_asked_for() -> None:
+def test_without_a_request_nothing_is_recorded() -> None:
     (found,) = token_expectations(
         LETTERS, m.ExpectedTokens(values([-1.0]), [4], values([1.0]), [[]], m.FloatTensor([1, 0], b""))
     )

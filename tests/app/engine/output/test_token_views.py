@@ -25,12 +25,12 @@ def test_given_and_decoded_texts_show_the_same_places() -> None:
         assert "".join(view.text for view in given) == text.replace(" ", "")
 
 
-def test_special_tokens_stand_nowhere() -> None:
+def test_special_tokens_have_no_span() -> None:
     (view,) = token_views.special_tokens(tokenizer(), [3])
     assert (view.piece, view.text, view.start, view.end, view.special) == ("</s>", "", None, None, True)
 
 
-def test_weights_are_as_they_were_sent() -> None:
+def test_weights_are_unchanged() -> None:
     weights = np.array([[[[0.1, 0.9]]]], dtype="<f4")
     found = AttentionMap((2,), (5,), (1, 1, 1, 2), weights.tobytes())
     assert found.layers == (2,)

@@ -25,7 +25,7 @@ from app.engine.output.token_views import with_word_numbers, word_spans
         ("", []),
     ],
 )
-def test_words(text: str, words: list[str]) -> None:
+def test_word_spans(text: str, words: list[str]) -> None:
     assert [text[start:end] for start, end in word_spans(text)] == words
 
 
@@ -36,7 +36,7 @@ def test_a_token_belongs_to_the_first_word_that_it_has_a_part_of() -> None:
     assert [token.word for token in with_word_numbers(tokens, text)] == [0, 0, None, 1, 1, 1, None]
 
 
-def test_a_language_that_is_asked_for_is_no_word() -> None:
+def test_language_token_is_not_a_word() -> None:
     text, places = ">>deu<< the cat", [(0, 7), (8, 11), (12, 15)]
     tokens = [TokenView(5, text[start:end], text[start:end], start, end, special=False) for start, end in places]
     assert [token.word for token in with_word_numbers(tokens, text)] == [None, 0, 1]

@@ -67,9 +67,7 @@ def info(engine: AsyncEngine, name: str = "tiny-de-en") -> ModelInfo:
 
 
 @pytest.mark.parametrize(("precision", "translator", "lyricist"), [("fp32", "", "native"), ("bf16", "", "")])
-def test_a_device_says_what_it_decodes_in(
-    tiny_checkpoints: Path, precision: str, translator: str, lyricist: str
-) -> None:
+def test_device_reports_its_precision(tiny_checkpoints: Path, precision: str, translator: str, lyricist: str) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=2, precision=precision), prefill_tokens=64)
     for name, suffix in (("tiny-de-en", translator), ("tiny-lyrics", lyricist if build.fp32_library() else "")):
         (said,) = scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))
@@ -109,7 +107,7 @@ def test_differing_precisions_of_devices_are_listed(tiny_checkpoints: Path, monk
     play(tiny_checkpoints, monkeypatch, scene)
 
 
-def test_licence_and_time_are_those_of_the_version(
+def test_licence_and_time_belong_to_the_version(
     tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
@@ -130,7 +128,7 @@ def test_licence_and_time_are_those_of_the_version(
     play(root, monkeypatch, scene)
 
 
-def test_curves_of_what_is_loaded(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_curves_of_loaded_models(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     made = pool(root)
     made.registry.read()

@@ -14,7 +14,7 @@ from models.checkpoint import CONFIG, WEIGHTS
 from tests.app.engine.registries import read_registry
 
 
-def test_reads_what_is_there_and_goes_on_past_what_is_broken(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_broken_checkpoints_are_skipped(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     (root / "no-checkpoint").mkdir()
     (root / "file").write_text("x")
@@ -39,7 +39,7 @@ def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
     assert "cannot be read" in read_registry(missing).problems[str(missing)]
 
 
-def test_models_are_found_by_name_kind_and_pair(tiny_checkpoints: Path) -> None:
+def test_models_are_selected_by_name_kind_and_pair(tiny_checkpoints: Path) -> None:
     registry = read_registry(tiny_checkpoints)
     assert registry.for_pair("de", "en", None).name == "tiny-de-en"
     assert registry.for_pair("de", "en", "tiny-de-en").name == "tiny-de-en"

@@ -46,7 +46,7 @@ def test_files_that_were_replaced_or_removed_are_read_as_they_were(tmp_path: Pat
     assert not folder.parent.exists()
 
 
-def test_nothing_is_held_open_for_an_edition_that_is_gone(tmp_path: Path) -> None:
+def test_files_of_removed_versions_are_closed(tmp_path: Path) -> None:
     library, path = ModelRegistry(tmp_path), folder_of(tmp_path)
     library.read_version(path)
     gc.collect()

@@ -119,7 +119,7 @@ def test_thinning_keeps_the_ends_and_the_extremes(count: int) -> None:
     assert (min(shown), max(shown)) == (min(numbers), max(numbers))
 
 
-def test_thinning_of_what_has_gaps() -> None:
+def test_thinning_of_curves_with_gaps() -> None:
     values = [None if 100 <= place < 3000 else float(place) for place in range(4000)]
     kept = thinned_indices(values, 500)
     assert len(kept) <= 500
@@ -136,7 +136,7 @@ def test_a_long_journal_is_thinned(tmp_path: Path) -> None:
     assert (loss.updates[0], loss.updates[-1], loss.values[0], loss.values[-1]) == (50, 500_000, 2.0, 1.0001)
 
 
-def test_why_there_is_nothing(tmp_path: Path) -> None:
+def test_missing_curves_have_a_reason(tmp_path: Path) -> None:
     journals = CurveReader()
 
     def said() -> str | None:
@@ -177,7 +177,7 @@ def test_a_file_of_a_gigabyte_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert asked == [8_000_001]
 
 
-def test_nor_are_millions_of_lines(tmp_path: Path) -> None:
+def test_journal_of_millions_of_lines_is_not_read(tmp_path: Path) -> None:
     assert read_curves(folder(tmp_path, *[{"update": 1, "loss": 1.0}] * 3, *[b""] * 100_001)).reason == TOO_LARGE
     assert read_curves(folder(tmp_path, *[{"update": 1, "loss": 1.0}] * 3, *[b""] * 99_000)).curves[0].measured == 3
 

@@ -64,7 +64,7 @@ def test_unload_waits_for_running_requests_and_refuses_new_ones(running: Running
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", ".", "..", "../c/tiny-de-en", "a/b", "/etc", ".hidden", "a\0b", "..\\x"])
-def test_a_name_is_no_way_out_of_the_folder(running: Running, name: str) -> None:
+def test_model_name_cannot_leave_the_folder(running: Running, name: str) -> None:
     for change in (running.pool.load_model, running.pool.reload_model, running.pool.unload_model):
         with pytest.raises(errors.UnknownModel, match="is not a name of a model"):
             running.do(change(name))

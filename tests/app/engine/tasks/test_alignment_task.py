@@ -59,7 +59,7 @@ def align(inline: Inline, pairs: list[tuple[str, str]]) -> Any:
     return inline.do(inline.aligning.align(None, "de", "en", pairs))
 
 
-def test_a_translation_is_aligned_as_a_look_at_it_is(inline: Inline) -> None:
+def test_alignment_equals_attention_alignment(inline: Inline) -> None:
     answers = inline.translate(
         *(german_request(text, wants=BOTH if text == "ich" else ALIGNMENT) for text in SOURCES), german_request()
     )
@@ -71,12 +71,12 @@ def test_a_translation_is_aligned_as_a_look_at_it_is(inline: Inline) -> None:
     assert answers[-1].alignment is None
 
 
-def test_so_is_one_that_was_made_elsewhere(inline: Inline) -> None:
+def test_alignment_of_a_foreign_translation(inline: Inline) -> None:
     for (source, target), words in zip(PAIRS, align(inline, PAIRS), strict=True):
         same(words, attention(inline, source, target), source)
 
 
-def test_many_are_read_together_and_answered_in_order(inline: Inline) -> None:
+def test_pairs_are_aligned_in_batches_and_in_order(inline: Inline) -> None:
     pairs = [(source, " ".join(target.split()[: 1 + number % 5])) for number in range(14) for source, target in PAIRS]
     alone = [align(inline, [pair])[0] for pair in pairs[:15]]
     inline.sent.clear()
@@ -89,7 +89,7 @@ def test_many_are_read_together_and_answered_in_order(inline: Inline) -> None:
         assert [(w.target_start, w.source_start) for w in words] == [(w.target_start, w.source_start) for w in expected]
 
 
-def test_no_pass_is_so_long_that_others_wait_for_it(inline: Inline) -> None:
+def test_alignment_passes_are_short(inline: Inline) -> None:
     inline.sent.clear()
     align(inline, [("hund " * 31, "dog " * 32), *[("hund " * 30, "dog " * 30)] * 17, ("hund", "dog")])
     assert [len(message.pairs) for message in inline.sent] == [8, 8, 3]
@@ -120,12 +120,12 @@ def test_cancelled_alignment_is_counted_once_per_model(inline: Inline) -> None:
     assert (inline.admission.requests, inline.admission.tokens) == (0, 0)
 
 
-def test_a_pair_of_no_languages_is_unknown(inline: Inline) -> None:
+def test_pair_without_a_model_is_unknown(inline: Inline) -> None:
     with pytest.raises(errors.UnknownPair):
         inline.do(inline.aligning.align(None, "de", "fr", PAIRS))
 
 
-def test_a_model_without_numbers_has_nothing_to_show(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_non_finite_model_is_refused(tiny_checkpoints: Path, tmp_path: Path) -> None:
     broken(tiny_checkpoints / "tiny-de-en", tmp_path, "encoder.0.attention.projection.weight", 3e38)
     inline = Inline(tmp_path)
     says = "tiny-de-en gives NaN or infinity, so its weights are broken; load a sound checkpoint of it."

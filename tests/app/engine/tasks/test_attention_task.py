@@ -40,7 +40,7 @@ def test_attention_follows_the_translation_and_a_forced_target(running: Running)
     assert (np.triu(forced.maps["decoder"].values, 1) == 0).all()
 
 
-def test_findings_and_maps_come_from_one_pass(running: Running) -> None:
+def test_statistics_and_maps_come_from_one_pass(running: Running) -> None:
     request = attention_query(
         "ich möchte ein bier", model="tiny-de-en", include=("alignment", "rollout", "stats", "steps")
     )
@@ -70,7 +70,7 @@ def test_findings_and_maps_come_from_one_pass(running: Running) -> None:
     assert sum(found.ablation.per_step_delta) == pytest.approx(change, abs=1e-5) != 0
 
 
-def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
+def test_translation_continues_a_forced_prefix(running: Running) -> None:
     request = attention_query(
         "ich möchte ein bier", model="tiny-de-en", prefix="beer want", decoding=DecodingOptions(beam_size=2)
     )
@@ -81,7 +81,7 @@ def test_a_forced_beginning_is_gone_on_from(running: Running) -> None:
     assert len(report.output_tokens) == len(report.input_tokens)
 
 
-def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) -> None:
+def test_maps_of_a_beam_equal_the_forced_target(running: Running) -> None:
     """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
     request = attention_query("der hund sieht", model="tiny-de-en", include=("steps",))
     for beam in (1, 4):
@@ -100,7 +100,7 @@ def test_a_beams_hypothesis_is_seen_as_the_same_target_forced(running: Running) 
             np.testing.assert_allclose(seen.values, forced.maps[kind].values[:, :, :rows, :columns], rtol=0, atol=1e-6)
 
 
-def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -> None:
+def test_inspections_and_translations_do_not_mix(running: Running) -> None:
     texts = ("ich möchte ein bier", "der hund sieht", "guten morgen welt", "ich")
     requests = [attention_query(text, model="tiny-de-en", heads=(head,)) for text in texts for head in range(4)]
     requests[1::2] = [
@@ -121,7 +121,7 @@ def test_looks_beside_translations_and_each_other_do_not_mix(running: Running) -
             assert np.array_equal(each.values, expected.maps[kind].values)
 
 
-def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -> None:
+def test_token_ids_as_source_and_reductions_of_maps(running: Running) -> None:
     request = attention_query("ich möchte ein bier", target="i want a beer", model="tiny-de-en")
     whole = running.do(running.pool.attention(request))
     ids = tuple(token.id for token in whole.source_tokens if not token.special)
@@ -152,7 +152,7 @@ def test_ids_are_a_source_too_and_reductions_are_of_the_maps(running: Running) -
         ),
     ],
 )
-def test_attention_that_cannot_be_shown(running: Running, query: AttentionQuery, says: str) -> None:
+def test_impossible_attention_request_is_refused(running: Running, query: AttentionQuery, says: str) -> None:
     with pytest.raises(errors.InvalidRequest, match=says):
         running.do(running.pool.attention(query))
 
@@ -176,7 +176,7 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
     assert sent[0].deadline > time.monotonic()
 
 
-def test_a_walk_through_has_the_numbers_of_the_map(running: Running) -> None:
+def test_walkthrough_equals_the_attention_map(running: Running) -> None:
     place = {"side": "decoder", "layer": -1, "head": 2, "position": 3}
     request = walkthrough_query("ich möchte ein bier", "i want a beer", "tiny-de-en", **place)
     walk = running.do(running.pool.walkthrough(request)).walkthrough

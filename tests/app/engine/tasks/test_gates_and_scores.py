@@ -35,7 +35,7 @@ def test_gates_of_a_text(running: Running) -> None:
     assert greedy.continuations[0].text == likeliest.text
 
 
-def test_the_state_of_a_text_is_that_at_the_end_of_its_beginning(running: Running) -> None:
+def test_state_of_a_text_continues_its_prefix(running: Running) -> None:
     short, long = (
         running.do(running.pool.gates(gates_query(text, units=tuple(range(32))))) for text in ("分开", "分开后的")
     )
@@ -64,7 +64,7 @@ def test_the_first_character_of_a_lyricist_is_given(running: Running) -> None:
         assert after.log_probability == pytest.approx(step.log_probability, abs=1e-5)
 
 
-def test_looks_beside_each_other_do_not_mix(running: Running) -> None:
+def test_concurrent_inspections_do_not_mix(running: Running) -> None:
     texts = ["分开后的街道", "我把灯留给", "不分", "夜里的你\n分开"]
     alone = [running.do(running.pool.gates(gates_query(text))) for text in texts]
     beside = running.do(together(*(running.pool.gates(gates_query(text)) for text in texts * 4)))

@@ -53,7 +53,7 @@ def test_penalties_change_the_text_and_a_ban_holds(inline: Inline) -> None:
     assert len(set(pairs)) == len(pairs)
 
 
-def test_the_likeliest_at_each_place_are_those_of_the_network(inline: Inline) -> None:
+def test_top_tokens_equal_the_network(inline: Inline) -> None:
     written = write(inline, JOB)
     assert written.tokens is not None
     edition = inline.registry.versions["tiny-lyrics"]
@@ -69,7 +69,7 @@ def test_the_likeliest_at_each_place_are_those_of_the_network(inline: Inline) ->
         assert token.top[0][::2] == (token.id, pytest.approx(token.log_probability, abs=1e-6))  # greedy
 
 
-def test_streams_have_them_too(inline: Inline) -> None:
+def test_streams_have_top_tokens(inline: Inline) -> None:
     async def heard() -> tuple[list[TextDelta], GenerationResult]:
         async with inline.continuing.stream(replace(JOB, n=2)) as stream:
             return [delta async for delta in stream.deltas()], stream.result
@@ -104,7 +104,7 @@ def test_options_out_of_range_are_refused_by_their_names(change: dict[str, Any],
     assert (refused.value.field, str(refused.value)) == (field, says)
 
 
-def test_circles_are_reported_where_the_limit_ended_them(inline: Inline) -> None:
+def test_repetition_is_reported_where_the_limit_cut_it(inline: Inline) -> None:
     long = changed(JOB, max_new_tokens=60, logprobs=False, top_logprobs=0)
     circle = write(inline, long)
     assert circle.text[-12:] == circle.text[-15:-3]  # three characters, again and again
@@ -117,7 +117,7 @@ def test_circles_are_reported_where_the_limit_ended_them(inline: Inline) -> None
 
 
 @pytest.mark.parametrize(("kind", "word"), [("sentencepiece", " hund"), ("words", " möchte"), ("characters", "分")])
-def test_a_token_reads_as_it_would_behind_others(kind: str, word: str) -> None:
+def test_token_text_after_other_tokens(kind: str, word: str) -> None:
     writer = TOKENIZERS[kind]
     (token,) = writer.encode(word)[-1:]
     assert text_after_others(writer, token) == word

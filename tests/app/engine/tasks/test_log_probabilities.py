@@ -98,7 +98,7 @@ def test_tokens_of_one_interval_are_sent_together() -> None:
     assert telling.flush() == []
 
 
-def test_a_request_that_goes_to_another_device_hears_one_device_alone() -> None:
+def test_restarted_request_gets_tokens_of_one_device() -> None:
     ids = BYTES.encode("der hund schläft")
     silent = OutputProcessor(CHECKPOINTS["bytes"], ["x"], logprobs=True)
 

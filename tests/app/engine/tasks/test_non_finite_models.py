@@ -43,7 +43,7 @@ def loaded(folder: Path) -> Scheduler:
 
 @pytest.mark.parametrize("value", [HUGE, -HUGE])
 @pytest.mark.parametrize("name", LOOKS)
-def test_no_look_shows_what_is_no_number(tiny_checkpoints: Path, tmp_path: Path, name: str, value: float) -> None:
+def test_inspection_refuses_non_finite_numbers(tiny_checkpoints: Path, tmp_path: Path, name: str, value: float) -> None:
     message = LOOKS[name]
     tensor = "encoder.0.attention.projection.weight" if message.model == "tiny-de-en" else "output.weight"
     scheduler = loaded(broken(tiny_checkpoints / message.model, tmp_path, tensor, value))
@@ -53,14 +53,14 @@ def test_no_look_shows_what_is_no_number(tiny_checkpoints: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", LOOKS)
-def test_a_sound_model_is_shown(tiny_checkpoints: Path, name: str) -> None:
+def test_finite_model_is_inspected(tiny_checkpoints: Path, name: str) -> None:
     scheduler = loaded(tiny_checkpoints / LOOKS[name].model)
     scheduler.handle(LOOKS[name])
     (found,) = scheduler.step()
     assert not isinstance(found, m.Failed)
 
 
-def test_minus_infinity_is_a_logit_and_nothing_else() -> None:
+def test_minus_infinity_is_allowed_in_logits_only() -> None:
     low, fine = torch.tensor([-torch.inf, 0.0]), torch.tensor([1.0])
     require_finite(fine, fine, logits=low)
     for shown, logits in (((fine, low), None), ((), -low), ((), low.log()), ((low.log(),), low)):
@@ -83,7 +83,7 @@ def served(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.slow  # a pool of its own
 @pytest.mark.parametrize("encoding", ["json", "f32", "u16", "u8"])
-def test_every_endpoint_says_so_in_every_encoding(served: Running, encoding: str) -> None:
+def test_every_endpoint_reports_non_finite_numbers_in_every_encoding(served: Running, encoding: str) -> None:
     app = create_app(Settings(), served.pool)
     pair = {"source": "ich möchte ein bier", "target": "i want a beer"}
     asked: list[tuple[str, str, dict[str, Any]]] = [

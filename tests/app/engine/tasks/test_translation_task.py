@@ -97,7 +97,7 @@ def test_refusal_names_the_impossible_option(inline: Inline, asked: dict[str, An
     assert refused.value.message.startswith(says)
 
 
-def test_a_beginning_is_gone_on_from(inline: Inline, tiny_checkpoints: Path) -> None:
+def test_translation_continues_a_prefix(inline: Inline, tiny_checkpoints: Path) -> None:
     (answer,) = inline.translate(german_request(prefix=" we  see ", max_new_tokens=4, alternatives=1))
     found = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)
     texts = list(dict.fromkeys(inline.registry.versions["tiny-de-en"].decode((11, 12, *h.tokens)) for h in found))
@@ -106,7 +106,7 @@ def test_a_beginning_is_gone_on_from(inline: Inline, tiny_checkpoints: Path) -> 
     assert answer.usage.new_tokens == len(found[0].tokens)
 
 
-def test_a_beginning_is_streamed_first(inline: Inline) -> None:
+def test_prefix_is_streamed_first(inline: Inline) -> None:
     async def heard() -> tuple[list[str], Any]:
         stream: TextStream[Any]
         async with inline.translating.stream(german_request(prefix="we see", max_new_tokens=4, beam_size=2)) as stream:
@@ -121,7 +121,7 @@ def test_a_beginning_is_streamed_first(inline: Inline) -> None:
     )
 
 
-def test_terms_are_there_in_one_of_their_forms(inline: Inline) -> None:
+def test_translation_contains_one_form_of_each_term(inline: Inline) -> None:
     (plain,) = inline.translate(german_request())
     assert "world" not in plain.text.split()
     for required in ((("world",),), (("world", "unseen"), ("good morning",), ("house",))):
@@ -130,7 +130,7 @@ def test_terms_are_there_in_one_of_their_forms(inline: Inline) -> None:
         assert all(any(form in answer.text for form in term) for term in required)
 
 
-def test_scores_are_those_of_the_hypotheses(inline: Inline, tiny_checkpoints: Path) -> None:
+def test_scores_equal_the_hypotheses(inline: Inline, tiny_checkpoints: Path) -> None:
     answers = inline.translate(
         german_request(alternatives=2, wants=frozenset({"scores"}), length_penalty=0.5),
         german_request(beam_size=1, wants=frozenset({"scores"})),
@@ -165,7 +165,7 @@ def test_tokens_join_to_the_text_and_are_as_probable_as_the_network_says(
         assert answer.alignment is None
 
 
-def test_circles_are_reported_and_honest_repetition_is_not(inline: Inline) -> None:
+def test_repetition_of_the_source_is_not_reported(inline: Inline) -> None:
     (circle, short, blocked) = inline.translate(
         german_request(), german_request(max_new_tokens=9), german_request(no_repeat_ngram_size=1)
     )

@@ -16,7 +16,7 @@ from models import checkpoint as checkpoints
 from tests.request_builders import inspect_attention
 
 
-def test_padding_is_no_source(tiny_checkpoints: Path) -> None:
+def test_padding_tokens_are_not_source_tokens(tiny_checkpoints: Path) -> None:
     """The search reads what stands before the last padding, and a look masks all of it: they would not agree."""
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     pad = checkpoint.config.architecture["pad"]
@@ -26,7 +26,7 @@ def test_padding_is_no_source(tiny_checkpoints: Path) -> None:
     input_processor.check_given_source(checkpoint, [5, 6])
 
 
-def test_a_start_of_several_tokens_is_looked_into(scheduler: Scheduler) -> None:
+def test_start_of_several_tokens_is_inspected(scheduler: Scheduler) -> None:
     units = {"source_units": [0, 1, None], "target_units": [0, None]}
     asked = inspect_attention(9, "tiny-de-en", [4, 5, 3], [2, 2, 7], [7, 3], include=("alignment", "steps"), **units)
     scheduler.handle(asked)

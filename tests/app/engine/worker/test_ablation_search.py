@@ -59,7 +59,7 @@ def test_ablated_translation_equals_decoding_and_keeps_its_prefix(
     assert not scheduler.busy
 
 
-def test_others_take_their_steps_and_looks_meanwhile(scheduler: Scheduler) -> None:
+def test_ablation_search_does_not_block_steps_or_inspections(scheduler: Scheduler) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(attend())
     scheduler.handle(msgspec.structs.replace(attend(), id=10))

@@ -39,7 +39,7 @@ def ends() -> Iterator[tuple[socket.socket, Channel]]:
         (framed([m.Started("cpu")]), msgspec.ValidationError),
     ],
 )
-def test_whole_messages_are_received_before_a_broken_or_closed_stream_raises(
+def test_complete_messages_are_received_before_a_broken_or_closed_stream_raises(
     ends: tuple[socket.socket, Channel], data: bytes, error: type[Exception]
 ) -> None:
     ours, channel = ends

@@ -85,9 +85,7 @@ def test_every_width_and_bound_answers_beside_the_others_as_alone(scheduler: Sch
         ),
     ],
 )
-def test_one_that_cannot_be_is_refused_and_the_others_go_on(
-    scheduler: Scheduler, given: dict[str, Any], message: str
-) -> None:
+def test_impossible_constraint_is_refused_alone(scheduler: Scheduler, given: dict[str, Any], message: str) -> None:
     for request in (asked(1), asked(2, **given), asked(3, beam_size=4)):
         scheduler.handle(request)
     replies = run(scheduler)

@@ -77,7 +77,7 @@ def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler
     assert not scheduler.busy
 
 
-def test_the_expired_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_requests_get_no_compute(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], time.monotonic() - 1, 5))
     decoder = scheduler.queues["tiny-lyrics"].model.decoder
     monkeypatch.setattr(decoder, "join", lambda requests: pytest.fail("prefilled an expired request"))
@@ -110,7 +110,7 @@ def test_a_request_that_does_not_fit_fails_alone(scheduler: Scheduler) -> None:
     assert [r.id for r in replies if isinstance(r, m.Finished)] == [2]
 
 
-def test_refusals_of_what_no_lane_takes(scheduler: Scheduler) -> None:
+def test_invalid_requests_are_refused(scheduler: Scheduler) -> None:
     (wide,) = scheduler.handle(decode_message(3, "tiny-de-en", [5, 3], [2], FAR, 5, beam_size=9))
     (unknown,) = scheduler.handle(decode_message(4, "nobody", [5, 3], [2], FAR, 5))
     assert (wide.code, unknown.code) == ("invalid_request", "unknown_model")  # type: ignore[union-attr]

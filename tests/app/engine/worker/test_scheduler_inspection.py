@@ -38,7 +38,7 @@ def trace(scheduler: Scheduler, **change: Any) -> Any:
     return ask(scheduler, msgspec.structs.replace(TRACE, selection=selection, **change))
 
 
-def test_gates_are_those_of_pytorch(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
+def test_gates_equal_pytorch(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
     network = load_network(checkpoints.read(tiny_checkpoints / "tiny-lyrics"))
     found = trace(scheduler)
     assert isinstance(found, m.GatesInspected)
@@ -56,7 +56,7 @@ def test_gates_are_those_of_pytorch(scheduler: Scheduler, tiny_checkpoints: Path
     assert found.expected.tokens == log_probabilities.topk(3).indices.tolist()
 
 
-def test_the_most_varied_units_are_found_on_the_device(scheduler: Scheduler) -> None:
+def test_most_varied_units_are_selected_on_the_device(scheduler: Scheduler) -> None:
     whole = float_array(trace(scheduler, units=tuple(range(32)), max_values=5000).values["h"])[0]
     found = trace(scheduler, units=4)
     assert found.units == [sorted(range(32), key=lambda unit: -whole[:, unit].astype(np.float64).var())[:4]]
@@ -105,7 +105,7 @@ def test_impossible_inspection_is_refused(scheduler: Scheduler) -> None:
     assert trace(scheduler, model="nobody").code == "unknown_model"
 
 
-def test_one_look_of_any_kind_between_two_steps(scheduler: Scheduler) -> None:
+def test_one_inspection_of_any_kind_between_two_steps(scheduler: Scheduler) -> None:
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(TRACE)
     scheduler.handle(m.ScoreTokens(8, "tiny-lyrics", [], [7, 8], 0, True))
@@ -119,7 +119,7 @@ def test_one_look_of_any_kind_between_two_steps(scheduler: Scheduler) -> None:
     ]
 
 
-def test_a_look_does_not_change_what_is_being_written(scheduler: Scheduler) -> None:
+def test_inspection_does_not_change_running_requests(scheduler: Scheduler) -> None:
     def written(*looks: m.InspectGates) -> list[int]:
         scheduler.handle(decode_message(1, "tiny-lyrics", [], [1, 5], FAR, 30, temperature=0.9, seed=4))
         replies: list[Any] = []
@@ -134,7 +134,7 @@ def test_a_look_does_not_change_what_is_being_written(scheduler: Scheduler) -> N
     assert written(*(msgspec.structs.replace(TRACE, id=number) for number in range(10, 20))) == alone
 
 
-def test_a_look_that_breaks_fails_alone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_inspection_fails_alone(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     network = scheduler.queues["tiny-lyrics"].model.network
     error = RuntimeError("the gates are stuck")
     assert not out_of_memory(error)

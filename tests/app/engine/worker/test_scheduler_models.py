@@ -49,7 +49,7 @@ def test_unload_frees_a_model_and_fails_its_requests(scheduler: Scheduler) -> No
     assert [r.id for r in run(scheduler)] == [10]
 
 
-def test_attention_says_what_it_cannot_show(scheduler: Scheduler) -> None:
+def test_impossible_attention_is_refused_with_a_reason(scheduler: Scheduler) -> None:
     def ask(**change: Any) -> Any:
         request = inspect_attention(
             **{"number": 7, "model": "tiny-de-en", "source": [5, 6, 3], "inputs": [2, 4], "outputs": [4, 3], **change}

@@ -45,12 +45,12 @@ def test_later_request_is_sent_at_once_and_joins_the_interval() -> None:
     assert told(sender, 6, (1, 6), (2, 6)) == [{1: [11, 12, 3, 4, 5, 6], 2: [3, 4, 5, 6]}]
 
 
-def test_steps_longer_than_the_interval_tell_each_token_at_once() -> None:
+def test_tokens_of_slow_steps_are_sent_at_once() -> None:
     sender = TokenSender(STEP_S / 2)
     assert [told(sender, step, (1, step)) for step in range(3)] == [[{1: [0]}], [{1: [1]}], [{1: [2]}]]
 
 
-def test_without_an_interval_every_step_tells_its_tokens() -> None:
+def test_without_an_interval_every_step_sends_its_tokens() -> None:
     sender = TokenSender(0.0)
     for step in range(3):
         assert told(sender, step, (1, step), (2, step), (1, 9)) == [{1: [step, 9], 2: [step]}]
@@ -121,9 +121,7 @@ def begins_at_once(scheduler: Scheduler) -> bool:
     return [*first.tokens] == [1]  # type: ignore[union-attr]
 
 
-def test_one_message_tells_all_streams_and_the_answer_tells_the_rest(
-    scheduler: Scheduler, clock: SimpleNamespace
-) -> None:
+def test_one_message_carries_all_streams_and_the_answer_the_rest(scheduler: Scheduler, clock: SimpleNamespace) -> None:
     for request in (lyrics(1), lyrics(2, most=9), lyrics(3, streamed=False)):
         scheduler.handle(request)
     replies = steps(scheduler, clock, 10)
@@ -144,7 +142,7 @@ def test_requests_with_stop_strings_are_sent_each_step(scheduler: Scheduler, clo
     assert {request: len(tokens) for request, tokens in round_.tokens.items()} == {1: 1, 2: 7}
 
 
-def test_a_beam_tells_what_it_agrees_on_in_the_same_rounds(scheduler: Scheduler, clock: SimpleNamespace) -> None:
+def test_common_prefix_of_a_beam_is_sent_in_the_same_interval(scheduler: Scheduler, clock: SimpleNamespace) -> None:
     search = decode_message(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam_size=4, streamed=True)
     scheduler.handle(search)
     replies: list[Any] = []

@@ -31,7 +31,7 @@ def loaded(folder: Path, inspection_threads: int) -> LoadedModel:
 
 @pytest.mark.parametrize(("inspection_threads", "wanted"), [(3, 3), (0, 1)])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_look_has_its_own_number_of_threads(
+def test_inspection_has_its_own_thread_count(
     tiny_checkpoints: Path,
     monkeypatch: pytest.MonkeyPatch,
     one_thread: None,

@@ -52,7 +52,7 @@ PARTS = ["Haus", "Hund.", "ja,", "5", "  ", "\u00a0", "\u3000", "\n", "\r\n", "\
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=12), st.integers(0, 1000))
-def test_spaces_and_emoji_are_those_of_the_source(parts: list[str], seed: int) -> None:
+def test_spaces_and_emoji_equal_the_source(parts: list[str], seed: int) -> None:
     engine = RandomWordsEngine()
     engine.seed = seed
     text = " ".join(parts) if seed % 2 else "".join(parts)

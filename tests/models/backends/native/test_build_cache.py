@@ -39,7 +39,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
         os.umask(before)
 
 
-def test_a_user_whose_group_may_write_to_new_files_has_kernels_too(kept: Path) -> None:
+def test_kernels_build_under_a_group_writable_umask(kept: Path) -> None:
     assert build.built(NOTHING) == kept
     assert not kept.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 

@@ -75,7 +75,7 @@ def same_where_read(found: NativeState, expected: TransformerState) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_rows_take_the_places_of_others_as_if_all_were_read_first(seed: int) -> None:
+def test_rows_are_copied_as_if_all_were_read_first(seed: int) -> None:
     chance, network = random.Random(seed), native()
     slow = EagerTransformer(prepared(tiny.transformer(), "fp32"))
     found, expected = started(network), started_in_pytorch(slow)

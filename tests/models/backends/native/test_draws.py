@@ -68,7 +68,7 @@ def test_a_draw_is_where_the_definition_puts_it(library: Any, shape: str, size: 
 
 
 @pytest.mark.parametrize("size", [50, 640, 1344])
-def test_rows_draw_the_same_in_any_company(library: Any, size: int) -> None:
+def test_draws_do_not_depend_on_the_batch(library: Any, size: int) -> None:
     torch.manual_seed(size)
     chance = random.Random(size)
     logits = torch.stack([SHAPES[chance.choice(list(SHAPES))](size) for _ in range(65)])

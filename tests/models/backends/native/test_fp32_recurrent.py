@@ -66,7 +66,7 @@ def lone(decodable: Any, prompt: Prompt) -> tuple[RecurrentState, list[Tensor]]:
 @pytest.mark.parametrize("hidden", [5, 100])
 @LAYERS
 @CELLS
-def test_a_row_is_the_same_to_the_bit_in_any_company(library: ctypes.CDLL, cell: str, layers: int, hidden: int) -> None:
+def test_row_is_bit_identical_in_any_batch(library: ctypes.CDLL, cell: str, layers: int, hidden: int) -> None:
     decodable = NativeRecurrent(a_network(cell, layers, hidden), library)
     prompts = prompts_of(65, hidden)
     alone = [lone(decodable, prompt) for prompt in prompts]
@@ -134,7 +134,7 @@ def test_far_from_zero_and_broken_rows(library: ctypes.CDLL, cell: str) -> None:
     assert logits[5, :VOCABULARY].isfinite().all()
 
 
-def test_tokens_and_rows_that_are_not_there_are_refused(library: ctypes.CDLL) -> None:
+def test_missing_tokens_and_rows_are_refused(library: ctypes.CDLL) -> None:
     decodable = NativeRecurrent(a_network("gru", 1, 5), library)
     state = decodable.allocate(2, 0, 9)
     for tokens in ([VOCABULARY], [-1], [0, 0, 0]):

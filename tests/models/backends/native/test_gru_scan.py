@@ -29,7 +29,7 @@ def drawn(*shape: int, seed: int) -> Tensor:
 
 
 @pytest.mark.parametrize("width", [5, 16, 37])
-def test_states_and_gradients_are_pytorchs(library: ctypes.CDLL, width: int) -> None:
+def test_states_and_gradients_equal_pytorch(library: ctypes.CDLL, width: int) -> None:
     """Of every input and parameter, in a sequence long enough to carry an error on; widths off a whole vector too."""
     torch.manual_seed(2)
     theirs = nn.GRU(7, width)
@@ -58,9 +58,7 @@ def test_saturated_gates_have_finite_gradients(library: ctypes.CDLL) -> None:
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_a_layer_by_layer_pass_is_pytorchs_of_all_layers(
-    library: ctypes.CDLL, cell: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layer_by_layer_pass_equals_pytorch(library: ctypes.CDLL, cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What locked masks need, with masks that drop nothing, with our kernels and without."""
     network = tiny.recurrent(cell=cell, locked_dropout=True)
     tokens = tiny.ids((3, 9), 4, high=tiny.TARGET)

@@ -19,7 +19,7 @@ from tests.models.kernels import Readable, multiplied, needs_exact_int8, pointer
 @pytest.mark.parametrize("rows", [1, 2, 5, 6, 7, 13, 20, 125, 241])
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 64), (20, 70), (3, 5), (130, 129), (512, 16)])
 @torch.inference_mode()
-def test_a_product_is_pytorchs_to_the_bit(library: ctypes.CDLL, rows: int, inputs: int, outputs: int) -> None:
+def test_product_is_bit_identical_to_pytorch(library: ctypes.CDLL, rows: int, inputs: int, outputs: int) -> None:
     torch.manual_seed(rows)
     linear = nn.Linear(inputs, outputs)
     linear.bias[0] = -torch.inf
@@ -52,14 +52,14 @@ def test_sums_are_exact_where_16_bits_would_saturate(
 
 @pytest.mark.parametrize("rows", [1, 20, 130])
 @torch.inference_mode()
-def test_a_product_is_the_same_to_the_bit_in_all_variants(library: ctypes.CDLL, rows: int) -> None:
+def test_product_is_bit_identical_in_all_variants(library: ctypes.CDLL, rows: int) -> None:
     linear, x = nn.Linear(300, 90), torch.randn(rows, 300) * 5
     expected, found = multiplied(variant_library("avx2"), linear, x), multiplied(library, linear, x)
     assert torch.equal(found, expected)
 
 
 @torch.inference_mode()
-def test_a_row_of_zeros_or_nearly_is_the_bias_and_a_broken_one_breaks_no_other(library: ctypes.CDLL) -> None:
+def test_zero_row_gives_the_bias_and_nan_row_is_isolated(library: ctypes.CDLL) -> None:
     linear = nn.Linear(32, 48)
     x = torch.randn(4, 32)
     x[0], x[1], x[2, 7] = 0, 1e-42, torch.nan

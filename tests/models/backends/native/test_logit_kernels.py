@@ -66,7 +66,7 @@ def test_the_largest_and_their_places(kind: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_not_a_number_is_the_largest_and_the_first_one_wins(width: int) -> None:
+def test_first_nan_is_the_largest(width: int) -> None:
     """As PyTorch's argmax and topk have it; the rows beside it are as they were."""
     given = logits(4, width, "random")
     given[1] = math.nan
@@ -94,7 +94,7 @@ def test_the_log_of_the_total(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["all -inf", "infinite"])
-def test_the_log_of_no_total(kind: str) -> None:
+def test_log_of_a_zero_total(kind: str) -> None:
     given = logits(2, 100, kind)
     assert native.native_logsumexp(given, given.amax(dim=-1, keepdim=True)).isnan().all()
 
@@ -140,7 +140,7 @@ def assert_same(found: Continuations, expected: Continuations, *, tokens: bool) 
 
 @pytest.mark.parametrize("kind", ["random", "suppressed", "ascending"])
 @pytest.mark.parametrize(("beams", "width"), [(1, 1), (1, 4), (3, 2), (16, 4), (2, 9), (5, 16), (1, 32)])
-def test_continuations_are_those_of_pytorch(beams: int, width: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuations_equal_pytorch(beams: int, width: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for vocabulary, first in itertools.product((70, 999, 4096), (False, True)):
         given = logits(beams * width, vocabulary, kind, seed=width)
         rows, scores = np.arange(beams * width).reshape(beams, width), so_far(beams, width, first=first)
@@ -153,9 +153,7 @@ def test_continuations_are_those_of_pytorch(beams: int, width: int, kind: str, m
 
 
 @pytest.mark.parametrize("kind", ["ties", "two values", "equal", "mostly -inf"])
-def test_of_equal_continuations_the_first_hypothesis_and_its_first_token_come_first(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ties_fall_to_the_first_hypothesis_and_token(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     beams, width, vocabulary = 3, 4, 515
     given = logits(beams * width, vocabulary, kind)
     given[4:8] = given[4]  # four hypotheses that say the same
@@ -174,7 +172,7 @@ def test_of_equal_continuations_the_first_hypothesis_and_its_first_token_come_fi
         assert_same(found, top_k.continuations(given.clone(), rows, scores), tokens=False)
 
 
-def test_beams_may_stand_in_any_rows_and_do_not_see_each_other() -> None:
+def test_beams_in_any_rows_do_not_mix() -> None:
     given = logits(12, 777, "random")
     rows = np.array([[7, 2, 11], [0, 5, 1]])
     scores = so_far(2, 3)
@@ -185,7 +183,7 @@ def test_beams_may_stand_in_any_rows_and_do_not_see_each_other() -> None:
             assert np.array_equal(together[beam], by_itself[0])
 
 
-def test_a_beam_that_is_not_a_number_spoils_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_beam_is_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     given = logits(8, 333, "random")
     given[1] = math.nan
     rows, scores = np.arange(8).reshape(2, 4), so_far(2, 4)

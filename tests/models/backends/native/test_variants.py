@@ -34,7 +34,7 @@ def test_flags_of_a_cpu(tmp_path: Path) -> None:
         (set(), []),
     ],
 )
-def test_a_cpu_gets_the_best_that_its_flags_allow(flags: set[str], found: list[object], tmp_path: Path) -> None:
+def test_best_variant_that_the_cpu_flags_allow(flags: set[str], found: list[object], tmp_path: Path) -> None:
     told = tmp_path / "cpuinfo"
     told.write_text(f"processor\t: 0\nflags\t\t: {' '.join(sorted(flags))}\n", encoding="utf-8")
     assert runnable("", cpu_flags(told)) == found
@@ -46,7 +46,7 @@ def test_a_variant_can_be_chosen_by_name_or_none() -> None:
     assert runnable("none", ICE_LAKE) == []
 
 
-def test_a_choice_that_cannot_be_had_is_refused() -> None:
+def test_unavailable_variant_is_refused() -> None:
     with pytest.raises(ValueError, match=f'PARLANCE_NATIVE is "sse": it should be one of {", ".join(NAMES)}, or none'):
         runnable("sse", ICE_LAKE)
     with pytest.raises(ValueError, match='PARLANCE_NATIVE is "avx512_vnni": this CPU does not have avx512_vnni'):

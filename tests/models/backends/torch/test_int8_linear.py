@@ -64,7 +64,7 @@ def by_the_formula(weight: Tensor, bias: Tensor | None, x: Tensor) -> np.ndarray
 
 @KERNELS
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 31, 64, 100, 200])
-def test_sums_are_whole_numbers_without_a_rounding(kernel: int, rows: int) -> None:
+def test_sums_are_exact_integers(kernel: int, rows: int) -> None:
     """Rows and weights of whole numbers up to 127, scales of 1: every digit is right."""
     generator = torch.Generator().manual_seed(rows)
     weight = torch.randint(-127, 128, (48, 300), generator=generator)
@@ -82,7 +82,7 @@ def test_sums_are_whole_numbers_without_a_rounding(kernel: int, rows: int) -> No
 @KERNELS
 @SHAPES
 @pytest.mark.parametrize("biased", [False, True])
-def test_products_are_the_formula(kernel: int, outputs: int, inputs: int, biased: bool) -> None:
+def test_products_equal_the_formula(kernel: int, outputs: int, inputs: int, biased: bool) -> None:
     weight = random_weight(outputs, inputs) * torch.logspace(-3, 2, outputs)[:, None]
     bias = random_weight(1, outputs, 3)[0] if biased else None
     made = with_kernel(quantized(weight, bias), kernel)
@@ -95,7 +95,7 @@ def test_products_are_the_formula(kernel: int, outputs: int, inputs: int, biased
 
 
 @KERNELS
-def test_products_are_near_those_of_fp32(kernel: int) -> None:
+def test_products_are_close_to_fp32(kernel: int) -> None:
     weight, x = random_weight(200, 512), random_weight(20, 512, 5)
     found, exact = product(with_kernel(quantized(weight, None), kernel), x), x @ weight.t()
     assert (found - exact).norm() / exact.norm() < 0.015
@@ -133,7 +133,7 @@ def test_rows_of_zeros_and_of_one_huge_number(kernel: int) -> None:
 
 
 @KERNELS
-def test_outputs_whose_weights_are_zeros_or_next_to_nothing(kernel: int) -> None:
+def test_zero_and_tiny_weight_rows(kernel: int) -> None:
     weight = random_weight(16, 32)
     weight[3] = 0
     weight[4] = 1e-42
@@ -159,7 +159,7 @@ def test_a_bias_of_minus_infinity_forbids_an_output(kernel: int) -> None:
 
 
 @KERNELS
-def test_a_row_of_nan_spoils_no_other(kernel: int) -> None:
+def test_nan_row_is_isolated(kernel: int) -> None:
     weight, x = random_weight(12, 16), random_weight(3, 16, 1)
     made = with_kernel(quantized(weight, None), kernel)
     expected = product(made, x)
@@ -186,7 +186,7 @@ def test_inputs_are_not_modified(kernel: int) -> None:
     assert torch.equal(bias, torch.ones(12))
 
 
-def test_the_kernel_of_as_many_rows_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_is_chosen_by_row_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """kernels[b] for rows whose number has b + 1 bits, and the last for all above."""
     made, taken = quantized(random_weight(8, 8), None), []
     real = torch._int_mm
@@ -199,7 +199,7 @@ def test_the_kernel_of_as_many_rows_is_taken(monkeypatch: pytest.MonkeyPatch) ->
         assert set(taken) == expected
 
 
-def test_a_part_of_the_outputs_is_that_part() -> None:
+def test_slice_of_the_outputs() -> None:
     weight, x = random_weight(24, 16), random_weight(6, 16, 1).view(2, 3, 16)
     layer, exact = Int8Linear(weight, torch.ones(24)), x @ weight.t() + 1
     torch.testing.assert_close(layer(x), exact, rtol=0, atol=0.2)
@@ -223,7 +223,7 @@ def test_changed_linear_modules_are_not_replaced() -> None:
 # Which kernel -------------------------------------------------------------------------------------------
 
 
-def test_the_fastest_kernels_are_kernels() -> None:
+def test_fastest_kernels_are_measured_once() -> None:
     found = fastest_kernels(24, 16)
     assert len(found) == len(ROWS)
     assert set(found) <= {0, 1}
@@ -272,6 +272,6 @@ def test_exact_kernels_are_distinguished_from_saturating_ones(monkeypatch: pytes
     assert check()
 
 
-def test_what_is_measured_is_what_is_packed() -> None:
+def test_measured_kernel_is_the_packed_one() -> None:
     made = Product(torch.ones(6, 4, dtype=torch.int8), torch.ones(6), None, (1,))
     assert product(made, torch.ones(2, 4)).eq(127 * 4).all()

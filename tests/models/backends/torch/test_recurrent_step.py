@@ -116,7 +116,7 @@ def test_narrow_formats_stay_near(cell: str, embedding: int, precision: Any, mos
     assert 0 < (found - expected).abs().max() < most
 
 
-def test_int8_is_for_translators_alone() -> None:
+def test_int8_is_for_translators_only() -> None:
     selection = select.select(tiny.recurrent(), "int8")
     assert selection.precision == "fp32"
 

@@ -142,7 +142,7 @@ def test_freed_slot_leaves_no_state(name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("prefilled", [True, False], ids=["prefilled", "moved in"])
-def test_a_sentence_that_came_to_nan_spoils_no_later_one(prefilled: bool) -> None:
+def test_nan_sentence_does_not_affect_later_ones(prefilled: bool) -> None:
     """In fp16 a network may overflow; 0 · NaN is NaN, so weights of 0 alone would not keep it out."""
     network = tiny.transformer()
     decodable: Any = select.decodable(network)
@@ -184,7 +184,7 @@ def test_caches_start_as_zeros_and_take_no_memory_before_they_are_used() -> None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 200_000  # KiB
 
 
-def test_states_of_one_network_do_not_know_each_other() -> None:
+def test_states_of_one_network_are_independent() -> None:
     """Another state, or a look at a longer text, makes the network grow its table of positions."""
     network = tiny.transformer()
     decodable: Any = select.decodable(network)

@@ -6,6 +6,6 @@ from tests.training.importers.marian.folders import SHAPE
 from training.importers.marian.weight_conversion import complete_config, transformer_config
 
 
-def test_a_config_that_names_no_activation_has_that_of_transformers() -> None:
+def test_default_activation_equals_transformers() -> None:
     given = {**SHAPE, "model_type": "marian", "vocab_size": 50, "pad_token_id": 49}
     assert transformer_config(complete_config(given), "all").activation == "gelu"

@@ -55,7 +55,7 @@ def same_logits(path: Path, found: Imported) -> None:
     torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
 
 
-def test_a_folder_as_transformers_itself_saves_it(tmp_path: Path) -> None:
+def test_folder_saved_by_transformers(tmp_path: Path) -> None:
     first = folders.write(tmp_path / "first")
     theirs = their_network(first)
     theirs.save_pretrained(tmp_path / "saved")

@@ -66,7 +66,7 @@ def test_written_tokenizer_gives_equal_tokens(case: Case) -> None:
     assert [case.ours["target"].decode(ids) for ids in answers] == expected
 
 
-def test_pieces_are_what_is_encoded_and_lie_in_the_text(case: Case) -> None:
+def test_pieces_match_ids_and_lie_in_the_text(case: Case) -> None:
     for text in strings.texts():
         for side in ("source", "target"):
             found = case.ours[side].pieces(text)
@@ -75,7 +75,7 @@ def test_pieces_are_what_is_encoded_and_lie_in_the_text(case: Case) -> None:
             assert [piece.start for piece in found] == sorted(piece.start for piece in found), text
 
 
-def test_a_file_brings_the_same_tokenizer_back(case: Case, tmp_path: Path) -> None:
+def test_tokenizer_file_round_trip(case: Case, tmp_path: Path) -> None:
     for side, tokenizer in case.ours.items():
         path = tmp_path / checkpoints.tokenizer_file(side, tokenizer.kind)
         tokenizer.write(path)
