@@ -1,7 +1,7 @@
 """The engine's decoder of one checkout, for `benchmarks.against`: a JSON line in, a JSON line out.
 
-Runs as a file, with PYTHONPATH at the checkout, whose own `benchmarks` it imports: nothing here may be newer than the
-oldest checkout that is raced.
+Runs as a file, with PYTHONPATH at the checkout, and imports that checkout's `benchmarks`: it may use nothing newer than
+the oldest checkout in the race.
 """
 
 from __future__ import annotations

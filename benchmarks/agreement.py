@@ -1,4 +1,4 @@
-"""Correctness under load: each of many mixed requests among all the others, against the same request alone."""
+"""Correctness under load: every request of a mixed load against the same request alone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CONCURRENCY = 200
 
 
 def mixed(texts: Sequence[str], count: int, seed: int) -> list[bytes]:
-    """Greedy and beam translations (on a server whose beam is 1, `alternatives` sets the beam), and continuations
-    drawn at many temperatures; short and long."""
+    """Greedy and beam translations (on a server with beam 1, `alternatives` sets the beam), and continuations sampled
+    at many temperatures; short and long."""
     chance = random.Random(seed)
     characters = sorted(set(lyrics()) - {"\n"})
     made = []

@@ -31,7 +31,7 @@ def ask(url: str, body: dict[str, Any] | None = None) -> Any:
 def serve_and_ask(
     checkpoints: Path, name: str, sentence: str, source: str, target: str
 ) -> tuple[str, float, list[str]]:
-    """The translation of a real sentence by the new model, the seconds from start to ready, and what is served."""
+    """The new model's translation of a real sentence, the seconds from start to ready, and the served models."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "--factory", "app.main:create_app", "--port", str(port)]
     started = time.monotonic()

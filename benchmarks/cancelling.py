@@ -1,4 +1,4 @@
-"""What a server still computes for clients that have left, told by the processor time of its processes."""
+"""The computation that a server still does for disconnected clients, as processor time of its processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUIET_S, QUIET_CPU_S, MOST_S = 0.15, 0.008, 10.0
 
 
 async def idle_load(server: Server) -> float:
-    """Processor seconds a second of a server that nobody asks: some poll."""
+    """Processor seconds per second of an idle server: some poll."""
     await asyncio.sleep(0.5)
     before, started = server.cpu_s(), time.perf_counter()
     await asyncio.sleep(1.0)

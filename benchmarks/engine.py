@@ -1,7 +1,7 @@
-"""The engine alone, in a process of its own without HTTP and without a front end: what serving must not lose.
+"""The engine alone, in a process of its own without HTTP and front end: the baseline of serving overhead.
 
 The process holds `app.engine.worker.scheduler` over `app.engine.worker.model_runner`, as a device process does, and
-is asked over a pipe whose cost is outside of the clock.
+gets its requests over a pipe; the pipe is not timed.
 """
 
 from __future__ import annotations

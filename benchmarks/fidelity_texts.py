@@ -27,8 +27,8 @@ _VOID = frozenset({"img", "hr", "br", "input", "meta", "link", "wbr"})
 
 
 class Page:
-    """source: the page. plain: its texts, block by block, as they read; None for one with code within its sentence,
-    whose plain translation would have to be that of another text."""
+    """source: the page. plain: its texts, block by block; None for a page with code within a sentence, because its
+    plain translation would be that of another text."""
 
     def __init__(self, chance: random.Random, sentences: Iterator[str]) -> None:
         self.plain: list[str | None] = []
@@ -117,7 +117,7 @@ class _Seen(HTMLParser):
         if not self._hidden:
             self.texts[-1] += data
         elif data.strip():
-            self._way(data)  # what is hidden from translation comes back to the letter
+            self._way(data)  # untranslatable content is returned unchanged
 
     def _way(self, last: str) -> None:
         self.ways[(*(raw for _, raw in self._stack), last)] += 1
@@ -132,8 +132,8 @@ def _is_hidden(tag: str, raw: str) -> bool:
 
 
 def seen(page: str) -> tuple[Counter[tuple[str, ...]], list[str]]:
-    """Nesting: the way from the root to each tag, comment and hidden text, as often as it is there. The texts between
-    blocks, spaces around them cut off."""
+    """The nesting: path from the root to each tag, comment and hidden text -> how often it occurs; and the stripped
+    texts between blocks."""
     parser = _Seen()
     parser.feed(page)
     parser.close()

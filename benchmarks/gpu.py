@@ -41,7 +41,7 @@ SPEED_GOAL, HOST_GOAL_US, LIMIT_GOAL = 2.0, 60.0, 2.0
 
 
 class Plan(NamedTuple):
-    """shape: what is raced. runs: timed translations of each cell."""
+    """shape: the network that is raced. runs: timed translations of each cell."""
 
     shape: str
     device: str
@@ -70,8 +70,8 @@ Cells = dict[tuple[int, int], dict[str, Any]]
 def budgeted(
     part: str, setting: Setting, cells: Mapping[Any, Work], measure: Callable[[Crew, Work, float], Any]
 ) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
-    """What `measure` found in each cell within the part's budget, and a row for each cell that failed. It gets the
-    seconds that are left. A failure costs its process, and the next cell gets a new one."""
+    """The results of `measure` for each cell within the part's time budget, and a row for each cell that failed.
+    `measure` gets the seconds that are left. A failure ends its process, and the next cell gets a new one."""
     deadline = time.monotonic() + BUDGETS_S[part]
     found, failed, crew = {}, [], None
     try:

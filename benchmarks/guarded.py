@@ -45,7 +45,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Nobody wants to know."""
+        """Silent."""
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ OF_CAPACITY, LATENCY_S = 0.7, 15.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How many sentences a round asks of each."""
+    """How many sentences each server gets per round."""
 
     of_us: int
     of_them: int

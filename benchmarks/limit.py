@@ -14,8 +14,8 @@ REPEATS = 10
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """A process (`Held` by `benchmarks.processes`) that has nothing but the device: asked for a size in bytes, it
-    answers with the bytes/s of a copy on the device, read and written bytes counted."""
+    """A process (`Held` by `benchmarks.processes`) with nothing but the device: for a size in bytes it returns the
+    bytes/s of a copy on the device, read and written bytes counted."""
 
     device: str
 

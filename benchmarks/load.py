@@ -1,6 +1,6 @@
 """Open-loop load: requests leave at the times of a Poisson process, whether or not earlier ones were answered.
 
-Latency counts from the intended time, so that a stall of the server is seen by all who would have come during it
+Latency counts from the intended time, so that a stall of the server delays every request that arrives during it
 (no coordinated omission).
 """
 
@@ -52,7 +52,7 @@ def arrivals(rate: float, duration_s: float, seed: int) -> list[float]:
 
 
 async def open_loop(client: Client, requests: Sequence[bytes], times: Sequence[float]) -> list[Outcome]:
-    """Request i leaves at times[i] and waits for nobody. Ends when all are answered."""
+    """Sends request i at times[i], whether or not earlier ones are answered. Ends when all are answered."""
 
     async def one(request: bytes, intended: float) -> Outcome:
         sent = time.perf_counter()

@@ -54,7 +54,7 @@ def chosen_penalty(arguments: argparse.Namespace, checkpoint: Checkpoint, networ
 
 
 def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The scores of a finished model on the test set, one object for each of WAYS; kept beside the model."""
+    """Test-set scores of a finished model, one object for each of WAYS; stored beside the model."""
     kept = folder.with_name(f"{folder.name}.test.json")
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))

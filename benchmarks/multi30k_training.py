@@ -1,7 +1,7 @@
-"""The training of `benchmarks.multi30k`, by the commands that a user has: a teacher of each direction, what both make
-of the training set, and a student of the people's pairs and of theirs. The other direction's teacher makes other
-sources of the same targets (Nguyen et al. 2020, "Data Diversification", has several of each). What is there already
-is not made again, and a run that was cut off is gone on with."""
+"""The training of `benchmarks.multi30k`, by the commands of a user: a teacher for each direction, the teachers'
+translations of the training set, and a student of the original and the generated pairs. The teacher of the other
+direction generates other sources for the same targets (Nguyen et al. 2020, "Data Diversification", uses several of
+each). Existing results are reused, and an interrupted run is resumed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from models.backends.torch.int8_linear import exact_int8
 from models.checkpoint import is_checkpoint
 from training.loop import snapshot
 
-TEACHERS = "teachers"  # a folder below --out, where a server does not look for models
+TEACHERS = "teachers"  # a folder below --out, outside the server's checkpoint folder
 TEACHER_SEED = 1  # the same teachers for every seed of a student: they cost as much as it does
 TEACHER_EPOCHS = 20
 BEAM = 5
-TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; what is left is for the teachers' translations
+TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; the rest is for the teachers' translations
 
 
 def pairs(data: Path, part: str, direction: str) -> str:

@@ -11,7 +11,7 @@ LINE = re.compile(r"^(?P<name>[\w:]+)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)
 
 
 def samples(page: str, model: str) -> dict[str, float]:
-    """Every series of that model (and those without a model), summed over the other labels but not over buckets."""
+    """Every series of that model (and every series without a model), summed over other labels except buckets."""
     found: dict[str, float] = {}
     for line in page.splitlines():
         match = LINE.match(line)

@@ -1,4 +1,4 @@
-"""Parlance as it is served: the engine's own runner, in processes like the server's device processes."""
+"""Parlance as served: the engine's own runner, in processes like the server's device processes."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ class Opened:
         return found
 
     def answer(self, question: Any) -> Any:
-        """benchmarks.gpu asks for steps alone: see `benchmarks.steps`."""
+        """benchmarks.gpu requests single steps: see `benchmarks.steps`."""
         return question.measure(self)

@@ -1,9 +1,9 @@
-"""What HTTP, the front end and the socket to the device process cost: at one client, and at saturation.
+"""The cost of HTTP, the front end and the socket to the device process: at one client, and at saturation.
 
-At one client there are two figures, both with the client's own share in them. The first is of a client that asks again
-as soon as it is answered, against an engine alone that does the same. The second is of one request after a pause, in
-turn with an engine alone in another process and with the server's own metrics: all code is cold then, on both sides,
-and so it holds the time that the server's own device process says it took too.
+At one client there are two figures, both with the client's own share in them. The first is of a client that sends the
+next request as soon as it has an answer, against an engine alone that does the same. The second is of one request after
+a pause, in turn with an engine alone in another process and with the server's own metrics: all code is cold then, on
+both sides, and so it includes the time that the device process reports for itself.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from benchmarks.wire import Client
 
 
 async def one_client(server: Server, engine: Engine, texts: Sequence[str], beam: int, repeats: int) -> dict[str, Any]:
-    """The sentences one after another over HTTP and then in the engine alone, and again; of each its fastest time on
-    either side, for what disturbs one run is not what is asked for; the median of the differences."""
+    """The sentences one after another over HTTP and then in the engine alone, repeated; the fastest time of each
+    sentence on either side, which excludes disturbances of single runs; the median of the differences."""
     http, alone = list[list[float]](), list[list[float]]()
     for _ in range(repeats):
         client = Client(server.port)
@@ -72,8 +72,8 @@ async def after_a_pause(
 
 
 def device_s(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """What the device process took for the one request between two looks at /metrics: from its arrival there to its
-    first token, and from there to its end."""
+    """The device process's time for the one request between two scrapes of /metrics: from arrival to first token, and
+    from there to the end."""
 
     def grown(name: str) -> float:
         return after.get(PREFIX + name, 0.0) - before.get(PREFIX + name, 0.0)

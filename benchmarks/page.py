@@ -16,7 +16,7 @@ WAYS = ("6 connections", "all at once", "one batch request")
 
 
 async def alone_s(server: Server, text: str, times: int = 5) -> float:
-    """The median time of one paragraph when nobody else asks."""
+    """The median time of one paragraph on an idle server."""
     client = Client(server.port)
     found = []
     for _ in range(times):
@@ -36,7 +36,7 @@ async def page(server: Server, paragraphs: Sequence[str], way: str) -> dict[str,
     else:
         requests = [translation(text) for text in paragraphs]
     await client.open(CONNECTIONS if way == WAYS[0] else len(requests))  # as alone: 300 take this client 0.2 s to open
-    # the client keeps to its connections by itself; a page asks for everything at once
+    # the client limits its connections by itself; a page sends everything at once
     outcomes, seconds = await closed_loop(client, requests, len(requests))
     client.close()
     _check(outcomes)

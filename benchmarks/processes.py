@@ -69,7 +69,8 @@ class ContenderError(RuntimeError):
 
 
 class Processes:
-    """They hold the same thing and are asked. Closed by `close`, by leaving `with`, and with this process."""
+    """Processes that hold the same contender and answer its calls. Closed by `close`, by leaving `with`, and at
+    exit."""
 
     def __init__(self, held: Held, start_s: float = START_S) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []

@@ -45,8 +45,8 @@ class Scanned(NamedTuple):
 
 
 def scan(settings: Sequence[Setting], cells: Mapping[str, Work], runs: int = 2) -> dict[str, list[Scanned]]:
-    """cell -> the settings that can run it, the fastest first. One that fails in a cell, or is far behind the best so
-    far, is out of that cell; standard error says so."""
+    """cell -> the settings that can run it, the fastest first. A setting that fails in a cell, or is far behind the
+    best so far, is dropped from that cell, with a note on standard error."""
     found: dict[str, list[Scanned]] = {name: [] for name in cells}
     for setting in settings:
         say(f"{time.strftime('%H:%M:%S')} scan {type(setting).__name__} {setting}")

@@ -31,7 +31,7 @@ def environment() -> dict[str, Any]:
 def goal(
     name: str, value: float | None, aim: float, unit: str, better: Literal["higher", "lower"], why: str = ""
 ) -> dict[str, Any]:
-    """One promise and what was measured; value None could not be measured here, and `why` says so."""
+    """One goal and its measured value; None could not be measured here, and `why` gives the reason."""
     met = None if value is None else (value >= aim if better == "higher" else value <= aim)
     row = {"name": name, "value": value, "goal": aim, "unit": unit, "better": better, "met": met}
     return {**row, "why": why} if why else row

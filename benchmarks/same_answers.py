@@ -94,7 +94,7 @@ _VARYING_HEADERS = {"ratelimit-reset", "retry-after", "ratelimit", "last-modifie
 _REPORTED = re.compile(
     r'^parlance:(slots|slots_used|kv_cache_usage_perc|num_requests_\w+)\{|route="/metrics"'
 )  # by time
-_REPEATED = ('"/health/ready"', '"/metrics"', '"/v2/document/{document_id}"')  # asked until the answer is there
+_REPEATED = ('"/health/ready"', '"/metrics"', '"/v2/document/{document_id}"')  # repeated until the answer is complete
 _COUNTED = re.compile(
     r"^parlance:(http_requests|request_success|request_refused|prompt_tokens|generation_tokens)_total\{"
 )

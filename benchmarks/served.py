@@ -58,7 +58,7 @@ def _train(out: Path, sentences: Sentences, minutes: float) -> None:
 
 
 def _write_lyricist(folder: Path) -> None:
-    """A GRU of width 256 over our own lyrics' characters, with random weights: how long it writes is asked for."""
+    """A GRU of width 256 over our own lyrics' characters, with random weights; requests set the length of its texts."""
     torch.manual_seed(0)
     tokenizer = character_tokenizer(lyrics(), unknown=True)
     shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=128, hidden=256)

@@ -24,8 +24,8 @@ START_TIMEOUT_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """pausable: a peer, which may be stopped while others are measured, for some poll while nobody asks them. Ours
-    may not: it would take a pause for the death of its device process."""
+    """pausable: a peer that may be stopped while others are measured, because some poll while idle. Ours may not: it
+    would take a pause for the death of its device process."""
 
     name: str
     port: int
@@ -38,7 +38,7 @@ class Server:
 
     @contextlib.contextmanager
     def awake(self) -> Iterator[None]:
-        """While it is asked; paused before and after."""
+        """Resumed while it is measured; paused before and after."""
         if self.pausable:
             os.killpg(self.process.pid, signal.SIGCONT)
         try:
@@ -87,8 +87,8 @@ def knows(setting: str) -> bool:
 
 @contextlib.contextmanager
 def ours(checkpoints: Path, root: Path = ROOT, **settings: Any) -> Iterator[Server]:
-    """What `make serve` starts. settings: those of `app.settings`; others must not be given.
-    root: another checkout of this project, whose server it is then."""
+    """The server that `make serve` starts. settings: only those of `app.settings`. root: another checkout of this
+    project, to run its server."""
     assert all(knows(name) for name in settings), settings
     environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
     environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)
@@ -128,7 +128,7 @@ def _running(
     port_option: tuple[str, ...] | None = ("--port",),
     root: Path = ROOT,
 ) -> Iterator[Server]:
-    """port_option: what stands before the port on the command line; None: it is told as ours is, by a setting."""
+    """port_option: the option before the port on the command line; None: the port is a setting, as ours."""
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
     told = [] if port_option is None else [*port_option, str(port)]

@@ -59,7 +59,7 @@ def parsed() -> argparse.Namespace:
 
 
 def settings(given: list[str]) -> dict[str, str]:
-    """The server's defaults, its precision among them, unless others are asked for; the peers compute in fp32."""
+    """The server's defaults, its precision among them, unless overridden; the peers compute in fp32."""
     chosen: dict[str, str] = {}
     for each in given:
         name, _, value = each.partition("=")

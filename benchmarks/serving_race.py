@@ -47,7 +47,7 @@ class Plan:
 
 
 class Race:
-    """All rows of a run. settings: those of our server beside what is set here."""
+    """All rows of a run. settings: our server's settings, in addition to those set here."""
 
     PARTS: ClassVar = ("scan", "page", "sweep", "overhead", "cancel", "lyricist", "agreement")
 
@@ -159,7 +159,7 @@ class Race:
                 self.note(await cancelling.after_a_cancel(server, texts, tokens))
 
     async def _lyricist(self) -> None:
-        """Ours as it is shipped, with a process per core; the loop has all cores too, if it is faster with them."""
+        """Ours as shipped, with a process per core; the loop has all cores too, if it is faster with them."""
         plan, cores = self.plan, os.cpu_count() or 1
         self.close()
         with self._ours(cpu_workers=0) as server:

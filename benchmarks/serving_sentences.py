@@ -1,4 +1,4 @@
-"""What the translators are asked: Multi30k where its folder is given, or else the phrasebook's made-up sentences."""
+"""The sentences that the translators get: Multi30k from its folder, or the phrasebook's made-up sentences."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Post-norm, ReLU, one table for source, target and output, a bias on the output, Marian's positions. The special tokens,
 the end token among them, have an output bias that no logit outweighs: every sequence runs to its limit in every
-system without being told so, and none pays for a rule.
+system without an option for it, and no system pays for a rule.
 """
 
 from __future__ import annotations

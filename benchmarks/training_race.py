@@ -45,7 +45,7 @@ def waste(batches: Sequence[PairBatch], pad: int) -> dict[str, float]:
 
 
 class Silent:
-    """A report that nobody reads."""
+    """A report without output."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: None

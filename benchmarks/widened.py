@@ -29,7 +29,7 @@ WIDTH, LAYERS, HEADS, INNER = 512, 6, 8, 2048  # base of Vaswani et al. 2017, wh
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """From a network of `old` to one of `new`: how often each number is there."""
+    """From a network of size `old` to one of size `new`: how many copies each number has."""
 
     old: TransformerConfig
     new: TransformerConfig

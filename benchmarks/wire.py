@@ -19,7 +19,7 @@ TIMEOUT_S = 120.0
 
 @dataclass(slots=True)
 class Answer:
-    """Times are those of `time.perf_counter`; status 0: the connection broke, and `body` says how."""
+    """Times are from `time.perf_counter`; status 0: the connection broke, and `body` has the reason."""
 
     status: int = 0
     headers: dict[bytes, bytes] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class Client:
             return answer
 
     def close(self) -> None:
-        """Hang up; what is still asked is left alone."""
+        """Closes the connection; pending requests are abandoned."""
         for connection in self.idle:
             connection.close()
         self.idle.clear()

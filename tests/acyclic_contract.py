@@ -10,7 +10,7 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class AcyclicModules(Contract):
-    """packages: the root packages whose modules are looked at."""
+    """packages: the root packages to check."""
 
     type_name = "acyclic_modules"
 

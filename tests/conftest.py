@@ -23,8 +23,8 @@ hypothesis.settings.load_profile("parlance")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The kernels are there before the tests: on a busy machine a compiler may need longer than a server waits for it.
-    Where they cannot be built, the tests that need them say so."""
+    """Builds the kernels before the tests: on a busy machine the compiler may take longer than a server waits for it.
+    If they cannot be built, the tests that need them report it."""
     if hasattr(config, "workerinput"):
         return
     with mock.patch.object(build, "BUILD_LIMIT_S", 300):

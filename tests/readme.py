@@ -25,7 +25,7 @@ PAGES = ("README.md", *(f"docs/{name}.md" for name in ("api", "inspection", "pro
 
 
 def examples() -> list[Example]:
-    """Of all pages, in their order; an example that stands on two pages is there once."""
+    """The examples of all pages, in order; one that occurs on two pages is listed once."""
     found: dict[str, Example] = {}
     for page in PAGES:
         for example in examples_of(page):

@@ -32,7 +32,7 @@ def _split(names: Collection[str], options: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _parts(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of `DecodingOptions`, and the others."""
+    """The keyword arguments split into those of `DecodingOptions` and the rest."""
     return _split(_DECODING, options)
 
 

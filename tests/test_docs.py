@@ -60,7 +60,7 @@ def test_every_endpoint_has_a_documented_example() -> None:
     for path in create_app(Settings(), FakeEngine()).openapi()["paths"]:
         shown = re.compile(":8000" + re.sub(r"\\{\w+\\}", "[^/ ]+", re.escape(path)) + r"(?=[? ']|$)")
         asked = any(shown.search(c.split(" -H")[0]) for e in examples() for c in e.commands)
-        # what is made by one request and named in the next has its row or sentence
+        # the id that one request creates and the next one names has its row or sentence
         assert asked or f"{path}`" in PROTOCOLS, path
 
 

@@ -1,5 +1,5 @@
-"""Files, a real server process, real HTTP: what is served is what `models.decoding.decoder` says, and SIGTERM ends
-it."""
+"""Files, a real server process, real HTTP: served texts equal those of `models.decoding.decoder`, and SIGTERM ends the
+server."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def test_workers_end_with_a_killed_server(server: Server) -> None:
     wait_for(lambda: gone(worker))
 
 
-@pytest.mark.slow  # a process for each core, each of which measures its precision
+@pytest.mark.slow  # one process per core, and each measures its precision
 def test_default_settings_give_equal_answers_on_every_device(tiny_checkpoints: Path, tmp_path: Path) -> None:
-    """A precision of its own choice and a process for each core, as shipped: whoever answers says the same."""
+    """With the default precision and one process per core, every process gives the same answer."""
     with serving(tiny_checkpoints, tmp_path, PRECISION="auto", CPU_WORKERS="0") as server:
         end = time.monotonic() + 60
         while len({d for model in server.ask("/models") for d in model["devices"]}) < cpu_workers(0):

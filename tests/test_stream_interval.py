@@ -1,4 +1,4 @@
-"""Streams of a real server whose stream interval is longer than any stream: the first token, then the rest."""
+"""Streams of a real server with a stream interval longer than any stream: the first token, then all others at once."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def server(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @contextlib.contextmanager
 def begun(server: Server, path: str, body: dict[str, Any]) -> Iterator[http.client.HTTPResponse]:
-    """Its headers are there, and with them the first token. Leaving closes the connection, read to its end or not."""
+    """Its headers and its first token have arrived. Leaving the context closes the connection."""
     connection = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=30)
     with contextlib.closing(connection):
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
@@ -114,7 +114,7 @@ def test_slow_reader_delays_no_other_and_receives_everything(server: Server) -> 
     all_room_is_free(server)
     host, port = server.base.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port))
-    connection.sock = socket.socket()  # whose buffer holds a few events
+    connection.sock = socket.socket()  # with a buffer of a few events
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
     connection.sock.settimeout(30)
     connection.sock.connect((host, int(port)))

@@ -1,5 +1,6 @@
 """Plain FastAPI with dynamic batching: one queue, a window of some milliseconds, a batch run to completion in a
-thread. While a batch runs, the next one gathers; a full or overdue batch starts at once; who has left is skipped.
+thread. While a batch runs, the next one gathers; a full or overdue batch starts at once; cancelled requests are
+skipped.
 
 python -m benchmarks.peers.batching_server --checkpoint FOLDER --port PORT --beam 1 --threads 1 --batch 32 --window-ms 5
 """

@@ -72,9 +72,8 @@ def compute_types(device: str) -> list[str]:
 
 
 def convert(checkpoint: Path, folder: Path, pieces: Sequence[str] | None = None) -> Path:
-    """`folder`, now a CTranslate2 model with the checkpoint's weights. ValueError if it has no such network.
-    pieces: what the tokens of both vocabularies are called, and whoever asks then leaves it to the model what ends a
-    source."""
+    """`folder`, now a CTranslate2 model with the checkpoint's weights. ValueError if CTranslate2 has no such network.
+    pieces: the token names of both vocabularies; with them CTranslate2 itself adds the end token of a source."""
     from ctranslate2.specs import TransformerSpec, common_spec
     from safetensors.numpy import load_file
 

@@ -38,9 +38,9 @@ class Setting:
 
 
 def packages_of(checkpoint: Path, packages: Path, source: str, target: str) -> None:
-    """The checkpoint as an Argos package in the folder `packages`, and a second one that is never asked: with less than
-    two LibreTranslate downloads its own before it starts. ValueError where the checkpoint has no one SentencePiece
-    model for both sides, as Argos wants it."""
+    """The checkpoint as an Argos package in the folder `packages`, and a second one that is never used: with fewer than
+    two LibreTranslate downloads its own before it starts. ValueError where the checkpoint has no single SentencePiece
+    model for both sides, which Argos requires."""
     folder = package(checkpoint, packages, source, target)
     other = packages / f"translate-{target}_{source}-1_0"
     shutil.copytree(folder, other)

@@ -18,7 +18,7 @@ os.environ["ARGOS_PACKAGES_DIR"] = packages
 import argostranslate.sbd  # noqa: E402
 from libretranslate import main  # noqa: E402  (the function, which the package names so)
 
-logging.disable(logging.INFO)  # four lines for each sentence: nobody would leave that on
+logging.disable(logging.INFO)  # four log lines per sentence, which no operator would keep on
 END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -27,6 +27,6 @@ def split_sentences(self, text):
 
 
 argostranslate.sbd.MiniSBDSentencizer.split_sentences = split_sentences
-# without a limit and without its web page, as who wants the API alone would start it
+# without a limit and without its web page, as an operator of the API alone would start it
 sys.argv = ["libretranslate", "--host", "127.0.0.1", "--port", port, "--disable-web-ui", "--load-only", "de,en"]
 main()

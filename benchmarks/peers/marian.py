@@ -47,7 +47,7 @@ class Opened:
         if setting.precision == "bf16":
             self.model = self.model.bfloat16()
         elif setting.precision == "int8":
-            with warnings.catch_warnings():  # of a later removal, to be seen once and not by every process
+            with warnings.catch_warnings():  # of a later removal, shown once and not by every process
                 warnings.simplefilter("ignore")
                 self.model = torch.ao.quantization.quantize_dynamic(self.model, {torch.nn.Linear}, torch.qint8)
 

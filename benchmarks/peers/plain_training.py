@@ -1,4 +1,4 @@
-"""A training loop as anybody writes it: torch.nn.Transformer, padded batches of like lengths, autocast, Adam."""
+"""A plain training loop: torch.nn.Transformer, padded batches of similar lengths, autocast, Adam."""
 
 from __future__ import annotations
 

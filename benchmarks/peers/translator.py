@@ -29,7 +29,7 @@ class Prepared:
 
 
 class Translator:
-    """A translator checkpoint in fp32; beam 1 is greedy. The limits are those of our server."""
+    """A translator checkpoint in fp32; beam 1 is greedy. Its limits equal our server's."""
 
     def __init__(self, folder: Path, *, beam: int, threads: int) -> None:
         torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The requests that `benchmarks.same_answers` sends: every route, its options, and what is refused.
+"""The requests that `benchmarks.same_answers` sends: every route, its options, and its refusals.
 
 A request belongs to a group, and each group has a server of its own (`same_answers.GROUPS`). `{{name}}` stands for a
 value that an earlier answer of the same group held, such as the id of a glossary.

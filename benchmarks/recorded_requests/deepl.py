@@ -1,4 +1,4 @@
-"""Requests to DeepL's routes, and to those of translation extensions."""
+"""Requests to DeepL's routes and to the translation-extension routes."""
 
 from __future__ import annotations
 

@@ -36,8 +36,9 @@ SUBTITLES = (
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request. save: a name for `{{name}}` -> a pattern whose first group is looked for in the answer.
-    until: the request is repeated until its answer has this text (at most 30 s), and only the last answer counts."""
+    """One HTTP request. save: a name for `{{name}}` -> a pattern; its first group is taken from the answer.
+    until: the request is repeated until its answer contains this text (at most 30 s), and only the last answer
+    counts."""
 
     name: str
     group: str

@@ -44,7 +44,7 @@ def _open() -> list[Request]:
 
 
 def _precise() -> list[Request]:
-    """fp32, whose last bits depend on the rows beside a row: searches and samples of one text again."""
+    """Searches and samples of one text again in fp32, where the last bits depend on the other rows of the batch."""
     requests = Requests("fp32")
     translate(requests)
     generate(requests)

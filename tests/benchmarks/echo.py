@@ -12,7 +12,7 @@ from benchmarks.processes import Work
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """Writes each source again; `answer` says what else a process is asked."""
+    """Returns its sources as translations; `answer` handles the other questions of a benchmark."""
 
     processes: int = 1
     forgets: bool = False

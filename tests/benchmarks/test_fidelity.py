@@ -1,4 +1,4 @@
-"""The measure of what comes back: that it sees what is lost, and that it runs."""
+"""The fidelity measures detect lost terms, tags and layout, and the command runs."""
 
 from __future__ import annotations
 

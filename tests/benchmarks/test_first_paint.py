@@ -1,4 +1,4 @@
-"""What is made of the loads that were measured."""
+"""Statistics of measured page loads."""
 
 from __future__ import annotations
 

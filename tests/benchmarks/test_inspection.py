@@ -1,4 +1,4 @@
-"""What is asked and measured; the times are nobody's promise here."""
+"""The benchmark's requests and measures; its times are not checked here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open-loop client against real sockets, and what is read off its outcomes."""
+"""The open-loop client against real sockets, and the statistics of its outcomes."""
 
 from __future__ import annotations
 

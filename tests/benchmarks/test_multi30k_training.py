@@ -24,7 +24,7 @@ def option(command: tuple[str, ...], name: str) -> str:
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What is called; each call leaves what the next step looks for."""
+    """The called commands; each call writes the files that the next step expects."""
     called: list[tuple[str, ...]] = []
 
     def recorded(*command: str) -> None:

@@ -1,4 +1,4 @@
-"""The device's own time of one request, from two looks at the server's metrics."""
+"""The device's own time for one request, from two scrapes of the server's metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked and what is served in a serving run."""
+"""Sentences and models of a serving run."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-# Nothing that the browser does by itself may look like a request of the page.
+# The browser's own requests must not appear among the page's.
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -80,7 +80,7 @@ class Watched:
         return page
 
     def until(self, expression: str) -> None:
-        """Asks from outside: Playwright's own waiting evaluates a text in the page, which the page's policy refuses."""
+        """Polls from outside: Playwright's own waiting evaluates a string in the page, against the page's policy."""
         end = time.monotonic() + TIMEOUT_MS / 1000
         while not self.page.evaluate(expression):
             assert time.monotonic() < end, f"this did not become true: {expression}"

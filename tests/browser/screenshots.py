@@ -30,7 +30,7 @@ def main() -> None:
         serving(options.checkpoints.resolve(), Path(folder)) as server,
         browser() as launched,
     ):
-        for _ in range(3):  # the first answers of a server take longer than those that people see
+        for _ in range(3):  # the first answers of a server are slower than usual
             server.ask("/translate", {"q": "der hund sieht die roten äpfel", "source": "de", "target": "en"})
         wide = {"viewport": {"width": 1120, "height": 900}}
         picture(launched, server.base, "light", TRANSLATION, color_scheme="light", **wide)
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def picture(launched: Any, base: str, name: str, address: str, **options: Any) -> None:
-    """What somebody sees who opens the link; of a text also what is written to its end."""
+    """A screenshot of the page that the link opens; of a text, once it is complete."""
     with Watched.opened(launched, base, **options) as watched:
         page = watched.goto(address)
         if address.startswith("#translate"):

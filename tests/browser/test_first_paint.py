@@ -1,4 +1,4 @@
-"""What the benchmark of the first paint measures; how long a load takes is nobody's promise here."""
+"""The measures of the first-paint benchmark; its times are not checked here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that wants a key: the page asks for it once, by the server's own sentence."""
+"""A server with keys: the page requests the key once, with the server's own sentence."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def test_cancelled_key_prompt_does_not_return(page: Any) -> None:
     page.locator("dialog").wait_for()
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")
-    page.wait_for_timeout(2500)  # the page has asked the server again meanwhile
+    page.wait_for_timeout(2500)  # the page has sent another request meanwhile
     assert page.locator("dialog").count() == 0

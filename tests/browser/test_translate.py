@@ -1,4 +1,4 @@
-"""The room Translate: what is typed is translated, and every view shows the same selection."""
+"""The Translate room: typed text is translated, and every view shows the same selection."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_every_kind_of_attention_can_be_seen(watched: Watched) -> None:
     for kind, rows in (("encoder", "ich"), ("decoder", "<s>")):
         page.select_option("#kind", kind)
         page.click(".panel:has(#kind) summary")
-        # until the maps of this kind have come the table holds those of the kind before
+        # until the maps of this kind arrive, the table holds the previous kind
         expect(page.locator(".panel:has(#kind) tbody th").first).to_have_text(rows)
         page.click(".panel:has(#kind) summary")
 

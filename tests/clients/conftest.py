@@ -1,4 +1,4 @@
-"""One server for all clients, and Node for those of npm."""
+"""One server for all clients, and Node for the npm clients."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """de → en, en → es and a lyricist, for everybody."""
+    """de → en, en → es and a lyricist, for every client."""
     with serving(checkpoints, tmp_path_factory.mktemp("open")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def guarded(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
-    """The same for whoever has the key."""
+    """The same server with keys required."""
     folder = tmp_path_factory.mktemp("guarded")
     command = [sys.executable, "-m", "app.keys", "--file", str(folder / "keys"), "add", "clients"]
     key = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.clients
 
 @pytest.fixture
 def client(server: Server) -> deepl.DeepLClient:
-    deepl.http_client.max_network_retries = 0  # what fails for good would be asked again for 16 s
+    deepl.http_client.max_network_retries = 0  # a permanent failure would be retried for 16 s
     return deepl.DeepLClient("any", server_url=server.base)
 
 

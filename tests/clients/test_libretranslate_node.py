@@ -10,7 +10,7 @@ from tests.serving import Server
 
 pytestmark = pytest.mark.clients
 
-PLAIN = "guten morgen welt"  # of which nothing has to come back as it is: other translations may be told
+PLAIN = "guten morgen welt"  # of which nothing must be kept: alternatives may be returned
 NO_MODEL = "There is no model for de → {} here. Loaded pairs: de → en, en → es."
 NOT_FOUND = {"kind": "TypeError", "message": "This language was not found/does not exist."}  # its own, from our list
 
@@ -55,6 +55,6 @@ def test_with_a_bad_key(guarded: tuple[Server, str], node: Scripts) -> None:
     first = node("libretranslate-ts.mjs", server.base, "wrong", GERMAN, PLAIN)
     assert first["translated"]["error"].startswith("Invalid API key: ")
     assert first["detected"]["error"] == first["translated"]["error"]
-    assert node("libretranslate.mjs", server.base, "wrong", GERMAN)["translated"] is None  # it tells its users nothing
+    assert node("libretranslate.mjs", server.base, "wrong", GERMAN)["translated"] is None  # it hides the error
     third = node("translate.mjs", server.base, "wrong", GERMAN)
     assert (third["translated"], third["refused"]["message"]) == (None, first["translated"]["error"])

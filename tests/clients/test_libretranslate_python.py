@@ -20,7 +20,7 @@ LINES = "guten morgen welt\nwir sehen das haus"
 
 
 def ours(server: Server, text: str, **headers: str) -> str:
-    """What we say when we are asked plainly."""
+    """The server's answer to a plain request."""
     answer = server.ask("/translate", {"q": text, "source": "de", "target": "en"}, **headers)["translatedText"]
     assert isinstance(answer, str)
     assert answer.strip()

@@ -1,4 +1,4 @@
-"""docker-compose.yml keeps its promises: hardened services, and a train service that never touches what is there."""
+"""docker-compose.yml: hardened services, and a train service that never overwrites existing models."""
 
 from __future__ import annotations
 

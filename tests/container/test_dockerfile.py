@@ -162,7 +162,7 @@ def test_health_check_is_the_readiness_endpoint(status, healthy):
         program, *rest = health_command()
         assert program == "python"
         call = [sys.executable, *(word.replace("8000", str(port)) for word in rest)]
-        proxied = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}  # must not be asked
+        proxied = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}  # must not be requested
         done = subprocess.run(call, env=proxied, capture_output=True, timeout=20)
     assert (done.returncode == 0) is healthy
     assert asked == ([] if status is None else ["/health/ready"])

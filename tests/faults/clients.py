@@ -30,7 +30,7 @@ class End(NamedTuple):
 
     @property
     def may_be_tried_again(self) -> bool:
-        """It says so: by status and header, or in the stream that had begun."""
+        """The server says that a retry is useful: by status and header, or in the stream that had begun."""
         if self.event == "error":
             return bool(self.body["code"] == "engine_unavailable" and "again" in self.body["error"])
         return self.status == 503 and self.retry_after_s is not None and "again" in self.body["error"]
@@ -53,7 +53,7 @@ def send(connection: http.client.HTTPConnection, body: dict[str, Any]) -> None:
 
 
 def heard(connection: http.client.HTTPConnection, begun: Callable[[], Any] = lambda: None) -> End:
-    """To its last byte; whatever is cut off in the middle raises. begun: called when the headers are there."""
+    """Reads to the last byte; a truncated answer raises. begun: called once the headers have arrived."""
     answer = connection.getresponse()
     begun()
     read, at = answer.read().decode(), time.monotonic()

@@ -1,4 +1,4 @@
-"""Requests whose client leaves before the answer, and what they cost after that."""
+"""Requests of clients that disconnect before the answer, and the computation they still cause."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEFORE, BESIDE = 10, 40  # tokens of the clock: until the request comes, and unt
 
 
 def test_disconnect_stops_decoding_within_two_steps(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells no tokens; a stream on the same rows, which takes part in the same steps, is its clock."""
+    """It streams no tokens itself; a stream on the same rows and steps serves as its clock."""
     running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0))  # a beat is due four times as often
     try:
         running.ready()

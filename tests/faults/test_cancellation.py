@@ -46,7 +46,7 @@ def server(slow_lyricist: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def computed(server: Server, before: Samples) -> int:
-    """Tokens that were read and written since for those who left, once all is quiet and the device has said so."""
+    """Tokens read and written since for cancelled requests, once the devices are idle and have reported."""
     until(lambda found: not busy_gauges(found), server)
     beats = [scrape(server)["step_duration_seconds_count", *LYRICIST]]
     ask(server, {**LONG, "max_new_tokens": 5})
@@ -133,7 +133,7 @@ def test_400_clients_disconnect(server: Server) -> None:
 
 def test_closed_stream_stops_decoding_within_two_steps(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what its reader has heard: the step that is going on, and the one that began while it was cancelled."""
-    # each token is told at once, and a beat is due four times as often as the process may be silent
+    # each token is sent at once, and a beat is due four times within the silence timeout
     running = Running(options(slow_lyricist, worker_hang_timeout_s=2.0, stream_interval_ms=0.0))
     try:
         running.ready()
@@ -250,7 +250,7 @@ async def cancel_many(pool: AsyncEngine, cycles: int, seed: int) -> None:
 
 
 def test_ten_thousand_cancelled_requests_leak_nothing(tiny_checkpoints: Path) -> None:
-    # nobody is refused for the age of the queue, which is guessed in the first seconds: this is about what is left
+    # queue age must refuse no request: its estimate is inaccurate in the first seconds
     running = Running(options(tiny_checkpoints, max_queue_age_s=3600.0))
     try:
         running.ready()

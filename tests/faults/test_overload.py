@@ -34,7 +34,7 @@ def slow_reader(server: Server) -> Iterator[tuple[http.client.HTTPResponse, list
     """Takes a byte a second of a long stream until it is left; then it may read on. The list: the bytes it took."""
     host, port = server.base.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port))
-    connection.sock = socket.socket()  # whose buffer holds a few events
+    connection.sock = socket.socket()  # with a buffer of a few events
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     connection.sock.settimeout(60)
     connection.sock.connect((host, int(port)))

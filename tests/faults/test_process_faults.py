@@ -1,4 +1,4 @@
-"""Real servers whose processes are stopped, killed and asked to end."""
+"""Real servers: their processes are stopped, killed and terminated."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     ("first", "pause"),
     [
-        ("", 0.0),  # while it imports, before it has asked for the signal
+        ("", 0.0),  # during the imports, before the signal handler is installed
         ("", 4.0),  # while it waits to be configured
         ('m.Configure("cpu", 1, 4096), *[m.Load(f"a@{i}", sys.argv[1]) for i in range(500)]', 4.0),  # while it loads
         ('m.Configure("cpu", 1, 8), m.Load("a", sys.argv[1]), decode_message(1, "a", [], [1], 1e12, 2000)', 4.0),

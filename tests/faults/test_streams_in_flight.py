@@ -1,4 +1,4 @@
-"""Real servers that are killed, stopped and asked to end while streams run."""
+"""Real servers that are killed, stopped and terminated while streams run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _ready(server: Server) -> bool:
 
 
 def test_streams_of_a_stopped_worker_end(slow_lyricist: Path, tmp_path: Path) -> None:
-    """Those that run are told in their stream, those that wait by a status."""
+    """Running requests get an error event in their stream, waiting ones an error status."""
     settings = {"MAX_NEW_TOKENS": "2000", "SLOTS_PER_MODEL": "16", "WORKER_HANG_TIMEOUT_S": "1"}
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(32) as clients:
         right = ask(server, long(1)).text

@@ -34,7 +34,7 @@ ADMIN_KEY = "fuzz-fuzz-fuzz-fuzz"
 
 
 def operations() -> list[str]:
-    """As "POST /translate", of those that FUZZ_ROUTES picks."""
+    """Operations such as "POST /translate" that FUZZ_ROUTES selects."""
     document = create_app(Settings(), FakeEngine()).openapi()
     found = [f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods]
     return [each for each in found if re.search(ROUTES, each)]

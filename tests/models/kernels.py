@@ -58,8 +58,8 @@ def variant_library(name: str) -> ctypes.CDLL:
 
 
 def forget() -> None:
-    """What a process has looked for, and remembers even if it was not there: before and after a test that hides it, all
-    three, for a step of one network may look for another's library too."""
+    """Clears the three memoized library lookups, failed ones included, before and after a test that hides a library:
+    a step of one network may look up another's."""
     for loaded in (build.loaded, build.fp32_loaded, training_backend.training_loaded):
         loaded.cache_clear()
 

@@ -102,7 +102,7 @@ class Scripted:
     def everything(
         self, prompt: Prompt, length: int, eos: int | None, suppressed: Sequence[int] = ()
     ) -> Iterator[Continuation]:
-        """Every possible continuation: those that end within `length` tokens, end token included, and the cut."""
+        """Every possible continuation: those that end within `length` tokens, end token included, and those cut off."""
         allowed = [t for t in range(self.vocabulary) if t != eos and t not in suppressed]
         for count in range(length + 1):
             for tokens in itertools.product(allowed, repeat=count):

@@ -44,7 +44,7 @@ def check_step(
     sources: list[tuple[int, ...]],
     histories: list[list[int]],
 ) -> None:
-    """One step feeds the last token of each history; its logits are those of a full pass over the history."""
+    """One step over the last token of each history; its logits must equal a full pass over the history."""
     logits = decodable.step(state, torch.tensor([h[-1] for h in histories]))
     for row, source, history in zip(logits, sources, histories, strict=True):
         torch.testing.assert_close(row, alone(network, source, tuple(history)), **TOLERANCE)

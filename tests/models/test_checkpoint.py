@@ -1,4 +1,4 @@
-"""The checkpoint folder: what is written is read."""
+"""The checkpoint folder: write and read."""
 
 from __future__ import annotations
 

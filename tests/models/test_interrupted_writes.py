@@ -44,7 +44,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException)
 def test_interrupted_write_leaves_a_complete_checkpoint_or_none(
     tmp_path: Path, before: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # slow, and the disk is not what is tested
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # slow, and the test is not about the disk
     outcomes = list[str]()
     for after in range(100):
         folder = tmp_path / str(after) / "model"

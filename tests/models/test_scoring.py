@@ -71,7 +71,7 @@ def test_entropy_and_rank_equal_the_probabilities(rules: TokenRules | None) -> N
         assert found.tokens[place].tolist() == order[:4]
         shown = found.token_log_probabilities[place].exp().tolist()
         assert shown == pytest.approx([probability[i] for i in order[:4]], rel=1e-6)
-        total = sum(probability.values())  # less than 1 where what is suppressed keeps its share
+        total = sum(probability.values())  # less than 1 where suppressed tokens keep their mass
         entropy = -sum(p / total * math.log(p / total) for p in probability.values())
         assert found.entropies[place].item() == pytest.approx(entropy, rel=1e-6)
 

@@ -1,4 +1,4 @@
-"""Small real networks whose numbers are far from zero, so that a wrong row or mask shows."""
+"""Small real networks with numbers far from zero, so that a wrong row or mask shows."""
 
 from __future__ import annotations
 

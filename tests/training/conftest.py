@@ -22,7 +22,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than training a tiny network; `test_report` looks at the picture."""
+    """Skips drawing, which takes longer than training a tiny network; `test_report` checks the picture."""
     monkeypatch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))
 
 

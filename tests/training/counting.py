@@ -17,7 +17,7 @@ from training.report.progress_report import ProgressReport
 
 
 class Counting:
-    """A task whose one weight is the number of updates, and whose validation says what it is told to."""
+    """A task with one weight, the number of updates, and scripted validation losses."""
 
     def __init__(self, validations: Sequence[float | None] = (), batches: int = 1) -> None:
         self.network = nn.Linear(1, 1, bias=False)

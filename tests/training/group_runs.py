@@ -1,4 +1,4 @@
-"""What the processes of a group do in the tests; it is imported by each of them."""
+"""The work of the processes of a group; each process imports this module."""
 
 from __future__ import annotations
 

@@ -63,4 +63,4 @@ def _member(environment: dict[str, object], pipe: Connection, work: Callable[...
         traceback.print_exc()
         found = error
     pipe.send_bytes(pickle.dumps(found))  # whole: `send` would lend tensors for as long as this process lives
-    signal.pause()  # nobody leaves before all have said what they have to say
+    signal.pause()  # no process leaves before all have finished

@@ -51,7 +51,7 @@ KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "lyricist": (sing, {"optimizer": MUON, "loop": LoopConfig(**ENDING, precision="fp16", validate_every_epochs=2)}),
 }
-SNAPSHOT_EVERY = 7  # looks at the clock, of which an update has one
+SNAPSHOT_EVERY = 7  # reads the clock, once per update
 
 
 class Moments:
@@ -77,7 +77,7 @@ class Moments:
         setattr(owner, name, wrapped)
 
     def within(self, owner: Any, name: str) -> None:
-        """In the middle of writing a file: half of it is there."""
+        """Midway through writing a file, with half of it on the disk."""
         original = getattr(owner, name)
 
         def wrapped(state: Any, file: Any) -> None:
@@ -92,7 +92,7 @@ class Moments:
 
 
 def run(kind: str, out: Path, fatal: int | None) -> int:
-    """In a process of its own; the moments that it has seen. 0: it was killed."""
+    """Runs in a process of its own; returns the moments it passed, or 0 if it was killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

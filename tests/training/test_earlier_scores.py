@@ -88,7 +88,7 @@ def test_test_scores_survive_a_kill_while_publishing(
 def test_scores_of_weights_with_another_checksum_are_dropped(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A kill came before the weights were moved, and the run is resumed to those before them."""
+    """A kill before the weights were moved, and a resume to the earlier ones."""
     staging = here / "m" / STAGING_FOLDER
     staging.mkdir()
     config = json.loads((here / "m" / checkpoints.CONFIG).read_text())

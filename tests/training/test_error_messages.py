@@ -1,4 +1,4 @@
-"""What a run says, and to whom."""
+"""Messages of a run, and the process that prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose an address is."""
+"""The id under which requests of an address are counted."""
 
 from __future__ import annotations
 

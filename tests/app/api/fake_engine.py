@@ -1,4 +1,4 @@
-"""An engine that answers at once from its script and records what it was asked."""
+"""An engine that answers at once from its script and records its requests."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class FakeEngine:
         return TextStream.opened(work)
 
     async def _spell(self, show: ShowText, texts: list[str]) -> None:
-        """Letter by letter, side by side; nobody needs to listen."""
+        """Streams the texts letter by letter, interleaved, with or without a reader."""
         for letters in zip_longest(*texts):
             for index, letter in enumerate(letters):
                 if letter is not None:
@@ -198,7 +198,7 @@ class FakeEngine:
 
     @staticmethod
     async def _pause() -> None:
-        """Whoever reads has read what was shown."""
+        """Lets the reader take the deltas sent so far."""
         for _ in range(20):
             await asyncio.sleep(0)
 

@@ -118,7 +118,7 @@ def test_bodies(client: Client, path: str, name: str) -> None:
 )
 def test_content_types(client: Client, path: str, content_type: str) -> None:
     answer = client.post_raw(path, json.dumps(REQUESTS[path]).encode(), content_type)
-    if content_type in ("nonsense", "a/b\\\x01"):  # nobody can say what that is
+    if content_type in ("nonsense", "a/b\\\x01"):  # an invalid content type
         assert_refused(client, answer)
     elif content_type.startswith("multipart") and path == "/translate":  # a form, but this is none
         assert answer.status_code == 400

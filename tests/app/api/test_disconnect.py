@@ -14,7 +14,7 @@ from tests.app.api.fake_engine import FakeEngine
 
 
 class Slow(FakeEngine):
-    """Never answers; says when it was asked and when it was cancelled."""
+    """Never answers; signals the arrival and the cancellation of its request."""
 
     def __init__(self) -> None:
         super().__init__()

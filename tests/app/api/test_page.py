@@ -1,4 +1,4 @@
-"""The page as it is served: what the files are is tested in test_page_files.py, what they do in tests/browser."""
+"""The page as served; test_page_files.py tests the content of its files, tests/browser its behaviour."""
 
 from __future__ import annotations
 

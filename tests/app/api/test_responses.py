@@ -1,4 +1,4 @@
-"""Large answers: packed for those who take it, and made where they hold up nobody."""
+"""Large answers: compressed where the client accepts it, and encoded in a thread."""
 
 from __future__ import annotations
 

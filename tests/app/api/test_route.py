@@ -64,5 +64,5 @@ def test_a_full_service_refuses_before_it_parses() -> None:
     assert answer.json()["error"] == "Try again in 3 seconds."
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
     assert 'parlance:request_refused_total{reason="overloaded_requests"} 1.0' in client.get("/metrics").text
-    assert client.post("/health").status_code == 405  # what asks for no work is not refused
+    assert client.post("/health").status_code == 405  # a request without work for the engine is not refused
     assert client.get("/health").status_code == 200

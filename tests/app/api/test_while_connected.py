@@ -14,7 +14,7 @@ from app.errors import EngineFailed
 
 
 def request(leaves: asyncio.Event, left: list[str]) -> Request:
-    """Of a client that is there until `leaves`; `left` notes what became of the look-out."""
+    """A request whose client disconnects at `leaves`; `left` records the end of the watch for it."""
 
     async def receive() -> Message:
         try:

@@ -1,4 +1,4 @@
-"""Plain text, subtitles and web pages; what is no such file."""
+"""Plain text, subtitles and web pages; invalid files of these formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler, a pool and devices to look at."""
+"""Fixtures: a scheduler, a pool and inline devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights are spoilt."""
+"""Checkpoints with corrupt weights."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def generate(**change: Any) -> GenerationRequest:
 
 
 def spied(running: Running, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is sent to the device process from now on."""
+    """The messages sent to the device process from now on."""
     process = running.pool.supervisor.devices["cpu"].process
     assert process is not None
     sent: list[Any] = []

@@ -1,4 +1,4 @@
-"""Time that goes on when a test says so."""
+"""A clock that the test advances."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from app.engine.protocol import messages as m
 
 
 class FakeProcess:
-    """Ends when it is told to."""
+    """Ends when the test says so."""
 
     started: list[FakeProcess]
     fails: Exception | None

@@ -29,8 +29,7 @@ SLOTS = 8
 
 
 class Inline:
-    """A device that is its own process. sent: all that was asked of it, as it crosses; change: what is made of its
-    answers on their way."""
+    """A device in the same process. sent: every message to it, after serialization; change: a hook for its replies."""
 
     def __init__(self, root: Path, beam_size: int = 4, change: Callable[[Any], Any] = lambda reply: reply) -> None:
         self.registry, self.scheduler = read_registry(root), Scheduler(ModelRunner("cpu", 1, slots=SLOTS))

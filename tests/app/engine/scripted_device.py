@@ -1,4 +1,4 @@
-"""A device whose answers are scripted, and what was counted of them."""
+"""A device with scripted replies, and its metrics."""
 
 from __future__ import annotations
 

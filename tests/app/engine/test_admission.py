@@ -173,7 +173,7 @@ def test_idle_service_forgets_finished_work(clock: Clock) -> None:
 
 
 def test_cancellations_do_not_lower_the_measured_rate(clock: Clock) -> None:
-    """20 tokens a second when the slots are full; nine of ten are for clients who do not wait for them."""
+    """20 tokens a second with full slots; nine of ten belong to requests that are cancelled."""
     admission = Admission(100, 100_000, slots=4, max_queue_age_s=5)
     with admission.admitted(asks(5, 50)):
         for _ in range(30):

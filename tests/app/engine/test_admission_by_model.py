@@ -17,7 +17,7 @@ def asks(model: str, requests: int, work: int) -> Demand:
 
 
 def a_full_queue(clock: Clock) -> Admission:
-    """4 slots a model; `slow` does 10 tokens a second when it is full, and may let nobody wait for over 5 s."""
+    """4 slots per model; `slow` decodes 10 tokens a second with full slots and allows a queue of 5 s."""
     admission = Admission(100, 100_000, slots=4, max_queue_age_s=5)
     with admission.admitted(asks("slow", 5, 50)):
         clock.now += 5
@@ -45,7 +45,7 @@ def test_long_queue_of_one_model_does_not_refuse_others(clock: Clock) -> None:
 
 
 def test_slots_of_one_model_are_not_filled_by_another(clock: Clock) -> None:
-    """Three of each run at once: nobody waits, and what is measured says nothing of a queue."""
+    """Three requests of each model run at once: the queue is empty, so its throughput is not measured."""
     admission = Admission(100, 100_000, slots=4, max_queue_age_s=0.1)
     for _ in range(10):
         with admission.admitted(asks("a", 3, 30)), admission.admitted(asks("b", 3, 30)):

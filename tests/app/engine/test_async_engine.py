@@ -130,7 +130,7 @@ def test_text_that_is_too_long_is_refused(running: Running) -> None:
 
 
 def test_long_text_is_tokenized_in_a_thread(running: Running) -> None:
-    """While it is, the event loop serves others: it is seen to run at least once in between."""
+    """The event loop must run at least once during the tokenization."""
 
     async def scene() -> tuple[bool, Any]:
         asked = asyncio.create_task(running.pool.translate([translation_request("ich " * 25_000, "de", "en")]))
@@ -151,7 +151,7 @@ def test_tokens_of_cancelled_requests_are_counted(running: Running, monkeypatch:
 
     async def leave() -> None:
         async with running.pool.stream_generation(generate(max_new_tokens=2000)):
-            pass  # the first text is there
+            pass  # the first text has started
 
     running.do(leave())
     running.until(lambda: sum(wasted) > 2, "nothing was said of what was wasted")

@@ -1,4 +1,4 @@
-"""What is decided before anything of a request is read, and what every request asks for."""
+"""Refusals before a request is read, for every kind of request."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.request_builders import decode_message
 
 
 def test_rate_does_not_fall_between_two_reports(clock: Clock) -> None:
-    """64 tokens a second, all for clients who leave at once; the device tells each second. 640 tokens wait."""
+    """64 tokens a second, all of cancelled requests; the device reports every second. 640 tokens wait."""
     admission = Admission(1000, 100_000)
     waits = []
     with admission.admitted(Demand("a", 1, 640, 0, 1)):
@@ -29,7 +29,7 @@ def test_rate_does_not_fall_between_two_reports(clock: Clock) -> None:
 
 
 def test_wasted_tokens_reported_after_the_last_request_are_measured(clock: Clock) -> None:
-    """Ten times: a second of work, everyone leaves, and only then the device tells of it."""
+    """Ten times: a second of work, all requests are cancelled, and only then the device reports."""
     admission = Admission(1000, 100_000)
     for _ in range(10):
         with pytest.raises(KeyError), admission.admitted(Demand("a", 1, 100, 0, 1)):

@@ -196,7 +196,7 @@ def test_unknown_id_creates_no_folder(tmp_path: Path) -> None:
 
 
 def test_unwritable_folder_raises_engine_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "data").touch()  # root may write to every folder, and nobody into a file
+    (tmp_path / "data").touch()  # root can write to every folder, but not into a file
     with pytest.raises(EngineUnavailable) as caught:
         GlossaryStore(tmp_path / "data").add("anna", "Pub", [BEER])
     assert caught.value.message == UNWRITABLE

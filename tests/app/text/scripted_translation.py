@@ -1,4 +1,4 @@
-"""Translations whose every word is known to come from one of the source."""
+"""Translations with a known source word for every word."""
 
 from __future__ import annotations
 

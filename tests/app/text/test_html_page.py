@@ -112,7 +112,7 @@ NESTED = st.recursive(
 
 
 def nesting(page: str) -> Counter[tuple[str, ...]]:
-    """The way from the root to each tag, as often as it is there."""
+    """The path from the root to each tag -> how often it occurs."""
     ways: Counter[tuple[str, ...]] = Counter()
     stack: list[str] = []
     for token in tokenize_page(page):

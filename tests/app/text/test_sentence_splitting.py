@@ -1,4 +1,4 @@
-"""Sentences are found, and no character is lost on the way."""
+"""Sentence boundaries; no character is lost."""
 
 from __future__ import annotations
 

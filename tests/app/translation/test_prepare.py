@@ -1,4 +1,4 @@
-"""Texts cut into pieces; layout and marks come back where they were."""
+"""Texts split into pieces; layout and marks are restored."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def test_partial_quantization_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_code_without_a_source_is_not_called_edited(tmp_path: Path) -> None:
-    """Of modules that are there as bytecode only nothing is known, and PyTorch runs them."""
+    """Modules that exist only as bytecode cannot be compared, and PyTorch runs them."""
     root = Path(str(models.__file__)).parents[1]
     shutil.copytree(root / "models", tmp_path / "models", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tests").symlink_to(root / "tests")
@@ -445,7 +445,7 @@ print(float(found.sum()), float(network(torch.tensor([[3, 4, 5, 6, 7, 8]]))[0].s
 
 
 def test_an_edit_of_the_source_is_what_runs(tmp_path: Path) -> None:
-    """The code of the classes, not what somebody did to them at run time."""
+    """The source of the classes, not changes at run time."""
     root = Path(str(models.__file__)).parents[1]
     shutil.copytree(root / "models", tmp_path / "models", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tests").symlink_to(root / "tests")

@@ -1,4 +1,4 @@
-"""Number formats: what is cast and what is shared, decoding still says the same, and the fastest is measured."""
+"""Number formats: cast and shared tensors, unchanged decoding, and the choice of the fastest."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_narrow_networks_decode_as_before(name: str, precision: Any) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_all_tensors_are_cast(name: str) -> None:
     network, _ = NETWORKS[name]()
-    select.decodable(network).allocate(2, 3, 80)  # a table of positions that is there is cast along
+    select.decodable(network).allocate(2, 3, 80)  # an existing position table is cast too
     for precision, dtype in DTYPES.items():
         found = prepared(network, precision)
         assert all(tensor.dtype == dtype for tensor in [*found.parameters(), *found.buffers()])

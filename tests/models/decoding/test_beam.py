@@ -209,7 +209,7 @@ def test_common_prefix_ignores_impossible_hypotheses() -> None:
 
 
 def test_concurrent_beams_equal_single_beams() -> None:
-    """Whatever the others do, and whoever leaves: what is asked of one is what it alone would say."""
+    """Each result equals that of the request alone, whatever the other requests do and whenever they leave."""
     width, room = 3, 5
     ended_among_others = 0
     for seed in range(20):

@@ -1,4 +1,4 @@
-"""Beam search against brute force, on a network whose every answer is known."""
+"""Beam search against brute force, on a network with scripted logits."""
 
 from __future__ import annotations
 

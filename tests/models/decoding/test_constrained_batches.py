@@ -1,4 +1,4 @@
-"""Beams with terms in company: refusals that hurt nobody else, leaving, streams; and in a real translator."""
+"""Constrained beams in a batch: isolated refusals, leaving, streams; and in a real translator."""
 
 from __future__ import annotations
 

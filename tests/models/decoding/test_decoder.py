@@ -1,4 +1,4 @@
-"""Greedy decoding and sampling against brute force, on a network whose every answer is known."""
+"""Greedy decoding and sampling against brute force, on a network with scripted logits."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_mixed_requests_equal_single_requests_for_any_number_of_slots(slots: int
 @given(st.lists(st.tuples(st.sampled_from(["join", "step", "step", "leave"]), st.integers(0, 5)), max_size=40))
 @settings(max_examples=60)
 def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
-    """However requests come and go, those that stay get what they would have got alone."""
+    """Remaining requests get the same result as alone, however other requests come and go."""
     network = Scripted(8, seed=1)
     decoder = decoder_of(network, 9)
     prompts, chosen = mixed(14)

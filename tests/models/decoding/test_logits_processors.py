@@ -1,4 +1,4 @@
-"""Penalties and bans on runs, by Hugging Face's processors and OpenAI's formula, and whoever is beside them."""
+"""Penalties and banned n-grams against Hugging Face's processors and OpenAI's formula, alone and in batches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_banned_tokens_equal_the_processor(written: list[int], size: int) -> Non
 
 
 def test_sampling_uses_the_penalised_distribution() -> None:
-    """All of 120 seeds, one step: the same tokens as from a network whose logits are those of the formula."""
+    """120 seeds, one step: the same tokens as from a network that returns the logits of the formula."""
     table = {(1, 4): (0.0, 0.5, -0.3, 1.0, 0.7), (1, 4, 3): (0.2, 0.9, 1.1, 1.4, 1.2)}
     way = {"repetition_penalty": 1.5, "frequency_penalty": 0.7, "presence_penalty": -0.2}
     other = {**table, (1, 4, 3): tuple(changed(torch.tensor(table[1, 4, 3]), (1, 4), [3], way).tolist())}

@@ -1,4 +1,4 @@
-"""Rows of a continuous batch without a beam: what is written, told, scored and moved."""
+"""Rows of a continuous batch without beams: writing, reporting, scoring and moving tokens."""
 
 from __future__ import annotations
 

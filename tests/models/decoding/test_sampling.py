@@ -118,7 +118,7 @@ def test_many_seeds_follow_the_distribution() -> None:
         (99, 1.0, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),  # more than the vocabulary
         (2**63 - 1, 1.0, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
         (0, 0.39, {1: 1}),
-        (0, 0.41, {1: 4 / 7, 2: 3 / 7}),  # the smallest set whose mass reaches p
+        (0, 0.41, {1: 4 / 7, 2: 3 / 7}),  # the smallest set with a mass of at least p
         (0, 0.69, {1: 4 / 7, 2: 3 / 7}),
         (0, 0.71, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
         (0, 0.95, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),

@@ -32,7 +32,7 @@ WAYS: list[dict[str, Any]] = [
     {"temperature": 1.2, "seed": 6, "top_k": 9, "top_p": 0.9},
 ]
 PROMPT = (5, 8, 9)
-NATS = {"fp32": 1e-6, "int8": 0.02, "bf16": 0.02}  # int8 and bf16 keep 8 bits of what is multiplied
+NATS = {"fp32": 1e-6, "int8": 0.02, "bf16": 0.02}  # int8 and bf16 keep 8 bits of each factor
 
 
 def options(**given: Any) -> DecodingOptions:

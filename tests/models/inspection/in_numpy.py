@@ -1,5 +1,4 @@
-"""The Transformer once more, in NumPy's float64, from the bare matrices and the papers: what a walkthrough tells, told
-by somebody else."""
+"""The Transformer in NumPy's float64, from the bare matrices and the papers: an independent walkthrough."""
 
 from __future__ import annotations
 
@@ -125,7 +124,7 @@ class InNumpy:
         return x
 
     def walk(self, source: list[int], inputs: list[int], side: str, layer: int, head: int, at: int) -> Told:
-        """As `walkthrough`, with every number; probabilities are those of the whole vocabulary."""
+        """As `walkthrough`, with every number; probabilities cover the full vocabulary."""
         readable = np.array([token != self.config.pad for token in source])[None, :]
         x = self.embedded("source_embedding", source, at if side == "encoder" else 0)
         memory = self.stack("encoder", x, None, [readable], layer if side == "encoder" else None, at, head)

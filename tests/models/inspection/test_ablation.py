@@ -1,4 +1,4 @@
-"""Heads taken away: what it costs the tokens that were written, and what is written instead."""
+"""Ablated heads: the log-probability they cost the written tokens, and the translation without them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def noise(seed: int, *shape: int) -> Tensor:
 
 
 def examples(make: dict[tuple[int, int], Tensor], spread: float = 0.0) -> list[AlignmentExample]:
-    """Two layers of three heads of noise, but for those heads [T, S] that are given."""
+    """Two layers of three heads of noise, except for the given heads [T, S]."""
     found = []
     for seed in range(4):
         maps = [noise(10 * seed + layer, 3, WORDS + 1, WORDS + 1) for layer in range(2)]

@@ -1,4 +1,4 @@
-"""What is told of each token is what decoding went by."""
+"""Per-token statistics equal the numbers that decoding used."""
 
 from __future__ import annotations
 

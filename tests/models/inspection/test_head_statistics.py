@@ -1,4 +1,4 @@
-"""What a head does, for maps whose answer is known."""
+"""Head statistics of maps with known answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_statistics_equal_manual_computation() -> None:
 
 
 def test_padding_is_ignored() -> None:
-    """The same head over three tokens, and over those three with padding inside and behind."""
+    """The same head over three tokens, without padding and with padding inside and behind."""
     generator = torch.Generator().manual_seed(0)
     inner = torch.rand(3, 3, generator=generator).softmax(dim=-1)
     where = torch.tensor([0, 1, 3])

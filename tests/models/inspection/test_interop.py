@@ -20,7 +20,7 @@ def maps(**options: Any) -> dict[str, list[torch.Tensor]]:
 
 
 def check(call: dict[str, Any]) -> None:
-    """What bertviz itself asks of its arguments."""
+    """bertviz's own checks of its arguments."""
     sides = {"encoder": ("encoder", "encoder"), "decoder": ("decoder", "decoder"), "cross": ("decoder", "encoder")}
     depths = {len(call[f"{kind}_attention"]) for kind in sides if f"{kind}_attention" in call}
     assert len(depths) == 1, "layers are counted by one kind and looked up in all"

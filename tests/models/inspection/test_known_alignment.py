@@ -1,4 +1,4 @@
-"""A network whose alignment is known beyond doubt: what is chosen finds it, and the shifted reading does not."""
+"""A network with a known alignment: the chosen heads find it, and the shifted reading does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forward pass told step by step: its numbers are the network's own, and somebody else's too."""
+"""A forward pass step by step: its numbers equal the network's own and an independent implementation's."""
 
 from __future__ import annotations
 

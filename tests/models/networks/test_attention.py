@@ -30,7 +30,7 @@ def scope(mask: Tensor | None = None, capture: Capture | None = None) -> Scope:
 
 
 def a_mask(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Random, but every query may look somewhere."""
+    """Random, but with at least one visible key per query."""
     mask = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.5
     mask[..., 0] |= ~mask.any(dim=-1)
     return mask
@@ -80,7 +80,7 @@ def test_fully_masked_row_is_zero_on_both_paths() -> None:
 
 @torch.inference_mode()
 def test_blocks_of_the_one_matrix() -> None:
-    """Query, key and value of self-attention are those that cross-attention takes from the same rows."""
+    """Self-attention takes its query, key and value from the same rows as cross-attention."""
     for bias in (True, False):
         module = made(bias=bias)
         x = torch.randn(2, 5, 12)
@@ -210,7 +210,7 @@ def test_random_transformer_sublayer() -> None:
 
 
 def test_no_figure_is_left_out() -> None:
-    """A figure that somebody adds to the file must be tested too."""
+    """Figures that are added to the file must be tested too."""
     head1 = {"W_Q", "W_K", "W_V", "Q", "K", "V", "scores"}
     scaled = {f"{kind}_{name}" for kind in ("weights", "context") for name in SCALES}
     assert set(GOLDEN["head1"]) == head1 | scaled

@@ -107,7 +107,7 @@ def test_output_bias() -> None:
     torch.testing.assert_close(after, before + torch.arange(tiny.TARGET), **TOLERANCE)
 
 
-# Who sees whom ------------------------------------------------------------------------------------------
+# Masks ----------------------------------------------------------------------------------------------------
 
 
 @ALL
@@ -135,7 +135,7 @@ def test_source_padding_does_not_leak(options: dict[str, Any]) -> None:
     found = network(padded, target)
     torch.testing.assert_close(found, expected, rtol=0, atol=3e-6)
     if network.config.tied != "all":
-        network.source_embedding.weight[pad] = 50.0  # whatever stands at padding, nobody looks at it
+        network.source_embedding.weight[pad] = 50.0  # padding is masked, whatever it holds
         assert torch.equal(network(padded, target), found)
 
 

@@ -1,4 +1,4 @@
-"""A network whose weights are about to be loaded draws none of its own."""
+"""A network that is about to load its weights draws no random ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of words from one epoch to the next changes no cut, whether there is room for it or not."""
+"""The segmentation cache across epochs changes no segmentation, full or not."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_sentencepiece_offsets_hold_for_any_text(text: str) -> None:
 @given(st.text(max_size=30))
 @settings(max_examples=60)
 def test_byte_fallback_encodes_any_text(text: str) -> None:
-    """With byte fallback, a text that normalisation leaves alone comes back whole."""
+    """With byte fallback, a text that normalisation leaves alone survives the round trip."""
     once = BYTES.decode(BYTES.encode(text))
     assert BYTES.decode(BYTES.encode(once)) == once
 

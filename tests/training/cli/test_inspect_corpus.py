@@ -1,4 +1,4 @@
-"""The command that says what is in a corpus and trains nothing."""
+"""`inspect-corpus` describes a corpus and trains nothing."""
 
 from __future__ import annotations
 

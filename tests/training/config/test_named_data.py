@@ -21,7 +21,7 @@ def test_digests_are_matched_by_full_file_name(tmp_path: Path, monkeypatch: pyte
     Path("more-pairs.tsv").write_text("c\td\n")
     (problem,) = run_file.read_run_file(Path("run.toml"), "translator").problems({})
     assert problem.startswith("more-pairs.tsv is not what run.toml recorded")
-    monkeypatch.chdir("/")  # and found beside the file from elsewhere
+    monkeypatch.chdir("/")  # and located beside the file from another directory
     (problem,) = run_file.read_run_file(tmp_path / "run.toml", "translator").problems({})
     assert problem.startswith(f"{tmp_path}/more-pairs.tsv is not what run.toml recorded")
 

@@ -11,7 +11,7 @@ from training.data.batches import batches_by_length, consecutive_windows, pair_b
 
 
 def log_normal(count: int) -> list[tuple[int, int]]:
-    """Lengths like those of image captions: 12 words in the middle, targets within a few of their sources."""
+    """Lengths as of image captions: a median of 12 words, targets within a few of their sources."""
     generator = random.Random(0)
     sources = [max(2, round(generator.lognormvariate(2.5, 0.35))) for _ in range(count)]
     return [(s, max(2, round(s * generator.uniform(0.8, 1.25)))) for s in sources]

@@ -24,7 +24,7 @@ def pairs(*rows: tuple[str, str]) -> Pairs:
 
 
 def reasons(given: Pairs, config: CleaningConfig | None = None, **held_out: Pairs) -> dict[str, list[str]]:
-    """{reason: places} of what is left out; checks that the rest is kept in its order."""
+    """{reason: places} of the dropped pairs; checks that the rest keeps its order."""
     found = clean(given, config or CleaningConfig(), **held_out)
     assert found.report is not None
     assert found.report.kept == len(found)

@@ -1,4 +1,4 @@
-"""A teacher's translations: which are chosen, in which order they are written, and what is refused."""
+"""A teacher's translations: their choice, their order in the file, and refused input."""
 
 from __future__ import annotations
 

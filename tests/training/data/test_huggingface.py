@@ -18,7 +18,7 @@ ROWS = [{"translation": {"de": source, "en": target}} for source, target in PAIR
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What a made-up `datasets` was asked for."""
+    """The calls to a fake `datasets`."""
     calls: list[tuple[Any, ...]] = []
 
     def load_dataset(name: str, config: str | None, *, split: str) -> list[dict[str, Any]]:

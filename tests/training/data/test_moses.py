@@ -12,7 +12,7 @@ from training.data.corpus_loading import parting, read_pairs
 
 
 def sentences(count: int, seed: int) -> list[tuple[str, str]]:
-    """Sides whose lengths go together within a tenth, as translations' do."""
+    """Sides with lengths within a tenth of each other, as in translations."""
     generator = random.Random(seed)
     lengths = [generator.randint(5, 120) for _ in range(count)]
     return [("x" * n, "y" * round(n * generator.uniform(1.1, 1.3))) for n in lengths]
@@ -37,7 +37,7 @@ def test_every_pair_knows_its_line(tmp_path: Path) -> None:
 def test_line_lost_in_one_file_is_located(tmp_path: Path, lost: int, side: int) -> None:
     sides = [list(texts) for texts in zip(*sentences(500, seed=lost), strict=True)]
     del sides[side][lost]
-    assert abs(parting(*sides) - (lost + 1)) <= 3  # neighbours of like length cannot be told apart
+    assert abs(parting(*sides) - (lost + 1)) <= 3  # neighbours of similar length are indistinguishable
     files = [write(tmp_path / f"{name}", "\n".join(texts) + "\n") for name, texts in zip("ab", sides, strict=True)]
     counts = f"{files[0]} has {len(sides[0])} lines and {files[1]} has {len(sides[1])}"
     where = "at line 500 at the latest" if parting(*sides) == 500 else f"most likely at line {parting(*sides)}"

@@ -1,4 +1,4 @@
-"""What is written in a format is read back as it was."""
+"""Written corpora are read back unchanged, in every format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.training.data.corpus_writers import jsonl, tmx, tsv, write
 from training.data.corpus_loading import read_pairs
 
-# every character but those that none of the formats can hold: control characters, surrogates, XML's two exceptions
+# every character except control characters, surrogates and XML's two exceptions, which no format can hold
 CHARACTERS = st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="\ufffe\uffff")
 TEXTS = st.text(CHARACTERS, min_size=1, max_size=30).map(str.strip).filter(lambda text: text and text[0] != "\ufeff")
 

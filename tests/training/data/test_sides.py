@@ -1,4 +1,4 @@
-"""Which side of a pair is which, where only the order of columns or files says so."""
+"""Which side of a pair is the source, where only the order of columns or files tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns between tabs: chosen where there is no choice, else asked for."""
+"""Tab-separated columns: detected where unambiguous, otherwise required as an option."""
 
 from __future__ import annotations
 

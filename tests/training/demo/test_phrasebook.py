@@ -1,4 +1,4 @@
-"""The phrasebook: its size, its one-to-one mapping, what is held out, and its word alignment."""
+"""The phrasebook: its size, its one-to-one mapping, its held-out phrases, and its word alignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A translator with R-Drop whose processes die, or are others at a resume."""
+"""A translator with R-Drop: killed processes, and other process counts at a resume."""
 
 from __future__ import annotations
 

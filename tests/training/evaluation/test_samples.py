@@ -101,4 +101,4 @@ def test_remaining_time_accounts_for_validation_and_resume(
     report.close()
     last = capsys.readouterr().err.rsplit("run", 1)[1]
     assert " 55% " in last
-    assert re.search("01:10, 10:(29|30) left", last)  # five percent took 70 s: what is left takes nine times as long
+    assert re.search("01:10, 10:(29|30) left", last)  # five percent took 70 s: the rest takes nine times as long

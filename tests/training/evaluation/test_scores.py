@@ -116,7 +116,7 @@ def test_lyricist_scores_equal_the_text(folders: dict[str, Path], capsys: pytest
     ids = torch.tensor(checkpoint.tokenizers["target"].encode(folders["song.txt"].read_text()))
     decodable, nats = select.decodable(network), 0.0
     state = decodable.allocate(1, 0, len(ids))
-    for token, following in itertools.pairwise(ids):  # step by step, as it is served
+    for token, following in itertools.pairwise(ids):  # step by step, as in serving
         log_p = torch.log_softmax(decodable.step(state, token[None])[0].double(), -1)
         nats -= float(log_p[following])
     mean = nats / 153

@@ -24,7 +24,7 @@ SITES: tuple[dict[str, Any], ...] = (
 
 
 def dropped(rate: float, key: int, tokens: int = 2000, width: int = 40) -> Tensor:
-    """Embeddings that are one everywhere: what is left of them is the mask."""
+    """The dropout mask, read from embeddings of ones."""
     ids = torch.zeros(tokens, dtype=torch.int64)
     side = Side(ids, ids, torch.tensor([0, tokens]))
     library = variant(TRAINING[-1].name)

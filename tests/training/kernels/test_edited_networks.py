@@ -98,7 +98,7 @@ def test_an_edit_that_not_every_use_runs_is_not_trained(
     "edit", ["a rate of its own", "the embedding's", "a part without", "another module", "another order"]
 )
 def test_edited_dropout_runs_in_pytorch(edit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In evaluation mode these are the network as it was, so no probe would tell."""
+    """In evaluation mode these equal the original network, so no probe would detect them."""
     network = tiny.transformer(**HALF).train()
     assert TranslatorBackend(network).kernels
     if edit == "a rate of its own":

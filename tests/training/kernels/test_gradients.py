@@ -1,5 +1,4 @@
-"""What is asked of the gradients of the training kernels beside their numbers: once, of some weights alone, no second
-derivative."""
+"""Gradients of the training kernels: one backward pass, gradients of some weights alone, no second derivative."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def weights(value: float) -> Weights:
 
 
 def offer(candidates: BestWeights, *costs: float) -> list[bool]:
-    """One after another, as those of updates 1, 2, ..., whose weights are these numbers."""
+    """Offers weights with these values in turn, as of updates 1, 2, ..."""
     return [candidates.offer(cost, n, lambda n=n: weights(n)) for n, cost in enumerate(costs, start=1)]  # type: ignore[misc]
 
 
@@ -70,7 +70,7 @@ def test_missing_weights_file_is_named(tmp_path: Path) -> None:
 
 
 def test_mean_of_best_weights_is_chosen_if_it_validates_better() -> None:
-    """Four epochs whose weights are 1 to 4; the best two by what is said are 2 and 3."""
+    """Four epochs with the weights 1 to 4; by the scripted losses the best two are 2 and 3."""
     task = Counting([9.0, 2.0, 1.0, 3.0, 0.5])
     outcome = looping(task, max_epochs=4, average_best=2).run()
     assert task.seen == [1.0, 2.0, 3.0, 4.0, 2.5]

@@ -18,7 +18,7 @@ LINEAR = replace(STEP_BY_ONE, schedule="linear", final_fraction=0.0)
 
 
 class Timed:
-    """A loop of two minutes in epochs of four updates, each of which takes `seconds`, and its rates."""
+    """A loop of two minutes in epochs of four updates of `seconds` each, and its rates."""
 
     def __init__(self, patch: pytest.MonkeyPatch, folder: Path | None, seconds: float, dies_after: int = -1) -> None:
         now, self.rates = [0.0], list[float]()
@@ -58,5 +58,5 @@ def test_resume_at_another_speed_repeats_the_learning_rates(
 def test_schedule_ends_at_the_time_limit_over_any_number_of_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = Timed(monkeypatch, None, 1.0).run()
     assert len(rates) == 120
-    gone = 6 / 40_000  # before the first look at the clock there were so many updates left
+    gone = 6 / 40_000  # the updates that were left before the first reading of the clock
     assert rates[6:] == pytest.approx([(1 - gone) * (1 - n / 114) for n in range(114)])

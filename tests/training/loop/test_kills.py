@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def killed(kind: str, runs: dict[Path, list[int]]) -> list[list[int]]:
-    """Runs into these folders, each killed at these moments, one after another, and then going on to its end: how many
-    moments each last process has seen, and how many were killed."""
+    """Runs into these folders, each killed at these moments in turn and then continued to its end. Returns how many
+    moments each last process passed, and how many were killed."""
     given = [f"{out}:{','.join(map(str, points))}" for out, points in runs.items()]
     command = [sys.executable, "-m", "tests.training.killing", kind, *given]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

@@ -47,7 +47,7 @@ def test_one_lane_covers_the_text() -> None:
 
 
 def test_uniform_network_gives_every_character_the_same_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through the task, whose held-out text is long enough for strands."""
+    """Through the task, with held-out text long enough for lanes."""
     network = tiny.recurrent()
     for parameter in network.parameters():
         torch.nn.init.zeros_(parameter)

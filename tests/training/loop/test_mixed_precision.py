@@ -25,7 +25,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
 
 class Slope:
-    """A weight [2] whose loss falls with (3, 4), times what `factors` say of each batch."""
+    """A weight [2] with a loss that falls with (3, 4), times the factor of each batch."""
 
     def __init__(self, factors: list[float]) -> None:
         self.network = nn.Linear(2, 1, bias=False)

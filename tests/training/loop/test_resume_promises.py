@@ -1,5 +1,4 @@
-"""What others' trainers got wrong: a network that cannot copy, vocabularies that have seen the test set, seeds that
-do not decide."""
+"""Mistakes of other trainers: networks that cannot copy, vocabularies built from the test set, seeds without effect."""
 
 from __future__ import annotations
 

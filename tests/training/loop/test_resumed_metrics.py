@@ -24,7 +24,7 @@ def test_resume_with_nothing_left_to_train_logs_its_update(tmp_path: Path) -> No
 
 
 def test_validation_after_the_last_snapshot_is_logged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots at updates 1 and 2, a validation at 2 whose own snapshot does not come to be, and a resume."""
+    """Snapshots at updates 1 and 2, a validation at 2 that is killed before its snapshot, and a resume."""
     monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
     loop = looping(Counting([5.0, 4.0], batches=2), tmp_path, max_epochs=1)
     original = loop._save

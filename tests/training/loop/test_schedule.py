@@ -203,7 +203,7 @@ def test_the_moving_average_goes_back_to_the_best_weights_too() -> None:
     task = Counting([1.0, 2.0, 2.0, 2.0])
     loop = looping(task, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=1 / 3, ema_decay=0.5)
     rates, _ = run(loop)
-    best = 9 / 11 * rates[0]  # the average of update 1, whose decay is 2/11
+    best = 9 / 11 * rates[0]  # the average of update 1, with a decay of 2/11
     assert len(rates) == 4
     decay = (1 + 4) / (10 + 4)
     assert task.seen[0] == pytest.approx(best)

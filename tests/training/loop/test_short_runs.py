@@ -1,4 +1,4 @@
-"""A run that is shorter than its recipe's warm-up says so, once, and when it is known."""
+"""A run shorter than its recipe's warm-up notes it once, as soon as its length is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a GPU the host does not wait for every update, and a run that goes wrong meanwhile is found out all the same."""
+"""On a GPU the host does not wait for every update, and still detects a run that goes wrong."""
 
 from __future__ import annotations
 

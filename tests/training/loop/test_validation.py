@@ -79,7 +79,7 @@ def test_validation_leaves_training_unchanged(
 
 
 class Said:
-    """A judge that says what it is told to, and draws random numbers."""
+    """A validator with scripted scores that draws random numbers."""
 
     def __init__(self, *scores: float) -> None:
         self.scores = iter(scores)
@@ -115,7 +115,7 @@ def test_choose_by_bleu_is_refused_for_lyrics() -> None:
 
 @pytest.fixture
 def samples(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Those of all validations."""
+    """The samples of all validations."""
     said: list[Any] = []
     monkeypatch.setattr(ProgressReport, "samples", lambda self, update, given: said.append(given))
     return said

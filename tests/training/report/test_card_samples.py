@@ -1,4 +1,4 @@
-"""The samples of a card are its model's, and not those of the last validation, whose weights are given up."""
+"""A card's samples come from the published weights, not from the last validation."""
 
 from __future__ import annotations
 

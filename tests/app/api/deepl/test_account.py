@@ -26,7 +26,7 @@ def test_languages() -> None:
         client.get("/v2/languages"),
         client.post("/v2/languages"),
         client.get("/v2/languages?type=source"),
-        client.request("GET", "/v2/languages", headers=FORM),  # as deepl-python asks for sources
+        client.request("GET", "/v2/languages", headers=FORM),  # deepl-python's request for source languages
     ):
         assert answer.json() == SOURCES
     for answer in (

@@ -169,7 +169,7 @@ def test_nothing_to_change_and_languages_that_are_missing(client: Client) -> Non
 
 
 def test_a_folder_that_cannot_be_written_is_no_fault_of_the_request(tmp_path: Path) -> None:
-    (tmp_path / "data").touch()  # root may write to every folder, and nobody into a file
+    (tmp_path / "data").touch()  # root can write to every folder, but not into a file
     client = Client(data=tmp_path / "data")
     for path, body in (("/v2/glossaries", PUB), ("/v3/glossaries", MANY)):
         answer = client.post(path, json=body)

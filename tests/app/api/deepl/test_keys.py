@@ -1,4 +1,4 @@
-"""Keys, quotas and whose glossaries are whose, as DeepL's clients and the extensions meet them."""
+"""Keys, quotas and owners of glossaries, through DeepL's API and the extensions."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FIELDS = [
 
 
 class Telling(FakeEngine):
-    """Of each continuation it tells the same tokens, the last text excepted."""
+    """Returns the same tokens for every continuation except the last."""
 
     def _tokens(self, text: str) -> Sequence[WrittenToken]:
         return (*PARTS[:2], replace(PARTS[2], text=text[1:]))

@@ -16,7 +16,7 @@ from tests.app.api.fake_engine import FakeEngine
 
 
 class Timed(FakeEngine):
-    """Each look takes longer than the one before."""
+    """Takes longer for each request than for the one before."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)

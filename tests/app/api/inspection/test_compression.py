@@ -1,4 +1,4 @@
-"""Looks of all kinds are packed in one way: gzip for those who take it, and a tag of what they say."""
+"""Inspection answers: gzip where the client accepts it, and an ETag of the content."""
 
 from __future__ import annotations
 

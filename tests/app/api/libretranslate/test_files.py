@@ -22,7 +22,7 @@ PAIR = {"source": "de", "target": "en"}
 
 @pytest.fixture(autouse=True)
 def _lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind of file whose texts are its lines; the real ones are tested with app.documents."""
+    """A file format with one text per line; app.documents tests the real formats."""
 
     async def translated(extension: str, content: bytes, ask: TranslateTexts) -> bytes:
         if content.startswith(b"\xff"):

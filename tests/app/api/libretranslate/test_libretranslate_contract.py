@@ -49,7 +49,7 @@ PROBES = {
     "source int": Probe(400, changed(source=5), words='"source" is 5; it takes a text.'),
     "alternatives abc": Probe(500, changed(alternatives="abc"), words='"alternatives" is "abc"', ours=400),
     "alternatives null": Probe(500, changed(alternatives=None), words='"alternatives" is null', ours=400),
-    # taken for 0 and for 2 there: who asks for what cannot be is told so
+    # LibreTranslate reads them as 0 and as 2; an impossible value is an error here
     "alternatives -1": Probe(200, changed(alternatives=-1), words='"alternatives" is -1; it takes 0 or', ours=400),
     "alternatives 2.7": Probe(200, changed(alternatives=2.7), words='"alternatives" is 2.7', ours=400),
     "format bogus": Probe(400, changed(format="md"), words='"format" is "md"; it takes "text" or "html".'),
@@ -57,7 +57,7 @@ PROBES = {
     "unsupported target": Probe(400, changed(target="zz"), words="There is no model for en → zz here."),
     "unsupported source": Probe(400, changed(source="zz"), words="There is no model for zz → fr here."),
     "pair missing": Probe(400, changed(source="zh", target="de"), words="There is no model for zh → de here."),
-    # echoed there: nobody translated anything, which the client would not notice
+    # LibreTranslate echoes the text, and the client cannot notice that it is untranslated
     "source==target": Probe(200, changed(target="en"), words="There is no model for en → en here.", ours=400),
     "json list": Probe(400, [ASKED], words="The body is a list; send a JSON object"),
     "lone surrogate": Probe(500, changed(q="a\ud800"), words='"q" holds half a character', ours=400),
@@ -109,7 +109,7 @@ def test_detected_language_and_alternatives(client: Client) -> None:
         (FORM, b"q=Hello&source=en&target=fr&alternatives=abc", "", 400, 400),
         ("application/json", b'{"q":', "", 400, 400),
         ("application/json", b"", "", 400, 400),
-        ("text/plain", b"Hello", "", 400, 415),  # "missing q" there, which tells nobody what is wrong
+        ("text/plain", b"Hello", "", 400, 415),  # LibreTranslate answers "missing q", which does not name the mistake
     ],
 )
 def test_bodies(client: Client, kind: str, body: bytes, query: str, status: int, ours: int) -> None:

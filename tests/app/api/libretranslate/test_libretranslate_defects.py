@@ -1,4 +1,4 @@
-"""What was found wrong with LibreTranslate 1.9.6 when it was probed, and is right here."""
+"""Defects of LibreTranslate 1.9.6 that this server does not have."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_limits_hold_for_texts_that_were_translated_before() -> None:
         assert client.post("/translate", json=HALLO).json()["code"] == "text_too_long"
 
 
-# The text comes back as it is -------------------------------------------------------------------------------
+# Texts are returned unchanged ---------------------------------------------------------------------------------
 
 
 class Phrasebook(FakeEngine):
@@ -159,11 +159,11 @@ def test_nothing_is_cut_at_1024_or_256_tokens() -> None:
     assert Client(Phrasebook()).post("/translate", json=PAIR | {"q": one}).json() == {"translatedText": one}
 
 
-# Those who ask are bounded, kept apart, and not written down ------------------------------------------------
+# Callers are limited, kept apart, and not logged --------------------------------------------------------------
 
 
 def test_a_ban_ends() -> None:
-    """There it never did, and nobody was told when to come back."""
+    """LibreTranslate's bans never ended, and had no Retry-After."""
     client = Client(rate_limit="1/second")
     answers = [client.post("/translate", json=HALLO) for _ in range(4)]
     refused = [answer for answer in answers if answer.status_code == 429]

@@ -1,4 +1,4 @@
-"""POST /translate: the fields that are ours, asked for in every way, and answered only when asked for."""
+"""POST /translate: our own fields, in every request format, and answered only on request."""
 
 from __future__ import annotations
 

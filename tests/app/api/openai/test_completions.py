@@ -1,4 +1,4 @@
-"""POST /v1/completions, whole: what the engine is asked, and the exact answer."""
+"""POST /v1/completions: the engine's request and the exact answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def posted(body: dict[str, Any], writer: Writer | None = None) -> tuple[Client, 
     answer = client.post(PATH, json=body)
     assert answer.status_code == 200, answer.text
     fields: dict[str, Any] = answer.json()
-    CompletionAnswer.model_validate(fields, strict=True, extra="forbid")  # as it is documented
+    CompletionAnswer.model_validate(fields, strict=True, extra="forbid")  # as documented
     return client, fields
 
 

@@ -1,4 +1,4 @@
-"""Readers of completions that leave, or take nothing: all that was asked of the engine for them ends."""
+"""Completions whose reader disconnects or stalls: their engine work is cancelled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROMPTS = {"prompt": ["分", "开"], "n": 2}
 
 
 class Endless(FakeEngine):
-    """Writes for ever; counts who was cancelled."""
+    """Generates without end; counts cancelled requests."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Keys and quotas, as OpenAI's clients are told of them."""
+"""Keys and quotas, with errors in OpenAI's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /v1/completions refuses, and how OpenAI's clients are told."""
+"""Refused requests of /v1/completions, with errors in OpenAI's format."""
 
 from __future__ import annotations
 

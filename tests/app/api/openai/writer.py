@@ -26,7 +26,7 @@ SECOND: Top = ((8, "了", -0.25), (10, "了", -3.0))  # two that read alike
 
 @dataclass
 class Writer(FakeEngine):
-    """Writes a text of two tokens after a prompt of two, and ends as it is told to."""
+    """Generates two tokens after a prompt of two, with a scripted finish reason."""
 
     reason: FinishReason = "length"
 

@@ -18,7 +18,7 @@ TRANSLATE = {"q": "hallo", "source": "de", "target": "en"}
 
 
 def scraped(client: Client) -> dict[tuple[str, ...], float]:
-    """(name, values of its labels in order of their names) -> value, without what is 0."""
+    """(name, label values in order of label names) -> value, without zeros."""
     answer = client.get("/metrics")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     samples = [sample for family in parse(answer.text) for sample in family.samples if sample.value]

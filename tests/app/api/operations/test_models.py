@@ -46,7 +46,7 @@ CHANGES = ("load", "reload", "unload")
 
 
 def changes(client: Client) -> Iterator[str]:
-    """Every POST under /models, whoever adds one."""
+    """Every POST route under /models, future ones included."""
     paths = client.get("/openapi.json").json()["paths"]
     for path in paths:
         if path.startswith("/models/") and "post" in paths[path]:

@@ -46,7 +46,7 @@ class FakeDevices:
 
 
 class Heard:
-    """Takes no token above 90; `shown`: somebody has seen a part already."""
+    """Refuses tokens above 90. shown: a part of the text has been streamed already."""
 
     def __init__(self, *, shown: bool = False) -> None:
         self.tokens: list[int] = []
@@ -78,7 +78,7 @@ def decode(**change: Any) -> m.Decode:
 
 
 async def ask(dispatcher: Dispatcher, heard: Heard | None = None, work: int = 3) -> asyncio.Task[Any]:
-    """Asked, and waiting."""
+    """Sends a request and waits until it is dispatched."""
     task = asyncio.create_task(dispatcher.ask(decode(), work, cast(OutputProcessor | None, heard)))
     await asyncio.sleep(0)
     return task
@@ -93,7 +93,7 @@ def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> Non
         with pytest.raises(errors.EngineFailed, match="There is no token 99"):
             await bad
         assert await good == m.Finished(2, [])
-        assert m.Cancel(1) in device.sent  # nobody listens any more
+        assert m.Cancel(1) in device.sent  # the listener has gone
         assert (device.outstanding_tokens, dispatcher.pending) == (0, 0)
 
     asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""What is sent together shares its turns on the device."""
+"""Sequences that are sent together share one turn in the device's queue."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_pauses_grow_until_a_process_was_healthy_for_a_while(
         while len(fake.started) <= 4:
             await asyncio.sleep(0.005)
         await asyncio.sleep(0)
-        assert device.problem is not None  # up again, but nobody has said that it stays
+        assert device.problem is not None  # restarted, but not yet healthy for long enough
         fake.started[4].says(m.Loaded("a", 0.1))
         assert supervisor.problems() == ["cpu is ready; its process has ended 4 times in a row."]
         monkeypatch.setattr(module, "HEALTHY_S", 0.0)

@@ -99,7 +99,7 @@ def test_worker_started_during_a_load_gets_the_model_once(fake: type[FakeProcess
         await asyncio.sleep(0)
         assert [message.name for message in fake.started[2].sent] == ["a", "b@2"]
         cpu.says(m.Loaded("b@2", 0.1))
-        await loading  # who was not ready when it began is not waited for
+        await loading  # a device that was not ready at the start of the load is not waited for
         supervisor.unload("b@2")
         fake.started[2].says(m.Loaded("a", 0.1), m.Loaded("b@2", 0.1))  # crosses with the unloading
         assert [device.loaded for device in supervisor.devices.values()] == [{"a"}, {"a"}]

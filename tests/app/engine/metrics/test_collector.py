@@ -1,4 +1,4 @@
-"""What is scraped: beats, gauges, names, formats."""
+"""The scraped metrics: beats, gauges, names, formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look that searches for its translation first is one request, and is counted as one."""
+"""An inspection that first searches for its translation is counted as one request."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_metrics_of_four_inspections(running: Running, monkeypatch: pytest.Monke
     assert [each.status_code for each in answers] == [200] * 4
     was, written = samples(before), sum(not each["special"] for each in answers[0].json()["target"]["output_tokens"])
     moved = {name: value - was.get(name, 0) for name, value in samples(after).items() if value != was.get(name, 0)}
-    device_side = {name for name in moved if name.startswith(("step_", "prefill_"))}  # told with the next beat
+    device_side = {name for name in moved if name.startswith(("step_", "prefill_"))}  # reported with the next beat
     assert {name: value for name, value in moved.items() if name not in device_side} == {
         "request_success_total, attention, tiny-de-en": 2,
         "request_success_total, tiny-de-en, walkthrough": 2,

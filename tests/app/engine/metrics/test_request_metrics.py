@@ -1,4 +1,4 @@
-"""What is counted of answers, against scripted ones of a device: each series moves by exactly what happened."""
+"""Metrics of scripted device replies: each series changes by exactly the right amount."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ TOKENIZERS: dict[str, Tokenizer] = {
 
 
 class Counted:
-    """A tokenizer that counts what is decoded."""
+    """A tokenizer that counts decoded tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer, self.decoded = tokenizer, 0

@@ -1,4 +1,4 @@
-"""A token whose probability is no number ends the text with an error: JSON would have said null of it."""
+"""A non-finite probability ends the text with an error, because JSON would write it as null."""
 
 from __future__ import annotations
 

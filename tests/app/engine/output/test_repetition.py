@@ -81,7 +81,7 @@ def test_random_text_is_not_a_repetition() -> None:
 
 
 def spelt_out(tokens: list[int]) -> bool:
-    """Whether some token and those before it are what they were a period before, so often as makes a circle."""
+    """Brute force: whether some suffix repeats with one period often enough to be a repetition."""
     for period in range(1, MAX_PERIOD + 1):
         alike = 0
         for before, token in zip(tokens, tokens[period:], strict=False):

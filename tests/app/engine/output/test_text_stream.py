@@ -1,4 +1,4 @@
-"""Streams without any engine: what is put in, and when it comes out."""
+"""Text streams without an engine: when added text is delivered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def settled() -> None:
 
 
 class Script:
-    """Work that a test drives: puts what it is told, and ends when it is told."""
+    """Work that the test drives: what it puts, and when it ends."""
 
     def __init__(self) -> None:
         self.show: ShowText

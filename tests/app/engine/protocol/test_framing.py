@@ -22,7 +22,7 @@ MESSAGES = [
 
 
 def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
-    """All messages of what is sent piece by piece, and how often the end was told."""
+    """The messages decoded from these pieces, and how often the end was signalled."""
     found: list[m.FromDevice] = []
     ends: list[None] = []
 

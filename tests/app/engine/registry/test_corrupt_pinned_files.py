@@ -1,5 +1,5 @@
-"""A process that starts tries the kept files of a folder that it cannot load; where those are broken too, it names the
-folder that people know, and does not say that it has loaded anything."""
+"""A starting process falls back to the pinned files of a folder that it cannot load. If they are broken too, the
+error names the original folder, and no load is logged."""
 
 from __future__ import annotations
 

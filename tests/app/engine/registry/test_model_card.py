@@ -1,4 +1,4 @@
-"""The licence that a model card names, however somebody wrote it."""
+"""The licence of a model card, in every notation in use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_card_of_a_training_run_is_read(tmp_path: Path, stated: str | None) -> N
 
 def test_card_that_is_no_file_is_ignored(tmp_path: Path) -> None:
     assert licence(tmp_path) is None
-    os.mkfifo(tmp_path / "README.md")  # whose reading would wait for a writer for ever
+    os.mkfifo(tmp_path / "README.md")  # reading a FIFO would block until a writer comes
     assert licence(tmp_path) is None
     (tmp_path / "README.md").unlink()
     (tmp_path / "README.md").mkdir()

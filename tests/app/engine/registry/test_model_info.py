@@ -39,7 +39,7 @@ class LoadingProcess(FakeProcess):
 
 
 def play(root: Path, monkeypatch: pytest.MonkeyPatch, scene: Callable[[AsyncEngine], Awaitable[None]]) -> None:
-    """With an engine whose two processes have loaded all models."""
+    """Runs `scene` with an engine of two processes that have loaded all models."""
     monkeypatch.setattr(supervisor, "WorkerProcess", LoadingProcess)
     monkeypatch.setattr(LoadingProcess, "started", [], raising=False)
     monkeypatch.setattr(LoadingProcess, "fails", None, raising=False)

@@ -1,4 +1,4 @@
-"""What is served stays readable, whatever becomes of its folder."""
+"""Served files stay readable when their folder changes or is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool whose folder of models may change."""
+"""A pool with a writable checkpoint folder."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_translation_continues_a_forced_prefix(running: Running) -> None:
 
 
 def test_maps_of_a_beam_equal_the_forced_target(running: Running) -> None:
-    """Beams are reordered while they are searched; what is shown of the one that won is of no other."""
+    """The search reorders its beams; the maps must be those of the winning hypothesis."""
     request = attention_query("der hund sieht", model="tiny-de-en", include=("steps",))
     for beam in (1, 4):
         found = running.do(running.pool.attention(replace(request, decoding=DecodingOptions(beam_size=beam))))
@@ -93,7 +93,7 @@ def test_maps_of_a_beam_equal_the_forced_target(running: Running) -> None:
         assert forced.findings.steps is not None
         each = [step.logprob for step in forced.findings.steps[:written]]
         assert [step.logprob for step in found.findings.steps] == pytest.approx(each, abs=1e-5)
-        # A greedy search tells of no sum, and the answer warns of none.
+        # Greedy search returns no log-probability, so the answer has no warning about one.
         assert found.found_logprob == (None if beam == 1 else pytest.approx(sum(each), abs=1e-4))
         for kind, seen in found.maps.items():
             rows, columns = seen.values.shape[2:]

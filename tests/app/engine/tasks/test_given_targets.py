@@ -1,4 +1,4 @@
-"""Targets and beginnings that are given for a look: refused by their own names, and before anything is computed."""
+"""Invalid targets and prefixes of an inspection are refused by field name, before any computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log-probabilities of the tokens that are written, on their way from the device to those who asked for them."""
+"""Log-probabilities of generated tokens, on their way from the device to the caller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.app.engine.scheduler_driver import FAR, run
 from tests.app.engine.scripted_device import Scripted, play
 from tests.request_builders import decode_message
 
-# fp32: the roundings of two ways to compute the same; int8 keeps 8 bits of what is multiplied, bf16 too
+# fp32: rounding differs between the two computations; int8 and bf16 keep 8 bits of each factor
 TOLERANCES = {"fp32": 2e-6, "int8": 0.02, "bf16": 0.02}
 WAYS: list[dict[str, Any]] = [{}, {"temperature": 0.8, "seed": 3}, {"temperature": 1.1, "seed": 4, "top_k": 5}]
 
@@ -73,7 +73,7 @@ def test_log_probabilities_equal_those_of_scoring(precision: str, interval_s: fl
 
 
 def test_requesting_logprobs_does_not_change_the_text(scheduler: Scheduler) -> None:
-    """And so does its company, whose steps it shares."""
+    """Nor the texts of other requests in its batch."""
     written = []
     for asks in (set[int](), {1, 4, 5}, set(range(9))):
         for number in range(9):

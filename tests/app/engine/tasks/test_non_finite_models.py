@@ -1,5 +1,5 @@
-"""A model that gives NaN or infinity has nothing to show, and that is said of it by name. Weights that hold such are
-refused when they are loaded; those here are finite, and what is computed with them overflows."""
+"""Inspection of a model that computes NaN or infinity is refused by name. Non-finite weights are refused at load;
+these weights are finite, and the computation overflows."""
 
 from __future__ import annotations
 

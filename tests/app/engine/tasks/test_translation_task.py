@@ -1,4 +1,4 @@
-"""What one translation may ask for: its beam, its length, its beginning, its terms, and what is told beside it."""
+"""Options of one translation (beam, length, prefix, terms) and the details it can return."""
 
 from __future__ import annotations
 

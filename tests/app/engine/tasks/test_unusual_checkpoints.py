@@ -1,4 +1,4 @@
-"""Looks at models that are not of the usual make, and at sources that no text gives."""
+"""Inspection of models with unusual special tokens, and of token ids that no text gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.request_builders import inspect_attention
 
 
 def test_padding_tokens_are_not_source_tokens(tiny_checkpoints: Path) -> None:
-    """The search reads what stands before the last padding, and a look masks all of it: they would not agree."""
+    """The search reads every token before the trailing padding, inspection masks all padding: they would disagree."""
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     pad = checkpoint.config.architecture["pad"]
     with pytest.raises(errors.InvalidRequest, match=f"Token {pad} is padding") as refused:

@@ -1,6 +1,6 @@
-"""Correctness under load: whoever shares a step with whom, and whoever leaves beside it, every answer is to the token
-the answer alone; in int8 where native kernels run it, and in PyTorch's nearly every one. Greedy, beam and sampling
-requests, short and long, arrive and are cancelled while others run."""
+"""Correctness under load: every answer equals, token for token, the answer of the request alone, whichever requests
+share its batch; in int8 with the native kernels, and nearly always with PyTorch's. Greedy, beam and sampling requests,
+short and long, arrive and are cancelled while others run."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def _request(chance: random.Random, number: int) -> m.Decode:
 def under_load(
     folder: Path, asked: Sequence[m.Decode], seed: int, precision: str
 ) -> tuple[dict[int, Any], dict[int, list[int]]]:
-    """Hypotheses' tokens and streamed tokens by request. Arrivals come in bursts between steps, and strangers who
-    share the slots are cancelled in the middle of their work."""
+    """Tokens of the hypotheses and streamed tokens per request. Requests arrive in bursts between steps; other
+    requests share the slots and are cancelled midway."""
     chance = random.Random(seed)
     scheduler = Scheduler(ModelRunner("cpu", 1, SLOTS, precision))
     for name in (TRANSLATOR, LYRICIST):

@@ -94,7 +94,7 @@ def test_end_of_the_front_end_ends_the_process_in_the_middle_of_a_step(
     ended = threading.Event()
     monkeypatch.setattr(os, "_exit", lambda status: ended.set())
     channel.exit_with_front_end()
-    ours.sendall(framed(TWO))  # and nobody reads it
+    ours.sendall(framed(TWO))  # which is never read
     assert not ended.wait(0.05)
     ours.close()
     assert ended.wait(10)

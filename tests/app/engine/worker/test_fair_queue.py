@@ -24,7 +24,7 @@ def a_queue(slots: int = 64, free: int = 1) -> ModelQueue:
 
 
 class Arrivals:
-    """Sequences are numbered in order of arrival; a request's are those of one call."""
+    """Numbers sequences in order of arrival; one call adds the sequences of one request."""
 
     def __init__(self, queue: ModelQueue) -> None:
         self.queue, self._numbers, self._requests = queue, itertools.count(), itertools.count(1)
@@ -188,7 +188,7 @@ def test_sequences_without_a_sibling_number_are_requests_of_their_own() -> None:
 
 
 def test_the_queue_is_not_searched_when_no_request_fits_the_free_rows() -> None:
-    """Slots that are no multiple of the beam: at every step some are free, and all who wait need more."""
+    """The number of slots is no multiple of the beam: some are always free, but every waiting request needs more."""
     queue = a_queue(free=3)
     arrivals = Arrivals(queue)
     arrivals.arrive(100, beam=4)

@@ -24,7 +24,7 @@ FAR = 1e12
 
 
 class Reading:
-    """A scheduler whose checkpoints are read when the test lets them be."""
+    """A scheduler that reads its checkpoints when the test allows it."""
 
     def __init__(self, root: Path) -> None:
         self.runner, self.root = ModelRunner("cpu", 1, slots=4), root
@@ -72,7 +72,7 @@ def test_a_model_decodes_while_another_is_read(reading: Reading) -> None:
     assert isinstance(loaded, m.Loaded)
     assert loaded.name == "a@1"
     alone = reading.decoded("a@1")
-    reading.ask("a@2")  # and nobody lets it be read
+    reading.ask("a@2")  # whose reading the test never allows
     assert reading.loader.busy
     assert reading.decoded("a@1") == alone
     assert isinstance(reading.scheduler.handle(decode_message(2, "a@2", [], [1], FAR, 5))[0], m.Failed)

@@ -173,7 +173,7 @@ def test_a_burst_on_an_idle_cpu_starts_gradually_and_on_a_busy_one_at_once() -> 
 
 
 def test_short_requests_of_a_burst_soon_share_a_step() -> None:
-    """Each is done after a step of a millisecond: the queue is busy all the while, whoever runs."""
+    """Each request takes one step of a millisecond, so the queue is always busy."""
     queue = a_queue(64)
     queue.model.gradual = True
     for number in range(300):

@@ -70,7 +70,7 @@ def test_a_cancelled_request_frees_its_rows_at_once_waiting_or_running(scheduler
     for number in (3, 11):
         scheduler.handle(m.Cancel(number))
     assert decoder.free == 1
-    scheduler.handle(m.Cancel(99))  # nobody
+    scheduler.handle(m.Cancel(99))  # no request has the id 99
     for number in range(12):
         scheduler.handle(m.Cancel(number))
     assert decoder.free == 8

@@ -1,4 +1,4 @@
-"""Models that a scheduler loads, refuses and unloads, and looks at their attention."""
+"""A scheduler's models: loading, refusing, unloading, and inspecting their attention."""
 
 from __future__ import annotations
 

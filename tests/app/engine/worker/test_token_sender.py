@@ -1,4 +1,4 @@
-"""When tokens leave the device process, by a clock that the test turns, and through the scheduler that asks."""
+"""When tokens leave the device process, by a clock that the test advances, and through the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look takes the cores that it may, and leaves the threads of decoding as they were."""
+"""Inspection uses its own thread count and restores that of decoding."""
 
 from __future__ import annotations
 

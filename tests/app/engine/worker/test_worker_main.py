@@ -16,7 +16,7 @@ from tests.app.engine.frames import framed
 
 
 class FakeScheduler:
-    """Steps when it is told to, and takes as long as the test likes."""
+    """Has work when the test says so; a step takes as long as the test sets."""
 
     def __init__(self) -> None:
         self.busy, self.handled, self.may_step = False, list[Any](), threading.Event()
@@ -35,7 +35,7 @@ class FakeScheduler:
 
 
 class SpyChannel(Channel):
-    """Keeps what is sent."""
+    """Records sent messages."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection)

@@ -1,4 +1,4 @@
-"""The kernels that a user's cache folder keeps, and who may have put them there."""
+"""Kernels in the user's cache folder, and the permissions that make them trusted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ chmod +x "$2"
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Where one is kept, built under the umask that Debian and Fedora give their users. What is built is empty: who may
-    write to it is the question, and a linker leaves that to the umask, as this one does."""
+    """The path of a kernel library, built under the umask that Debian and Fedora give their users. The library is
+    empty: only its permissions matter, and a linker leaves them to the umask, as this one does."""
     compiler = tmp_path / "cc"
     compiler.write_text(LINKER, encoding="utf-8")
     compiler.chmod(0o755)

@@ -38,7 +38,7 @@ def prefilled(network: Decodable) -> Any:
 
 
 def numbered(shape: torch.Size) -> Tensor:
-    """What can be told apart."""
+    """Distinct values everywhere."""
     return torch.arange(shape.numel()).view(shape).float()
 
 
@@ -59,7 +59,7 @@ def started_in_pytorch(network: EagerTransformer) -> TransformerState:
 
 
 def moves(chance: random.Random) -> tuple[list[int], list[int]]:
-    """Some rows into others, each of which takes one: cycles, chains and rows that several take."""
+    """Row copies with distinct destinations: cycles, chains, and rows that are copied several times."""
     written = chance.sample(range(SLOTS), chance.randint(1, SLOTS))
     return [chance.randrange(SLOTS - 1) for _ in written], written
 

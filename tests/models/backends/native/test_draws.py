@@ -1,4 +1,4 @@
-"""Native draws: those of PyTorch, and of the definition, whatever rows lie beside a row."""
+"""Native draws equal PyTorch's and the definition, whatever other rows the batch holds."""
 
 from __future__ import annotations
 

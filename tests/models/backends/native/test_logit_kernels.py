@@ -132,7 +132,7 @@ def so_far(beams: int, width: int, *, first: bool = False) -> np.ndarray:
 
 def assert_same(found: Continuations, expected: Continuations, *, tokens: bool) -> None:
     np.testing.assert_allclose(found.log_probabilities, expected.log_probabilities, rtol=1e-6, atol=3e-6)
-    if tokens:  # those that cannot be are all equal
+    if tokens:  # all impossible continuations are equal
         possible = expected.log_probabilities > -math.inf
         assert np.array_equal(found.parents[possible], expected.parents[possible])
         assert np.array_equal(found.tokens[possible], expected.tokens[possible])

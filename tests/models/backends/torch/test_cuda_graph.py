@@ -35,7 +35,7 @@ def rerun(run: Callable[[], Tensor]) -> Recording:
 
 
 class Served:
-    """A network whose decodable form is the given one."""
+    """A network with the given decodable form."""
 
     def __init__(self, decodable: Any) -> None:
         self.made = decodable
@@ -70,8 +70,8 @@ def test_recorded_steps_write_the_same(translator: bool) -> None:
 
 
 def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> None:
-    """More steps than a slot has places: rows that nobody has are stepped along, and must neither leave their slots
-    nor spoil the next request there."""
+    """More steps than a slot has positions: unused rows are stepped too, and must neither write outside their slots
+    nor affect the next request in them."""
     network = tiny.transformer()
     graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
     decoder = Decoder(graphed, TokenRules(None, (0,)), slots=8, source_length=8, target_length=40)

@@ -187,7 +187,7 @@ def test_inputs_are_not_modified(kernel: int) -> None:
 
 
 def test_kernel_is_chosen_by_row_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kernels[b] for rows whose number has b + 1 bits, and the last for all above."""
+    """kernels[b] serves row counts of b + 1 bits, the last one all larger counts."""
     made, taken = quantized(random_weight(8, 8), None), []
     real = torch._int_mm
     monkeypatch.setattr(torch, "_int_mm", lambda a, b: (taken.append(len(a)), real(a, b))[1])

@@ -185,7 +185,7 @@ def test_caches_start_as_zeros_and_take_no_memory_before_they_are_used() -> None
 
 
 def test_states_of_one_network_are_independent() -> None:
-    """Another state, or a look at a longer text, makes the network grow its table of positions."""
+    """Another state, or inspecting a longer text, makes the network grow its position table."""
     network = tiny.transformer()
     decodable: Any = select.decodable(network)
     state, histories = started(decodable, PROMPTS, 4)

@@ -126,7 +126,7 @@ def test_nothing_of_transformers_is_needed(tmp_path: Path, monkeypatch: pytest.M
 
 
 def a_hub(monkeypatch: pytest.MonkeyPatch, folder: Path, files: list[str]) -> list[tuple[str, list[str]]]:
-    """huggingface_hub with one repository; what is fetched from it."""
+    """huggingface_hub with one repository; yields the fetched files."""
     fetched = []
 
     def snapshot_download(name: str, allow_patterns: list[str]) -> str:

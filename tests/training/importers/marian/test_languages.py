@@ -1,4 +1,4 @@
-"""Which languages a model is served for, and which token asks for its target."""
+"""The languages that a model serves, and the token that selects its target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logits are those of transformers' MarianMTModel."""
+"""Logits equal those of transformers' MarianMTModel."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_folder_saved_by_transformers(tmp_path: Path) -> None:
 
 
 def test_a_pickle_of_the_first_years_holds_every_table(tmp_path: Path) -> None:
-    """Tied tables under each of their names, and positions as they were computed then."""
+    """Tied tables under each of their names, and positions as early versions computed them."""
     path = folders.write(tmp_path / "folder")
     tensors = load_file(path / "model.safetensors")
     table = tensors["model.shared.weight"]

@@ -1,4 +1,4 @@
-"""Token ids and texts are those of transformers' MarianTokenizer."""
+"""Token ids and texts equal those of transformers' MarianTokenizer."""
 
 from __future__ import annotations
 
