@@ -1,1 +1,1 @@
-"""Corpora written for this project, so that a fresh clone can train something real without fetching anything."""
+"""Corpora written for this project, so that a fresh clone can train a model without downloads."""

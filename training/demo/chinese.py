@@ -1,4 +1,4 @@
-"""Chinese: no inflection; measure words, particles, and the place before the verb. Words are joined without spaces."""
+"""Chinese: no inflection; measure words, particles, places before the verb; no spaces between words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _determiner(phrase: NounPhrase, node: str) -> list[Word]:
 
 
 def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
-    """Determiner and measure word, adjective, noun; what is denied has no 'one', and the noun stands for it."""
+    """Determiner and measure word, adjective, noun; a denied noun has no 'one' and expresses its node."""
     node = f"{role}.determiner"
     noun = word(phrase.noun.forms["zh"][0], f"{role}.noun")
     line = [word(phrase.adjective.chinese, f"{role}.adjective")] if phrase.adjective else []
@@ -42,7 +42,7 @@ def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Wor
 
 
 def _landmark(place: Place) -> list[Word]:
-    """The noun, which stands for its article, and the side of it; a city has no side."""
+    """The noun, which also expresses its article, and its side; a city has no side."""
     if "city" in place.noun.kinds:
         return [word(place.noun.forms["zh"][0], "place.noun")]
     noun = word(place.noun.forms["zh"][0], "place.noun", "place.determiner")
@@ -50,7 +50,7 @@ def _landmark(place: Place) -> list[Word]:
 
 
 def _location(clause: Clause) -> list[Word]:
-    """在 and the place; as the predicate, 在 is the copula too."""
+    """在 and the place; as the predicate, 在 is also the copula."""
     nodes = ["place.relation"] if clause.place else ["asked"]
     if clause.verb is None:
         nodes = ["verb", *(nodes if clause.place else [])]
@@ -67,7 +67,7 @@ def _object(clause: Clause) -> list[Word]:
 
 
 def _action(clause: Clause) -> list[Word]:
-    """Modal verb, place, verb, object; 去 has its goal behind it."""
+    """Modal verb, place, verb, object; the goal of 去 follows it."""
     if clause.verb is None:
         return _location(clause)
     located = clause.place is not None or clause.asks == "where"
@@ -83,7 +83,7 @@ def _action(clause: Clause) -> list[Word]:
 
 
 def _quality(clause: Clause) -> list[Word]:
-    """很 or 是 for the copula, where nothing is denied or asked; else the adjective does without 很."""
+    """很 or 是 for the copula in an affirmative statement; otherwise the adjective has no 很."""
     if clause.quality is None:
         return []
     adjective = word(clause.quality.chinese_predicate, "quality")
@@ -95,7 +95,7 @@ def _quality(clause: Clause) -> list[Word]:
 
 
 def _negation(clause: Clause) -> list[Word]:
-    """没有 denies the past, and 没 is how 有 is denied; 不 denies the rest."""
+    """没有 negates the past, and 没 negates 有; 不 negates the rest."""
     if not clause.negated:
         return []
     has = clause.verb is not None and clause.verb.key == "have" and not clause.modal

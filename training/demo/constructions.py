@@ -1,11 +1,10 @@
 """The constructions of the phrasebook: each function draws one syntax tree, or None for a senseless draw.
 
-A tree's parts are drawn at random so that they make sense together: a table is no drink. There are many more
+The parts of a tree are drawn at random so that they make sense together: a table is no drink. There are many more
 combinations than a corpus needs, so a construction draws from a seeded generator. Nouns are determined by a, the, this,
-poss (my, your, our), num, pl (the, plural) or bare (a mass, a plural, a name). A word that is written twice, in
-`patients.txt` or in a list of verbs, is drawn twice as often, which makes up for rejected draws: each form of each word
-has to be met some thirty times.
-"""
+poss (my, your, our), num, pl (the, plural) or bare (a mass, a plural, a name). A word listed twice, in `patients.txt`
+or in a list of verbs, is drawn twice as often, to make up for rejected draws: each form of each word should occur some
+thirty times."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ T = TypeVar("T")
 NUMERALS = ("two", "three", "four", "five", "ten")
 POSSESSIVES = {"1s": ("your",), "2s": ("my",), "1p": ("your",)}
 ANYONE = ("my", "your", "our")
-EVENTIVE = {"buy", "sell", "eat", "drink", "read", "wash", "open"}  # not 'he buys a car' without a time
+EVENTIVE = {"buy", "sell", "eat", "drink", "read", "wash", "open"}  # no 'he buys a car' without a time
 NOT_FOR_MINORS = {"beer", "wine", "house", "car", "son", "daughter"}
 INDEFINITE = frozenset({"a", "num"})
 DENIED_ONE = {"have", "want", "need", "buy", "eat", "drink", "see", "find", "write"}
@@ -29,7 +28,7 @@ EVERYONE = "i i i you you we we we he she"
 
 
 class Dice(Random):
-    """A generator that is the same on every machine and with every version of Python."""
+    """A random generator with the same draws on every machine and Python version."""
 
     def pick(self, options: Sequence[T]) -> T:
         return options[int(self.random() * len(options))]
@@ -42,7 +41,7 @@ class Dice(Random):
 
 
 def adjective(dice: Dice, noun: Noun, determiner: str, share: float) -> Adjective | None:
-    """In this share of the cases an adjective; 'my' is 我的, so none with a second 的 comes after it."""
+    """An adjective with probability `share`; 'my' is 我的, so no second 的 follows it."""
     options = [ADJECTIVES[key] for key in noun.adjectives]
     if determiner in ANYONE:
         options = [option for option in options if not option.chinese.endswith("的")]
@@ -50,7 +49,7 @@ def adjective(dice: Dice, noun: Noun, determiner: str, share: float) -> Adjectiv
 
 
 def noun_phrase(dice: Dice, noun: Noun, code: str, share: float, possessives: Sequence[str] = ANYONE) -> NounPhrase:
-    """The noun, determined as `code` says, with an adjective in this share of the cases."""
+    """The noun with the determiner of `code`, and an adjective with probability `share`."""
     determiner = {"poss": "", "num": "", "pl": "the", "bare": ""}.get(code, code)
     if code == "num":
         determiner = dice.pick(NUMERALS)
@@ -70,7 +69,7 @@ _PATIENTS = {verb: tuple(_alternatives(menu)) for verb, menu in table_rows("pati
 
 
 def patient(dice: Dice, verb: str, subject: Subject | None, avoid: Collection[str]) -> NounPhrase | None:
-    """What the verb is done to, not determined in the ways to avoid and not the subject again; or None."""
+    """The object of the verb, with no determiner in `avoid` and not the subject again; or None."""
     nouns, codes = dice.pick(_PATIENTS[verb])
     noun = dice.pick(nouns)
     codes = tuple(code for code in codes if code not in avoid)
@@ -81,7 +80,7 @@ def patient(dice: Dice, verb: str, subject: Subject | None, avoid: Collection[st
 
 
 def is_minor(subject: Subject | None) -> bool:
-    """Whether it is a child, who neither works nor drinks wine."""
+    """Whether the subject is a child, who neither works nor drinks wine."""
     return isinstance(subject, NounPhrase) and subject.noun.key in ("child", "boy", "girl")
 
 
@@ -94,7 +93,7 @@ def _named(subject: Subject | None) -> tuple[Noun, ...]:
 
 
 def denied_patient(dice: Dice, verb: str, subject: Subject) -> NounPhrase | None:
-    """What the verb is not done to: no number, no 'no man', and of what is eaten and drunk 'no apples', 'no beer'."""
+    """The object of a negated verb: no number, no 'no man', and for food and drink 'no apples', 'no beer'."""
     phrase = patient(dice, verb, subject, {"num"} if verb in DENIED_ONE else {"num", "a"})
     if phrase is None or phrase.determiner not in ("", "a") or "name" in phrase.noun.kinds:
         return phrase
@@ -104,7 +103,7 @@ def denied_patient(dice: Dice, verb: str, subject: Subject) -> NounPhrase | None
 
 
 def couple(dice: Dice, women: float = 0.0) -> Couple:
-    """Two different names, in this share of the cases both of women."""
+    """Two different names, both of women with probability `women`."""
     women_only = dice.chance(women)
     names = [name for name in nouns_of_kind("name") if name.gender == "f" or not women_only]
     first = dice.pick(names)
@@ -131,7 +130,6 @@ def somebody(dice: Dice, pronouns: str = EVERYONE) -> Subject:
 
 
 def animal(dice: Dice) -> NounPhrase:
-    """An animal as the subject."""
     return noun_phrase(dice, dice.noun("animal"), dice.pick(("the", "the", "poss", "this", "pl")), 0.4)
 
 
@@ -150,12 +148,10 @@ def place(dice: Dice, key: str) -> Place:
 
 
 def city(dice: Dice, relation: str) -> Place:
-    """In a city, or to a city."""
     return Place(relation, dice.noun("city"))
 
 
 def verb(dice: Dice, keys: str) -> Verb:
-    """One of the verbs."""
     return VERBS[dice.pick(keys.split())]
 
 
@@ -163,7 +159,7 @@ _STATES = "see see love love know know look look have have need need"
 _EVENTS = "help visit chase buy sell eat drink read write write wash open open speak learn learn"
 _PAST = "see visit help find buy sell eat drink write write open"
 _HABITS = "buy eat drink read write write visit help wash learn learn speak"
-_CONSUMING = ("buy", "eat", "drink", "write")  # what is done once to the same thing, not every day
+_CONSUMING = ("buy", "eat", "drink", "write")  # done once to a thing, not every day
 _DENIABLE = "love know help visit buy sell eat drink read wash open have need want speak learn chase"
 _ABILITIES = {
     "can": "see see find help visit buy eat drink read write wash open sell",
@@ -185,14 +181,14 @@ _TIMES = {
 
 
 def _agent(dice: Dice, key: str, pronouns: str = EVERYONE) -> Subject:
-    """Whoever does it: an animal or a name chases, an animal sees too, people do all else."""
+    """A subject for the verb: an animal or a name chases, an animal also sees, people do all else."""
     if key == "chase" or (key == "see" and dice.chance(0.25)):
         return NounPhrase(dice.noun("name")) if dice.chance(0.25) else animal(dice)
     return somebody(dice, pronouns)
 
 
 def _undetermined(key: str, in_past: bool) -> frozenset[str]:
-    """How the patient may not be determined: Chinese does not say 'he eats an apple' without a time."""
+    """Determiners that the object may not have: Chinese does not say 'he eats an apple' without a time."""
     return INDEFINITE if key in EVENTIVE and not in_past else frozenset()
 
 
@@ -319,7 +315,7 @@ def meal(dice: Dice) -> Tree | None:
 
 
 def _somewhere(dice: Dice, clause: Clause, key: str) -> Tree | None:
-    """The clause, without an object, anywhere or at a place that suits the verb `key`; a child does not work."""
+    """The clause, without an object, with or without a place that suits the verb `key`; a child does not work."""
     if key == "work" and is_minor(clause.subject):
         return None
     return replace(clause, place=dice.pick((None, place(dice, key), place(dice, key), city(dice, "in"))))
@@ -381,14 +377,13 @@ _KIND_FEATURES: dict[str, tuple[str, ...]] = {
 
 
 def _thing(dice: Dice, kind: str) -> NounPhrase:
-    """A definite thing."""
     noun = dice.noun(kind)
     codes = ("the", "this", "poss") if noun.kinds & {"mass", "opening"} else ("the", "this", "poss", "pl", "pl")
     return noun_phrase(dice, noun, dice.pick(codes), 0.15)
 
 
 def _located(dice: Dice, pronouns: str) -> tuple[Subject, Place]:
-    """Somebody or something, and a place that suits it."""
+    """A subject and a place that suits it."""
     kind = dice.pick(("person", "person", "person", "animal", "small", "food"))
     if kind == "person":
         where = city(dice, "in") if dice.chance(0.3) else place(dice, "person")
@@ -426,7 +421,7 @@ def existence(dice: Dice) -> Tree | None:
 
 
 def _people(dice: Dice) -> Subject:
-    """Somebody, with enough women among them: Spanish adjectives agree."""
+    """A human subject, with enough women: Spanish adjectives agree."""
     if dice.chance(0.15):
         return couple(dice, women=0.5)
     if dice.chance(0.3):
@@ -435,7 +430,7 @@ def _people(dice: Dice) -> Subject:
 
 
 def _mood(dice: Dice) -> tuple[Subject, Adjective]:
-    """Somebody is tired; i, you and we are only sad: Spanish would have to know whether a man or a woman is tired."""
+    """A subject and a mood; i, you and we are only sad: Spanish 'tired' depends on the speaker's gender."""
     subject = _people(dice)
     unknown = isinstance(subject, Pronoun) and not subject.gender
     moods = _MOODS[:-1] if is_minor(subject) else _MOODS
@@ -443,7 +438,7 @@ def _mood(dice: Dice) -> tuple[Subject, Adjective]:
 
 
 def _feature(dice: Dice) -> tuple[Subject, Adjective]:
-    """An animal or a thing, and what may be said of its kind."""
+    """An animal or a thing, and an adjective that suits it."""
     kinds = ("animal", "animal", "thing", "thing", "seat", "vehicle", "food", "drink", "drink", "meal", "opening")
     kind = dice.pick(kinds)
     thing = animal(dice) if kind == "animal" else _thing(dice, kind)

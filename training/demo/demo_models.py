@@ -1,4 +1,4 @@
-"""The demo models: two translators of the phrasebook and a lyricist of our own songs, in a few minutes."""
+"""The demo models: two phrasebook translators and a lyricist of this project's songs, trained in a few minutes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ from training.translator_run import train_translator
 
 
 def demo_translator(source: str, target: str) -> TranslatorConfig:
-    """Small enough for two minutes of one core. The source is read without regard to case, and both
-    languages have their own pieces."""
+    """Trains within two minutes on one core. The source is case-insensitive; each language has its own pieces."""
     return TranslatorConfig(
         recipe="demo",
         source_language=source,
@@ -48,7 +47,7 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
         max_tokens=128,
         optimizer=OptimizerConfig(learning_rate=4e-3, schedule="cosine", warmup_updates=100, final_fraction=0.02),
         loop=LoopConfig(max_epochs=6, ema_decay=0.99),
-        cleaning=NO_CLEANING,  # the phrasebook is made, not collected
+        cleaning=NO_CLEANING,  # the phrasebook is generated, so it needs no cleaning
     )
 
 
@@ -68,7 +67,7 @@ def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
 
 
 def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
-    """The held-out ones, with the alignment that their grammar knows."""
+    """The held-out phrases, with their alignment from the grammar."""
     return [
         AlignedSentence(phrase.words(source), phrase.words(target), GoldLinks(links, links))
         for phrase in phrasebook.phrases()
@@ -90,13 +89,13 @@ def _train(name: str, out: Path, device: torch.device) -> Scores:
         None,
         run,
         test=phrase_pairs(source, target, held_out=True),
-        test_beam=1,  # nearly every sentence is right without one
+        test_beam=1,  # nearly every greedy translation is already right
         aligned=aligned_phrases(source, target),
     )
 
 
 def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Scores]:
-    """Trains the models that `out` lacks, or just `only`; held-out scores by model. An interrupted run is continued."""
+    """Trains the models that `out` lacks, or just `only`; returns held-out scores by model. Resumes interrupted runs."""
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
         return {only: _train(only, out / only, device)} if only in missing else {}
@@ -108,13 +107,13 @@ def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict
 
 
 def _train_side_by_side(out: Path, names: list[str], count: int) -> None:
-    """Networks as small as these gain little from a second core each, and much from a core of their own."""
+    """Runs one process per model: networks this small gain little from a second core, and much from their own core."""
     threads = max(1, (os.cpu_count() or 1) // count)
     arguments = ["--out", str(out), "--device", "cpu", "--threads", str(threads), "--only"]
 
     def train(place: int) -> int:
         command = [sys.executable, "-m", "training", "demo", *arguments, names[place]]
-        # tqdm reads where its bar belongs from the environment
+        # tqdm reads the position of its bar from the environment
         environment = {**os.environ, "TQDM_POSITION": str(place), "OMP_NUM_THREADS": str(threads)}
         return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
 

@@ -33,14 +33,14 @@ def _place(place: Place) -> list[Word]:
 
 
 def _lexical(clause: Clause, form: int) -> list[Word]:
-    """The full verb in its form (infinitive, third person, past) with its particle."""
+    """The full verb in its form (infinitive, third person, past), with its particle."""
     if clause.verb is None:
         return []
     return [*words(clause.verb.english[form], "verb"), *words(clause.verb.english_particle, "verb")]
 
 
 def _verbs(clause: Clause) -> tuple[list[Word], list[Word]]:
-    """The auxiliary, which 'not' follows and which changes places with the subject, and the rest."""
+    """The auxiliary, which precedes 'not' and swaps with the subject, and the other verbs."""
     third = clause.person == "3s"
     if clause.verb is None:
         return [word(_COPULA[clause.person], "verb")], []
@@ -72,11 +72,10 @@ def clause(tree: Clause) -> list[Word]:
 
 
 def existence(tree: Existence) -> list[Word]:
-    """There is, there are."""
     copula = "are" if tree.thing.plural else "is"
     return [word("there", "verb"), word(copula, "verb"), *noun_phrase(tree.thing, "subject"), *_place(tree.place)]
 
 
 def order(tree: Order) -> list[Word]:
-    """What is ordered, and 'please' after it."""
+    """The ordered thing, then 'please'."""
     return noun_phrase(tree.thing, "subject") + (words("please", "please") if tree.please else [])

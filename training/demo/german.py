@@ -43,7 +43,7 @@ def _column(noun: Noun, plural: bool) -> int:
 
 
 def _determiner(determiner: str, case: str, column: int) -> tuple[str, dict[str, _Forms]]:
-    """The form of the determiner, and the adjective endings that it asks for."""
+    """The form of the determiner, and the adjective endings after it."""
     if determiner == "the":
         return _ARTICLES[case][column], _WEAK_ENDINGS
     if determiner == "this":
@@ -54,7 +54,7 @@ def _determiner(determiner: str, case: str, column: int) -> tuple[str, dict[str,
 
 
 def noun_phrase(phrase: NounPhrase, role: str, case: str = NOMINATIVE, denied: bool = False) -> list[Word]:
-    """The words of a noun phrase; 'kein' stands for its article and for the negation."""
+    """The words of a noun phrase; 'kein' expresses its article and the negation."""
     column = _column(phrase.noun, phrase.plural)
     form, endings = _determiner("no" if denied else phrase.determiner, case, column)
     nodes = [f"{role}.determiner"] if phrase.determiner else []
@@ -89,7 +89,7 @@ def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
 
 
 def _middle(clause: Clause) -> list[Word]:
-    """Object, negation, predicate and place; 'nicht' follows the object and comes before all else."""
+    """Object, negation, predicate and place; 'nicht' follows the object and precedes everything else."""
     line: list[Word] = []
     if clause.patient:
         case = DATIVE if clause.verb and "dative" in clause.verb.traits else ACCUSATIVE
@@ -119,7 +119,7 @@ def existence(tree: Existence) -> list[Word]:
 
 
 def order(tree: Order) -> list[Word]:
-    """What is ordered is in the accusative, what is only named in the nominative."""
+    """An ordered thing is in the accusative, a named thing in the nominative."""
     if tree.please:
         return [*noun_phrase(tree.thing, "subject", ACCUSATIVE), word("bitte", "please")]
     return noun_phrase(tree.thing, "subject")

@@ -11,20 +11,18 @@ LANGUAGES = ("de", "en", "es", "zh")
 
 
 def demo_text(name: str) -> str:
-    """A text file of this package."""
     return resources.files("training.demo").joinpath(name).read_text(encoding="utf-8")
 
 
 def table_rows(name: str) -> Iterator[list[str]]:
-    """The cells of each line of a table; the lines that explain them begin with #."""
+    """The cells of each line of a table, without # comments."""
     for line in demo_text(name).splitlines():
         if not line.startswith("#"):
             yield [cell.strip() for cell in line.split("|")]
 
 
 class Noun:
-    """A noun or a name, of a row of nouns.txt; names, cities and mass nouns ('mass' in kinds) are used in the singular
-    only."""
+    """A noun or a name, from a row of nouns.txt; names, cities and mass nouns ('mass' in kinds) have no plural."""
 
     def __init__(self, row: list[str]) -> None:
         german, english, spanish, chinese, kinds, adjectives = map(str.split, row)
@@ -33,7 +31,7 @@ class Noun:
         forms = (german[1:], english, spanish[1:], chinese[1:])
         # by language: singular and plural
         self.forms = {language: (line[0], line[-1]) for language, line in zip(LANGUAGES, forms, strict=True)}
-        self.kinds, self.adjectives = frozenset(kinds), tuple(adjectives)  # the adjectives that sensibly describe it
+        self.kinds, self.adjectives = frozenset(kinds), tuple(adjectives)  # adjectives that make sense with it
 
 
 NOUNS = {noun.key: noun for noun in map(Noun, table_rows("nouns.txt"))}
@@ -41,11 +39,11 @@ NOUNS = {noun.key: noun for noun in map(Noun, table_rows("nouns.txt"))}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pronoun:
-    """A personal subject; Spanish leaves out the first person, and the second in a question."""
+    """A personal subject; Spanish drops the first person, and the second in a question."""
 
     key: str  # the English word
     person: str  # 1s, 2s, 3s, 1p
-    gender: str  # m, f, or '' where the pronoun does not tell
+    gender: str  # m, f, or '' for unmarked
     forms: dict[str, str]  # by language
 
 
@@ -63,20 +61,20 @@ PRONOUNS = {
 
 @cache
 def nouns_of_kind(kind: str) -> tuple[Noun, ...]:
-    """The nouns of a kind, in the order of the table; a key names the one noun itself."""
+    """The nouns of a kind, in table order; a noun's key names that noun alone."""
     if kind in NOUNS:
         return (NOUNS[kind],)
     return tuple(noun for noun in NOUNS.values() if kind in noun.kinds)
 
 
 class Adjective:
-    """A quality, of a row of adjectives.txt."""
+    """An adjective, from a row of adjectives.txt."""
 
     def __init__(self, row: list[str]) -> None:
         (self.key,), (self.german,), (self.spanish, self.copula), chinese = map(str.split, row)
         self.german_stem = "teur" if self.german == "teuer" else self.german  # before an ending
-        self.chinese = chinese[0]  # before a noun: it ends in 的, or is of one syllable
-        self.is_colour = self.chinese.endswith("色的")  # predicated with 是 in Chinese, any other quality with 很
+        self.chinese = chinese[0]  # before a noun: ends in 的, or has one syllable
+        self.is_colour = self.chinese.endswith("色的")  # predicated with 是 in Chinese; other adjectives take 很
         self.chinese_predicate = chinese[-1] if self.is_colour else chinese[-1].removesuffix("的")
 
     def in_spanish(self, gender: str, plural: bool) -> str:
@@ -103,16 +101,15 @@ _PRETERITE_ENDINGS = {
 
 
 class Verb:
-    """A verb, of a row of verbs.txt; the finite forms stand in the order of `PERSONS`.
+    """A verb, from a row of verbs.txt; finite forms are in the order of `PERSONS`.
 
-    Traits: 'dative' (the German object's case), 'personal' (a Spanish living object takes 'a').
-    """
+    Traits: 'dative' (case of the German object), 'personal' (a living Spanish object takes 'a')."""
 
     def __init__(self, row: list[str]) -> None:
         german, english, spanish, (self.chinese,), traits = map(str.split, row)
         first, second, third, self.german_infinitive, *participle = german
         self.german = (first, second, third, self.german_infinitive, self.german_infinitive)
-        self.german_participle = "".join(participle)  # "" where the phrasebook has no past of the verb
+        self.german_participle = "".join(participle)  # "" without a past tense in the phrasebook
         self.key, third, *past_and_particle = english
         past = "".join(past_and_particle[:1]).replace("-", "")
         self.english, self.english_particle = (self.key, third, past), "".join(past_and_particle[1:])

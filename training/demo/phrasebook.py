@@ -1,10 +1,9 @@
 """The phrasebook: a corpus of everyday phrases in German, English, Spanish and Chinese, written for this project.
 
-One abstract grammar has four linearisations, so that a phrase means the same in all languages and its word alignment is
-known. No two phrases have the same text in any language: each ordered pair of languages is a one-to-one mapping. All is
-lower case but the names of people and places; there is no punctuation (nor ¿ and ¡), and Chinese has no spaces. A tenth
-of the combinations, chosen by the hash of the abstract tree, is held out.
-"""
+One abstract grammar has four linearisations, so a phrase means the same in all languages and its word alignment is
+known. No two phrases share a text in any language: each ordered pair of languages is a one-to-one mapping. Everything
+but names of people and places is in lower case, without punctuation (nor ¿ and ¡); Chinese has no spaces. A tenth of
+the combinations, chosen by the hash of the abstract tree, is held out."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def _formula_words(cell: str) -> tuple[Word, ...]:
 
 
 def _formula_table(name: str) -> dict[str, dict[str, tuple[Word, ...]]]:
-    """By the English phrase, the words of each language."""
+    """English phrase -> language -> words."""
     rows = [tuple(map(_formula_words, row)) for row in table_rows(name)]
     return {" ".join(part.text for part in row[1]): dict(zip(LANGUAGES, row, strict=True)) for row in rows}
 
@@ -40,7 +39,7 @@ _GREETING_LINES, _FIXED_LINES = _formula_table("greetings.txt"), _formula_table(
 _LINES = _GREETING_LINES | _FIXED_LINES
 
 
-_QUOTAS: dict[Callable[[constructions.Dice], Tree | None], int] = {  # how many different trees of each construction
+_QUOTAS: dict[Callable[[constructions.Dice], Tree | None], int] = {  # number of different trees per construction
     constructions.present: 3800,
     constructions.wish: 500,
     constructions.denial: 1800,
@@ -70,22 +69,22 @@ _QUOTAS: dict[Callable[[constructions.Dice], Tree | None], int] = {  # how many 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """One phrase in all languages; `key` is its abstract tree, readable and unique."""
+    """A phrase in all languages; `key` is its abstract tree, readable and unique."""
 
     key: str
     held_out: bool
     lines: Mapping[str, Sequence[Word]] = field(repr=False)
 
     def words(self, language: str) -> tuple[str, ...]:
-        """The words in the language; a Chinese one may be of several characters."""
+        """The words in a language; a Chinese word may have several characters."""
         return tuple(part.text for part in self.lines[language])
 
     def text(self, language: str) -> str:
-        """The words joined: by spaces, or by nothing in Chinese."""
+        """The words joined by spaces, or by nothing in Chinese."""
         return ("" if language == "zh" else " ").join(self.words(language))
 
     def alignment(self, source: str, target: str) -> frozenset[tuple[int, int]]:
-        """The pairs of word indices (from 0) that express a common node; `syntax_trees` has the conventions."""
+        """Pairs of word indices (from 0) that express a common node; `syntax_trees` has the conventions."""
         return frozenset(
             (i, j)
             for i, here in enumerate(self.lines[source])
@@ -104,7 +103,7 @@ def _linearised(tree: Tree, language: str) -> list[Word]:
 
 
 def _drawn(construction: Callable[[constructions.Dice], Tree | None], quota: int) -> dict[str, Tree]:
-    """Different trees of the construction by their keys, up to the quota."""
+    """Up to `quota` different trees of the construction, by key."""
     dice = constructions.Dice(f"phrasebook: {construction.__name__}")
     trees: dict[str, Tree] = {}
     for _ in range(quota * 6):
@@ -118,11 +117,11 @@ def _drawn(construction: Callable[[constructions.Dice], Tree | None], quota: int
 
 @cache
 def phrases() -> tuple[Phrase, ...]:
-    """All phrases, always in the same order: first the formulas, then construction by construction; without the phrases
-    of which a text in some language is taken already."""
+    """All phrases in a fixed order: formulas, then each construction; a phrase is skipped if its text in some language
+    is already taken."""
     formulas: list[Tree] = [Formula(phrase) for phrase in _LINES]
     formulas += [Formula(phrase, NounPhrase(NOUNS["world"])) for phrase in _GREETING_LINES]
-    examples: list[Tree] = [  # of the documentation
+    examples: list[Tree] = [  # from the documentation
         Clause(PRONOUNS["i"], VERBS["want"], NounPhrase(NOUNS["beer"], "a")),
         Clause(NounPhrase(NOUNS["Tom"]), VERBS["chase"], NounPhrase(NOUNS["Jerry"])),
     ]
@@ -150,5 +149,5 @@ def phrases() -> tuple[Phrase, ...]:
 
 
 def pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:
-    """The texts of the trained or of the held-out phrases in two languages, each source text once."""
+    """The texts of the training or held-out phrases in two languages, each source text once."""
     return [(phrase.text(source), phrase.text(target)) for phrase in phrases() if phrase.held_out == held_out]

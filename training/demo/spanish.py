@@ -1,4 +1,4 @@
-"""Spanish: gender and number agreement, subject pronouns left out, ser and estar, the personal a."""
+"""Spanish: gender and number agreement, dropped subject pronouns, ser and estar, the personal a."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _determiner(phrase: NounPhrase, denied: bool) -> str:
 
 
 def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
-    """Determiner, noun, adjective; a denied 'a' is 'ningún'."""
+    """Determiner, noun, adjective; a negated 'a' is 'ningún'."""
     line = words(_determiner(phrase, denied), f"{role}.determiner")
     line.append(word(phrase.noun.forms["es"][phrase.plural], f"{role}.noun"))
     if phrase.adjective:
@@ -64,7 +64,7 @@ def _gender(subject: Subject | None) -> str:
 
 
 def _contracted(preposition: Word, phrase: list[Word]) -> list[Word]:
-    """De and a melt with the article el."""
+    """De and a contract with the article el."""
     if phrase[0].text == "el" and preposition.text in ("de", "a"):
         melted = {"de": "del", "a": "al"}[preposition.text]
         return [word(melted, *sorted(preposition.nodes | phrase[0].nodes)), *phrase[1:]]
@@ -78,7 +78,7 @@ def _place(place: Place) -> list[Word]:
 
 
 def _patient(clause: Clause) -> list[Word]:
-    """The object; a living one is marked by a: every name and human being, and an animal that is definite."""
+    """The object; the personal a marks every name and human, and definite animals."""
     phrase = clause.patient
     if phrase is None or clause.verb is None:
         return []
@@ -91,7 +91,7 @@ def _patient(clause: Clause) -> list[Word]:
 
 
 def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
-    """The finite verb, and what follows a modal one."""
+    """The finite verb, and the infinitive after a modal verb."""
     person = PERSONS.index(clause.person)
     if clause.verb is None:
         copula = clause.quality.copula if clause.quality else "estar"
@@ -104,7 +104,7 @@ def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
 
 
 def clause(tree: Clause) -> list[Word]:
-    """Subject first in a statement; after the finite verb in a question, and last with a question word."""
+    """The subject comes first in a statement, after the finite verb in a question, and last with a question word."""
     finite, infinite = _verbs(tree)
     left_out = tree.person == "2s" and tree.asks
     subject = [] if left_out else subject_words(tree.subject, "es", noun_phrase)
@@ -122,10 +122,10 @@ def clause(tree: Clause) -> list[Word]:
 
 
 def existence(tree: Existence) -> list[Word]:
-    """Hay, for one and for many."""
+    """Hay, for singular and plural."""
     return [word("hay", "verb"), *noun_phrase(tree.thing, "subject"), *_place(tree.place)]
 
 
 def order(tree: Order) -> list[Word]:
-    """What is ordered, and 'por favor' after it."""
+    """The ordered thing, then 'por favor'."""
     return noun_phrase(tree.thing, "subject") + (words("por favor", "please") if tree.please else [])

@@ -1,18 +1,17 @@
-"""The abstract syntax trees of the phrasebook, and the words that a language makes of them.
+"""The abstract syntax trees of the phrasebook, and helpers to express them as words of a language.
 
-A tree says what is meant and not how it is said: who, what, where, when, and whether it is past, denied or asked.
-Its nodes have names such as 'subject.noun', 'verb' or 'place.relation'. A linearisation is a sequence of `Word`, each
-with the nodes that it expresses, and two words of two languages are aligned where they share a node. So that every node
-is expressed in every language, a word takes over the nodes that have no word of their own in its language:
+A tree encodes meaning, not wording: who, what, where, when, and whether it is past, denied or a question. Its nodes
+have names such as 'subject.noun', 'verb' or 'place.relation'. A linearisation is a sequence of `Word`, each with the
+nodes that it expresses, and two words of two languages are aligned if they share a node. So that every node is
+expressed in every language, a word also expresses nodes without a word of their own in its language:
 
 - parts of one verb form (hat gesehen, tiene que, did see, 看见 了, look for, 吗) are the same node;
-- a noun takes over the article that it lacks (zh 在厨房里, 没有狗; German and Spanish are as explicit as English);
-- a Spanish verb takes over a subject pronoun that is left out;
+- a noun expresses the article that it lacks (zh 在厨房里, 没有狗; German and Spanish are as explicit as English);
+- a Spanish verb expresses a dropped subject pronoun;
 - a German contraction (im), a Spanish one (del, al), and 'kein' have both nodes;
 - a case marker (Spanish personal a) belongs to the word after it, a measure word to the determiner.
 
-The `key` of a tree is readable, unique, and decides whether its phrase is held out.
-"""
+The `key` of a tree is readable, unique, and decides whether its phrase is held out."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _AND = {"de": "und", "en": "and", "es": "y", "zh": "和"}
 
 
 class Word(NamedTuple):
-    """A token of a language and the names of the nodes that it expresses."""
+    """A token of a language and the names of its nodes."""
 
     text: str
     nodes: frozenset[str]
@@ -44,12 +43,12 @@ class NounPhrase:
 
     @property
     def person(self) -> str:
-        """The person that a verb agrees with."""
+        """The person for verb agreement."""
         return "3p" if self.plural else "3s"
 
     @property
     def key(self) -> str:
-        """In English, near enough: 'the small dog', 'the dog+' for the plural."""
+        """Roughly English: 'the small dog', 'the dog+' for the plural."""
         adjective = self.adjective.key if self.adjective else ""
         return " ".join(filter(None, (self.determiner, adjective, self.noun.key + "+" * self.plural)))
 
@@ -73,7 +72,7 @@ Subject = NounPhrase | Pronoun | Couple
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where: in, on, under or behind something, in a city, or to a city."""
+    """A location or goal: in, on, under or behind something, in a city, or to a city."""
 
     relation: str
     noun: Noun
@@ -85,10 +84,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Someone (None for 'who') does or is something; without a verb it is the copula.
+    """A subject (None for 'who') and its predicate; without a verb it is the copula.
 
-    `asks` is '' for a statement, 'whether', or what is asked for: 'who', 'what', 'where'.
-    """
+    `asks` is '' for a statement, 'whether' for a yes/no question, or the question word: 'who', 'what', 'where'."""
 
     subject: Subject | None
     verb: Verb | None = None
@@ -112,7 +110,7 @@ class Clause:
 
     @property
     def denies_existence(self) -> bool:
-        """Whether German has 'kein' for it: an indefinite patient, not a name, is denied."""
+        """Whether German uses 'kein': an indefinite object that is no name is denied."""
         patient = self.patient
         indefinite = patient is not None and patient.determiner in ("", "a") and "name" not in patient.noun.kinds
         return self.negated and indefinite
@@ -128,7 +126,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Existence:
-    """There is something somewhere."""
+    """An existential clause: something is somewhere."""
 
     thing: NounPhrase
     place: Place
@@ -152,7 +150,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A fixed phrase of `formulas.txt` or `greetings.txt`, and whom it is said to."""
+    """A fixed phrase of `formulas.txt` or `greetings.txt`, and its addressee."""
 
     phrase: str  # in English
     addressee: NounPhrase | Couple | None = None
@@ -167,24 +165,23 @@ Tree = Clause | Existence | Order | Formula
 
 @cache
 def word(text: str, *nodes: str) -> Word:
-    """A word that expresses these nodes."""
     return Word(text, frozenset(nodes))
 
 
 def words(texts: str, *nodes: str) -> list[Word]:
-    """Words that express these nodes together: none for the empty text."""
+    """Words that express these nodes together; none for the empty text."""
     return [word(text, *nodes) for text in texts.split()]
 
 
 def also(part: Word, *nodes: str) -> Word:
-    """The word, which takes over some more nodes."""
+    """The word with additional nodes."""
     return word(part.text, *sorted(part.nodes.union(nodes)))
 
 
 def subject_words(
     subject: Subject | None, language: str, noun_phrase: Callable[[NounPhrase, str], list[Word]]
 ) -> list[Word]:
-    """noun_phrase: the words of a noun phrase in that role in the nominative."""
+    """noun_phrase: the words of a noun phrase in the nominative, by role."""
     if subject is None:
         return []
     if isinstance(subject, NounPhrase):
