@@ -26,8 +26,8 @@ from training.report.progress_report import EVENTS_FOLDER, METRICS_FILE, SAMPLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """Settings of a run. quiet: no progress bar. workers: its processes. data: role (train, valid, test, corpus) -> the
-    corpus argument, for run.toml. licence: of the model, for its card."""
+    """quiet: no progress bar. workers: its processes. data: role (train, valid, test, corpus) -> corpus argument, for
+    run.toml. licence: of the model, for its card."""
 
     out: Path
     device: torch.device

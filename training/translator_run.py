@@ -44,9 +44,9 @@ def train_translator(
     test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
 ) -> Scores:
-    """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
-    processes of `run` call this; the others than rank 0 return {}. aligned: held-out sentences for choosing the
-    alignment heads. Raises TrainingError for problems that the user can fix."""
+    """Trains and publishes a translator on rank 0 and its peers; returns its scores ({} on peers), on test pairs both
+    greedy and with `test_beam`. aligned: held-out sentences for choosing alignment heads. TrainingError for problems
+    that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         tokenizers = run.workers.on_rank_0(
@@ -125,8 +125,8 @@ def translator_metadata(config: TranslatorConfig, network: Transformer) -> Check
 
 
 def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:
-    """`scores`, plus the published scores of `run.out` on other texts if the weights are unchanged; otherwise a note
-    names the dropped scores."""
+    """Adds the published scores of `run.out` on other texts if the weights are unchanged; else a note names the dropped
+    ones."""
     config = _published_config(run.out)
     others = [name for name in config.scores if name not in scores] if config else []
     if config is None or not others:

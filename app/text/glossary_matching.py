@@ -17,8 +17,8 @@ _BETWEEN_LETTERS = re.compile(r"(?<=\w)(?=\w)")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """start, end: its span in the source. forms: accepted translations, the glossary's own first; at the start of a
-    sentence also capitalised."""
+    """start, end: its source span. forms: accepted translations, the glossary's first; also capitalised at a sentence
+    start."""
 
     start: int
     end: int
@@ -26,8 +26,8 @@ class Term:
 
 
 class TermMatcher:
-    """source term -> target term. A lower-case term matches any case, another term only its exact spelling. The first
-    of equal terms counts; empty terms and terms without a target are ignored."""
+    """source term -> target term. A lower-case term matches any case, another only its exact spelling. Of equal terms
+    the first counts; empty terms and terms without a target are ignored."""
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         # first word -> (case-sensitive terms, case-insensitive terms)
@@ -48,8 +48,8 @@ class TermMatcher:
         return bool(self._by_first_word)
 
     def find(self, text: str) -> list[Term]:
-        """Non-overlapping terms from left to right, the longest at each position, on word boundaries. Of equally long
-        terms an exact match of case wins."""
+        """Non-overlapping terms on word boundaries, left to right; the longest at each position, exact case before any
+        case."""
         terms: list[Term] = []
         end = 0
         if not self._by_first_word:
@@ -102,8 +102,7 @@ class _PrefixTable:
 
 
 def _candidate_places(text: str) -> Iterator[tuple[int, str]]:
-    """Positions where a term may begin, with the first word there: a non-word character, or any character of an
-    unspaced script."""
+    """Positions where a term may begin, with the first word there: a non-word or unspaced-script character."""
     end = 0
     for word in _WORD.finditer(text):
         for at in range(end, word.start()):
@@ -119,8 +118,8 @@ def _candidate_places(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _lowercased(text: str) -> str:
-    """Lower case, character by character: \u03a3 has two lower-case forms, depending on context, and \u0130 becomes two
-    characters, which would shift positions."""
+    """Lower case by character: \u03a3 has two lower-case forms, by context; \u0130's has two characters, shifting
+    positions."""
     return text.replace("\u03a3", "\u03c3").replace("\u0130", "\0").lower().replace("\u03c2", "\u03c3")
 
 

@@ -138,8 +138,7 @@ class _PageParser:
 
 
 class _PlacedTag(NamedTuple):
-    """Written before word `place`. after_space: behind the whitespace there. until: end of the words that it
-    replaces."""
+    """Written before word `place`. after_space: behind the whitespace there. until: end of the replaced words."""
 
     place: int
     raw: str
@@ -201,8 +200,8 @@ def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_Placed
 
 
 def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterator[str]:
-    """The whitespace between two words, placed behind the tags that precede whitespace in the source. Trailing
-    whitespace of a tag is dropped between words without whitespace."""
+    """The whitespace between two words and the tags around it, which keep their side of it. Trailing whitespace of a
+    tag is dropped between words without whitespace."""
     raws = [tag.raw.rstrip(HTML_SPACES) if within and not space else tag.raw for tag in tags]
     first_after = next((i for i, tag in enumerate(tags) if tag.after_space), len(tags))
     yield from raws[:first_after]
@@ -215,8 +214,8 @@ def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterat
 
 
 def check_well_formed(text: str, field: str) -> None:
-    """`InvalidRequest` unless `text` is well-formed XML content. Entities cannot be declared: that takes a document
-    type, which precedes the first element."""
+    """`InvalidRequest` unless `text` is well-formed XML content, which cannot declare entities: that takes a document
+    type."""
     parser = xml.parsers.expat.ParserCreate()
     try:
         parser.Parse(f"<_>{text}</_>", True)
@@ -230,8 +229,7 @@ def check_well_formed(text: str, field: str) -> None:
 
 
 def with_ignored_tags(text: str, ignored: Sequence[str]) -> str:
-    """Adds translate="no" to every start tag of these names, so that their content is kept. Self-closing tags (<x/>)
-    have no content."""
+    """Adds translate="no" to every start tag of these names; self-closing tags (<x/>) have no content to protect."""
     names = "|".join(map(re.escape, ignored))
     return re.sub(rf"<({names})(?=[\s>])(?![^<>]*/>)", rf"<\1{_TRANSLATE_NO}", text) if ignored else text
 

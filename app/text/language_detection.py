@@ -46,8 +46,7 @@ class Detector:
         return self.top(text, candidates, 1)[0]
 
     def top(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
-        """The `n` most probable of `candidates`, most probable first; a single one if the text has no sign of a
-        language."""
+        """The `n` most probable of `candidates`, in order; a single one if the text has no sign of a language."""
         part = text[:_CHARACTERS_READ]
         if len(part) <= _SHORT_CHARACTERS:
             part = f" {part} {part.lower()} "

@@ -76,8 +76,8 @@ def _without_trailing_punctuation(link: str) -> str:
 
 
 def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
-    """Numbers, keyed by digits alone: 1,000.00 may become 1.000,00. A date such as 3.10.2026 counts as several numbers.
-    besides: spans to skip."""
+    """Numbers, keyed by digits alone: 1,000.00 may become 1.000,00; 3.10.2026 is several numbers. besides: spans to
+    skip."""
     taken = {at for span in besides for at in range(span.start, span.end)}
     parts = (part for match in _DIGITS.finditer(text) for part in _number_parts(text, *match.span()))
     return [part for part in parts if part.start not in taken]

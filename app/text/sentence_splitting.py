@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 
 
 def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
-    """(start, end) of each sentence of a text without line ends, trailing spaces included: spans are contiguous.
-    Languages unknown to sentencex use its general rules."""
+    """Contiguous (start, end) of the sentences of a line, trailing spaces included. Unknown languages use general
+    rules."""
     base = language.lower().partition("-")[0]
     spans, start = [], 0
     for window in _windows(line):

@@ -1,5 +1,4 @@
-"""Places the inline elements of a passage in its translation, around the words aligned with theirs, with the same
-nesting."""
+"""Places a passage's inline elements in its translation, around the words aligned with theirs, nested alike."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ _FOREIGN_WORD_COST = 0.5  # penalty for enclosing a foreign word; an own word sc
 
 @dataclass(frozen=True, slots=True)
 class AlignedSpan:
-    """A word of the translation, at start..end. source_start, source_end: the aligned span of the source; -1, -1 if
-    unknown."""
+    """A word of the translation and its aligned span source_start..source_end of the source; -1, -1 if unknown."""
 
     start: int
     end: int
@@ -154,8 +152,8 @@ class TagPlacement:
     def _placed_within(
         self, inline: Sequence[InlineElement], start: int, end: int, first: int, behind: int
     ) -> tuple[PlacedElement, ...]:
-        """Places the elements of text[start:end] around the words [first, behind). Siblings may be reordered as their
-        words are, except siblings that reach into another passage."""
+        """Places the elements of text[start:end] around the words [first, behind). Siblings follow their words' order,
+        except siblings that reach into another passage."""
         if not inline:
             return ()
         start, end = self._trimmed(start, end)
@@ -264,8 +262,8 @@ def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int |
 
 
 def _best_stretch(indices: Sequence[int], counts: Sequence[int], first: int) -> tuple[int, int]:
-    """The range with most of an element's words (`indices`) and fewest foreign words. counts: the number of words
-    before each position that belong to some element."""
+    """The range with most words of an element (`indices`) and fewest foreign ones. counts: words of any element,
+    cumulated."""
     if not indices:
         return 0, 0
     start, score = indices[0], 1.0

@@ -29,8 +29,8 @@ NO_END = 10_000  # epochs: a time limit without a number of epochs replaces the 
 
 
 def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
-    """Adds an option for one configuration key, also under its former name. The value stays a string, so that a bad
-    value is reported with all other problems."""
+    """Adds an option for a configuration key, with its former name. It stays a string: parsing reports all problems at
+    once."""
     for name in (option, *(former for former, present in RENAMED_OPTIONS.items() if present == option)):
         command.add_argument(
             name,
@@ -108,8 +108,8 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
-    """data: role -> corpus. machine: device and threads of the run file, if any. renamed: a sentence for each option
-    given under its former name."""
+    """data: role -> corpus. machine: device and threads of the run file. renamed: a sentence for each former option
+    name."""
 
     config: Config
     data: Mapping[str, CorpusArgument]

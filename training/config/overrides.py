@@ -26,8 +26,8 @@ NONE = "none"  # TOML has no null
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """annotation: the resolved type. default: MISSING if required. help: the help text. formerly: the former full key,
-    or ""."""
+    """annotation: the resolved type. default: MISSING if required. help: the help text. formerly: the former key, or
+    none."""
 
     annotation: object
     default: object
@@ -37,8 +37,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One key with its value and its origin: a file name or a command-line option. is_text: the value is an unparsed
-    string."""
+    """A key with its value and origin: a file name or command-line option. is_text: the value is an unparsed string."""
 
     key: str
     value: object
@@ -86,8 +85,7 @@ def allowed_values(annotation: object) -> str:
 
 
 def check_value(value: object, annotation: object) -> object:
-    """Converts a TOML value to the type. An int is accepted for a float, a bool is no number. ValueError names the
-    allowed values."""
+    """A TOML value as the type; int is accepted for float, bool is no number. ValueError names the allowed values."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return None if value == NONE or value is None else check_value(value, _type_where_given(annotation))
@@ -142,8 +140,7 @@ def table_overrides(table: Mapping[str, object], origin: str, prefix: str = "") 
 
 
 def assemble(base: Config, overrides: Sequence[Override], earlier_problems: Sequence[str] = ()) -> Config:
-    """`base` with all overrides; the last one of a key wins. CannotStart lists every problem, `earlier_problems`
-    first."""
+    """`base` with all overrides; the last one of a key wins. CannotStart lists problems, `earlier_problems` first."""
     known = options_of(type(base))
     problems = [*earlier_problems, *_contradictions(overrides)]
     values: dict[str, object] = {}

@@ -1,7 +1,7 @@
 """The frozen dataclasses of a run's configuration; validation reports every problem in one error.
 
-Each option carries its help text as metadata, and its former name if it has one: files and command lines with the
-former name are still read, and snapshots record it, so that older runs can resume."""
+Options carry their help text as metadata, and their former name: it is still read, and snapshots record it, so that
+older runs can resume."""
 
 from __future__ import annotations
 
@@ -64,9 +64,8 @@ def recorded(config: DataclassInstance) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningConfig:
-    """Rules that drop training pairs (`training.data.cleaning`); None, False or "off" disables a rule.
-
-    Pairs with an empty side or more than `TranslatorConfig.max_tokens` tokens are always dropped."""
+    """Rules that drop training pairs (`training.data.cleaning`); None, False or "off" disables a rule. Pairs with an
+    empty side or more than `TranslatorConfig.max_tokens` tokens are always dropped."""
 
     broken: bool = option(True, "leave out control characters, U+FFFD, UTF-8 decoded as Windows-1252")
     max_characters: int | None = option(5000, "of either side")

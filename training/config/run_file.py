@@ -155,8 +155,7 @@ def run_file_text(
     device: torch.device,
     processes: int = 1,
 ) -> str:
-    """A run file for `read_run_file`. data: role -> corpus argument of the command line; {} for a corpus without
-    files."""
+    """Text for `read_run_file`. data: role -> command-line corpus argument; {} for a corpus without files."""
     command, shared = COMMANDS[type(config)], f" --processes {processes}" if processes > 1 else ""
     head = f"# The same run again: python -m training {command} --config {RUN_FILE}{shared} --out FOLDER\n"
     if not data:

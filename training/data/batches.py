@@ -74,8 +74,7 @@ def pair_batch(sources: Sequence[TokenIds], targets: Sequence[TokenIds], pad_id:
 
 
 class TextBatch(NamedTuple):
-    """inputs and outputs [B, T], the text shifted by one; carry: whether the state continues from the previous
-    batch."""
+    """inputs and outputs [B, T], the text shifted by one; carry: whether the state continues from the batch before."""
 
     inputs: Tensor
     outputs: Tensor
@@ -94,8 +93,7 @@ def random_windows(text: Tensor, rows: int, steps: int, generator: random.Random
 
 
 def consecutive_windows(text: Tensor, rows: int, steps: int, offset: int = 0) -> Iterator[TextBatch]:
-    """Cuts the text from `offset` on into `rows` lanes and yields their windows in order, so that the state carries
-    over."""
+    """Windows of the text from `offset` on in `rows` lanes, in order, so that the state carries over."""
     text = text[offset:]
     length = len(text) // rows
     lanes = text[: length * rows].view(rows, length)

@@ -56,9 +56,7 @@ DROPPED_OVERLAPS = {"pair": {"pair"}, "source": {"pair", "source"}, "either": {"
 
 
 def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = None, test: Pairs | None = None) -> Pairs:
-    """The pairs that pass all rules, in order, with a report. The first failed rule is the reason.
-
-    TrainingError if fewer than `config.least_pairs` remain."""
+    """The pairs that pass all rules, with a report by first failed rule. TrainingError below `config.least_pairs`."""
     report = pairs.reported()
     rules = list(_rules(pairs, config).items())
     held_out = {name: held for name, held in (("test", test), ("validation", validation)) if held is not None}
@@ -121,8 +119,8 @@ def _was_utf8(text: str) -> bool:
 
 
 def _ratio(pairs: Pairs, most: float, tolerance: int) -> Rule:
-    """Length ratio in characters, relative to the corpus median: Chinese has a third of the characters of English, and
-    no absolute limit suits both Chinese and German."""
+    """Length ratio in characters relative to the corpus median, since absolute limits do not suit both Chinese and
+    German."""
     source_lengths = np.fromiter(map(len, pairs.sources), np.float64, len(pairs))
     target_lengths = np.fromiter(map(len, pairs.targets), np.float64, len(pairs))
     typical = float(np.median(target_lengths / source_lengths)) if len(pairs) else 1.0
@@ -146,8 +144,8 @@ def _duplicate() -> Rule:
 
 
 def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> tuple[Pairs, Pairs | None]:
-    """Training and validation pairs; None for fewer than 100 pairs. Drops training pairs that share a source or target
-    with a held-out pair, ignoring case and white space."""
+    """Training and validation pairs (None below 100 pairs). Drops training pairs that share a source or target with a
+    held-out pair, ignoring case and white space."""
     if len(pairs) < 100:
         return pairs, None
     order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))

@@ -36,8 +36,8 @@ FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .
 
 
 def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
-    """languages: source and target codes, to select sides of JSONL, TMX and data sets. columns: of a TSV file; None:
-    inferred. TrainingError for an invalid corpus."""
+    """languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV file; None: inferred.
+    TrainingError for an invalid corpus."""
     path, records = Path(argument), records_of(argument)
     if records is not None:
         rows = ((number, *pair_of(record, languages, where)) for number, where, record in records)
@@ -67,8 +67,8 @@ def read_corpora(arguments: Sequence[str], languages: Languages | None = None, c
 def read_run_corpora(
     data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
 ) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Training pairs, cleaned; validation pairs, split off if none are given; test pairs. data: role -> corpus or
-    columns, as on the command line."""
+    """Cleaned training pairs; validation pairs, split off if none are given; test pairs. data: role -> corpus or
+    columns."""
     columns = parse_columns(data.get("columns"))
     valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
     corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # run files may name only one
@@ -134,8 +134,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @contextlib.contextmanager
 def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file for reading bytes, decompressed. TrainingError if it is missing, unreadable, or turns out
-    damaged."""
+    """Opens a file's bytes, decompressed. TrainingError if it is missing, unreadable, or turns out damaged."""
     try:
         with path.open("rb") as file:
             if path.suffix == ".gz":
@@ -152,8 +151,8 @@ def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line). Only LF and CRLF end a line: a Unicode line separator inside a sentence must not shift a
-    parallel text. Holds one line in memory at a time."""
+    """(number from 1, line), streamed. Only LF and CRLF end a line: a Unicode line separator must not shift a parallel
+    text."""
     with open_corpus_file(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
@@ -180,8 +179,8 @@ def stem_suffix(path: Path) -> str:
 
 @lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
 def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
-    """The code in `present` that means `wanted`: equal except for case and hyphens, else the bare language, else, for a
-    bare `wanted`, its first region."""
+    """The code in `present` for `wanted`: equal but for case and hyphens, else the bare language, else its first
+    region."""
     codes = {_normal(code): code for code in reversed(present)}  # the first of two spellings wins
     normal = _normal(wanted)
     language = normal.partition("-")[0]
@@ -339,7 +338,7 @@ def dataset_records(argument: str) -> Iterator[PlacedRecord]:
 
 def parse_dataset_name(argument: str) -> tuple[str, str | None, str]:
     """(name, config, split). A single word after the name is a split if named like one, else a config; the default
-    split is "train"; splits may be sliced: hf:NAME:train[:1000]."""
+    split is train, and splits may be sliced: hf:NAME:train[:1000]."""
     name, *rest = re.split(r":(?![^\[]*\])", argument.removeprefix(HUGGINGFACE_PREFIX))
     if not name or len(rest) > 2 or "" in rest:
         raise TrainingError(f"{argument} is no data set's name: write hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT.")
@@ -421,9 +420,8 @@ SAMPLED_CHARACTERS = 200  # of each sampled sentence
 
 def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -> Pairs:
     """Detects pairs in the opposite order: swaps them if `may_swap`, else adds a question to the report. Sides count as
-    reversed if, among all languages, the targets look most like the source language and the sources like the target
-    language. The order of columns or files alone is error-prone: Anki's decks begin with English in either direction.
-    """
+    reversed if, among all languages, the targets look most like the source language and the sources like the target's.
+    File and column order is error-prone: Anki's decks begin with English in either direction."""
     source, target = (code.lower().replace("_", "-").partition("-")[0] for code in languages)
     if len(pairs) < FEWEST_PAIRS or source == target:
         return pairs

@@ -1,5 +1,4 @@
-"""Segments pairs into token ids: once, or sampled each epoch from (seed, epoch) alone, so that a resumed run repeats
-it."""
+"""Segments pairs into token ids: once, or sampled from (seed, epoch) alone, so that a resumed run repeats them."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
 
 
 class Segmentation:
-    """The training pairs of at most `config.max_tokens` tokens a side; `report` adds longer pairs to the dropped ones.
-    TrainingError if none is left."""
+    """The training pairs of at most `config.max_tokens` tokens a side; `report` counts longer ones. TrainingError if
+    empty."""
 
     def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
         sources, targets = pair_ids(checkpoint, pairs)

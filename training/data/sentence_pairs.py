@@ -88,8 +88,8 @@ class CorpusReport:
             yield f"  in common with the {held_out} set: {kinds}"
 
     def table(self) -> str:
-        """A Markdown table for the model card, "" if nothing was dropped. Names places instead of texts, which the
-        corpus licence may not let a card publish."""
+        """Markdown for the model card, or "". Names places, not texts, which the corpus licence may not let a card
+        publish."""
         rows = ["| left out | pairs | for example |", "|---|---|---|"]
         for name, reason in self.dropped.items():
             places = ", ".join(example.place for example in reason.examples).replace("|", "\\|")

@@ -17,9 +17,8 @@ LINE_BREAK = re.compile(r"\s*<\s*(w:)?br\b|\s*\\n", re.IGNORECASE)
 
 
 def translation_units(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The starting line of each <tu>, with its segments by language. TrainingError names `path`.
-
-    Drives the tree builder by expat, for line numbers and to reject entity declarations."""
+    """The starting line of each <tu>, with its segments by language. TrainingError names `path`. Drives the tree
+    builder by expat, for line numbers and to reject entity declarations."""
     finished: list[tuple[int, Element]] = []
     parser = expat.ParserCreate()
     parser.buffer_text = True

@@ -71,8 +71,7 @@ def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
 
 
 def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
-    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces,
-    fewer for a small corpus."""
+    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces."""
     try:
         return _train_sentencepiece(texts, config.algorithm, config.vocab_size, casefold)
     except RuntimeError as error:

@@ -95,7 +95,7 @@ def _train(name: str, out: Path, device: torch.device) -> Scores:
 
 
 def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Scores]:
-    """Trains the models that `out` lacks, or just `only`; returns held-out scores by model. Resumes interrupted runs."""
+    """Trains the models that `out` lacks, or just `only`; returns held-out scores by model. Resumes a killed run."""
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
         return {only: _train(only, out / only, device)} if only in missing else {}

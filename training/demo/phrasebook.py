@@ -117,8 +117,7 @@ def _drawn(construction: Callable[[constructions.Dice], Tree | None], quota: int
 
 @cache
 def phrases() -> tuple[Phrase, ...]:
-    """All phrases in a fixed order: formulas, then each construction; a phrase is skipped if its text in some language
-    is already taken."""
+    """All phrases: formulas, then each construction; a phrase is skipped if its text in a language is taken."""
     formulas: list[Tree] = [Formula(phrase) for phrase in _LINES]
     formulas += [Formula(phrase, NounPhrase(NOUNS["world"])) for phrase in _GREETING_LINES]
     examples: list[Tree] = [  # from the documentation

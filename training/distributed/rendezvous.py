@@ -17,8 +17,7 @@ POLL_S = 0.02
 
 
 def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
-    """A prefix of the store that only this start writes to. TrainingError if fewer than `count` processes arrive in
-    time.
+    """A prefix of the store for this start only. TrainingError if fewer than `count` processes arrive in time.
 
     Every process writes a fresh token. Rank 0 announces a round that lists all tokens, and a new one whenever a token
     changes; a process joins the round that lists its own token. The round is final once all have joined."""

@@ -1,5 +1,4 @@
-"""Ends a process within seconds after a peer dies or torchrun sends SIGTERM, even while its main thread is blocked; one
-process prints one sentence."""
+"""Ends a process within seconds of a peer's death or SIGTERM, even if its main thread is blocked, with one sentence."""
 
 from __future__ import annotations
 

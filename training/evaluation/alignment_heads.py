@@ -1,5 +1,4 @@
-"""Selects the cross-attention heads of a translator that align words best, by alignment error rate on sentences with
-known alignment."""
+"""Selects the cross-attention heads that align words best, by error rate on sentences with known alignment."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ class AlignedSentence:
 def choose_alignment_heads(
     checkpoint: Checkpoint, network: Transformer, aligned: Sequence[AlignedSentence]
 ) -> dict[str, object]:
-    """`CheckpointConfig.alignment`, with the error on sentences held out from the choice. TrainingError for too few
-    sentences."""
+    """`CheckpointConfig.alignment`, with the error on sentences held out from the choice. TrainingError if there are
+    too few."""
     sample = aligned[:: max(1, len(aligned) // MAX_SENTENCES)][:MAX_SENTENCES]
     if len(sample) < MIN_SENTENCES:
         raise TrainingError(

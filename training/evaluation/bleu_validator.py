@@ -24,8 +24,8 @@ def subsample(pairs: Pairs, most: int) -> Pairs:
 
 
 class BleuValidator:
-    """Greedy decoding in large batches; beam search waits for the end of a run. Unless weights are chosen by BLEU, only
-    the samples are translated. pairs: the validation pairs."""
+    """Greedy decoding of the validation `pairs` in large batches; only of the samples unless weights are chosen by
+    BLEU."""
 
     def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
         self.checkpoint, self.network = checkpoint, network

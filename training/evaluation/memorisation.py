@@ -20,8 +20,8 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """longest: the longest span that occurs in the corpus. shares: span length -> share of spans of that length that
-    occur there, None if all texts are shorter."""
+    """longest: the longest span copied from the corpus. shares: span length -> copied share, None if all texts are
+    shorter."""
 
     longest: str
     shares: dict[int, float | None]
@@ -31,9 +31,8 @@ class Overlap:
 def measure_memorisation(
     checkpoint: Checkpoint, network: Network, train: str, valid: str, seed: int
 ) -> tuple[Overlap, Overlap | None]:
-    """Overlap of generated texts, and of as much held-out text, with the training text. Held-out text is not copied, so
-    its overlap is that of the language. Generates 20 texts of 500 characters (fewer for a short corpus) at temperature
-    0.8, each continuing a character of the corpus."""
+    """Overlap with the training text of 20 generated texts of 500 characters (fewer for a short corpus) at temperature
+    0.8, each continuing a character of the corpus; and of as much held-out text, as the baseline of the language."""
     characters = max(1, min(CHARACTERS, len(train) // SAMPLES))
     openings = [train[i * len(train) // SAMPLES] for i in range(SAMPLES)]
     texts = sample_lyrics(checkpoint, network, openings, characters, SAMPLE_TEMPERATURE, seed)
@@ -44,9 +43,8 @@ def measure_memorisation(
 
 
 def corpus_overlap(texts: Sequence[str], corpus: str) -> Overlap:
-    """Overlap of the texts with the corpus. The longest common span is found by bisection, since its sub-spans are
-    common too. Spans are compared by 64-bit hashes, which collide once in 10^9 measurements; the longest is compared
-    exactly."""
+    """Overlap of the texts with the corpus; bisection finds the longest span, since sub-spans are common too. Spans are
+    compared by 64-bit hashes, which collide once in 10^9 measurements; the longest is compared exactly."""
     text_codes, corpus_codes = [_codes(text) for text in texts], _codes(corpus)
     shares = {}
     for length in SPAN_LENGTHS:

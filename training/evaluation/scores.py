@@ -83,8 +83,7 @@ def negative_log_likelihood(
     """Nats of a text [N >= 2], and the number of characters counted: all but the first.
 
     The text is cut into `lanes` read in parallel, `window` characters at a time. Each lane but the first starts `lead`
-    characters early from a zero state and counts from where the previous lane ends, which loses only context further
-    back."""
+    characters early from a zero state, which loses only context further back, and counts from its own part on."""
     text, lead = text.to(network.device), lead if lanes > 1 else 0
     per_lane = -(-(len(text) - 1 - lead) // lanes)
     missing = lead + per_lane * lanes + 1 - len(text)
@@ -145,8 +144,8 @@ def translate(
 def sample_lyrics(
     checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, temperature: float, seed: int
 ) -> list[str]:
-    """A lyricist's continuation of each opening. Draws depend on (seed + index, step) alone and leave training's random
-    state unchanged."""
+    """A lyricist's continuations of openings. Draws depend on (seed + index, step) alone, not on training's random
+    state."""
     prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
     options = [
         DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
@@ -166,8 +165,8 @@ def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed
 def score_translator(
     checkpoint: Checkpoint, network: Transformer, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
 ) -> Score:
-    """`text_scores` of the detokenised output, the references' perplexity, and the number of sources beyond the serving
-    limit: translated here, refused there."""
+    """`text_scores` of detokenised output, the references' perplexity, and the number of sources beyond the serving
+    limit."""
     started = time.monotonic()
     outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
     seconds = time.monotonic() - started
@@ -214,8 +213,7 @@ def evaluate(
     device: torch.device,
     columns: Columns | None = None,
 ) -> Score:
-    """The `evaluate` command: scores a checkpoint on pairs (translators) or on a text (lyricists). TrainingError for an
-    option of the other kind."""
+    """The `evaluate` command: scores a checkpoint on pairs or a text. TrainingError for options of the other kind."""
     checkpoint, network = load_model(folder, device)
     if checkpoint.config.kind == "translator":
         _require_only(f"{folder} is a translator: give --test SOURCE,TARGET", test, {"--corpus": corpus})

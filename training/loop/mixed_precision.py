@@ -56,8 +56,7 @@ class MixedPrecision:
         return torch.autocast(self.device.type, dtype=DTYPES[self.format])
 
     def overflowed(self, norm: Tensor) -> bool:
-        """Whether to skip this update. norm: of the unscaled gradients; reading it (fp16 only) synchronizes with the
-        device. TrainingError if no scale helps."""
+        """Whether to skip this update. norm: of unscaled gradients, read for fp16. TrainingError if no scale helps."""
         if not self.scaler.is_enabled():
             return False
         overflow = not bool(norm.isfinite())

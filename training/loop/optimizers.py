@@ -126,8 +126,8 @@ def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) ->
 
 
 def hidden_matrices(network: nn.Module) -> list[nn.Parameter]:
-    """Matrices that map features to features; not embeddings or the output projection, whose rows are tokens: AdamW
-    does better on both (Jordan et al. 2024)."""
+    """Matrices that map features to features; AdamW does better on embeddings and output projections (Jordan et al.
+    2024)."""
     tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     if getattr(network, "embedding", network) is None:  # one-hot input: the first matrix acts as an embedding
         tables |= {id(p) for name, p in network.named_parameters() if name.endswith("weight_ih_l0")}
@@ -145,8 +145,8 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, value: float) -> None:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], norm: float, tokens: float = 1) -> Tensor:
-    """Turns gradients of a sum over `tokens` into gradients of the mean, clipped to a total norm of `norm` (0: no
-    limit). Returns the norm [] of the mean before clipping; reading it synchronizes with the device."""
+    """Turns gradients of a sum over `tokens` into gradients of the mean, clipped to norm `norm` (0: no limit). Returns
+    the norm [] before clipping; reading it synchronizes with the device."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     before = nn.utils.get_total_norm(gradients, foreach=True) / tokens
     scale = (norm / (before + 1e-6)).clamp(max=1.0) if norm > 0 else before.new_ones(())

@@ -76,8 +76,7 @@ class MeasuredPace:
 
 class Planner:
     """Plans the length of a run and decides when it ends. Without a time limit the number of batches alone decides, so
-    that the plan is reproducible. With a limit the measured speed does; the caller then saves before the next update.
-    """
+    that the plan is reproducible; with a limit the measured speed, and the caller saves before the next update."""
 
     def __init__(self, optimizer: OptimizerConfig, config: LoopConfig) -> None:
         self.config, self.falls = config, optimizer.schedule in DECAYING_SCHEDULES
@@ -158,8 +157,8 @@ class Planner:
         return f"The learning rate warms up over {over}, and not over {self.warmup:,} (optimizer.warmup_updates)."
 
     def cools_down(self, progress: Progress) -> bool:
-        """Whether patience has just run out at a high rate; the plan then decays over a fraction of the updates so
-        far."""
+        """Whether patience has just run out at a high rate, so that the plan now decays for a fraction of the updates
+        so far."""
         config = self.config
         ended = 0 < config.patience <= progress.without_gain and not progress.cooling
         if not ended or not config.cooldown or not self.falls:

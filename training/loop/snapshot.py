@@ -1,7 +1,7 @@
 """Files for an exact resume, in the folder `resume` of a run.
 
-Each file is written aside, fsynced and renamed, so that a kill or a power cut leaves the old file or the new one.
-Snapshots hold tensors and plain values only and are read with `weights_only`, so that they cannot run code."""
+Each file is written aside, fsynced and renamed, so that a kill or a power cut leaves the old file or the new one. They
+hold tensors and plain values only and are read with `weights_only`, so that they cannot run code."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 Exact resume: on a CPU, a run that is killed at any moment and resumed with the same options, on a machine of the same
 kind with the same number of threads, PyTorch and kernels, computes bit for bit the same weights, averages, choices and
-lines of metrics.jsonl. Therefore all inputs of an update are either in the snapshot (weights, optimizer, schedule, loss
+lines of metrics.jsonl. All inputs of an update are therefore either in the snapshot (weights, optimizer, schedule, loss
 scale, averages, best weights, counters, random state) or follow from (seed, epoch) alone (data order). Snapshots fall
-between updates. A clock decides three things: when to save, which changes nothing; how fast a decaying schedule with a
-time limit passes, which is saved before an update uses it (`schedule.Planner`); and when the time is up. Limits
+between updates. A clock decides when to save, which changes nothing; how fast a decaying schedule with a time limit
+passes, which is saved before an update uses it (`schedule.Planner`); and when the time is up. Limits
 (`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value and decays over the rest of
 the run."""
 
@@ -41,8 +41,7 @@ DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightl
 
 
 class Update(NamedTuple):
-    """loss []: summed over tokens; norm []: of the mean loss's gradient, before clipping. fraction: of the run that is
-    over."""
+    """loss []: summed over tokens; norm []: of the mean loss's unclipped gradient. fraction: of the run so far."""
 
     number: int
     epoch: int
@@ -164,8 +163,8 @@ class Trainer:
             self.report.log(progress.seconds)
 
     def _gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
-        """Leaves the clipped gradient of the mean loss over all tokens of the batches in `grad`; returns loss, norm and
-        tokens as in `Update`."""
+        """Sets `grad` to the clipped gradient of the mean loss over all tokens; returns loss, norm and tokens as in
+        `Update`."""
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=self.device), 0
@@ -183,8 +182,8 @@ class Trainer:
         return total, norm, tokens
 
     def _read_updates(self) -> None:
-        """Reports every update since the last reading. Raises TrainingError at the first one that is not finite: on a
-        CPU before the weights follow it, elsewhere before the next snapshot."""
+        """Reports all updates since the last reading. TrainingError at the first non-finite one: on a CPU before the
+        weights follow it, elsewhere before the next snapshot."""
         updates, self._unread = self._unread, []
         losses = torch.stack([update.loss for update in updates]).tolist() if updates else []
         norms = torch.stack([update.norm for update in updates]).tolist() if updates else []
@@ -316,8 +315,8 @@ class Trainer:
         }
 
     def _machine(self) -> str:
-        """Everything that the order of additions, and so the last bits of a sum, depends on; torch and kernels also
-        decide random draws."""
+        """Everything that the order of additions, and so a sum's last bits, depends on; random draws depend on torch
+        and kernels."""
         number_format = self.precision.format
         threads = f", {pluralize(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         processes = f", {self.workers.count} processes" if self.workers.count > 1 else ""

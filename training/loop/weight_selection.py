@@ -16,9 +16,8 @@ Weights = dict[str, Tensor]
 
 
 class MovingAverage:
-    """An exponential moving average of the weights (Polyak and Juditsky 1992; as in Marian's exponential smoothing). It
-    is cheaper than averaging saved checkpoints and, unlike a decaying learning rate, needs no known end. decay 0: no
-    average."""
+    """An exponential moving average of the weights (Polyak and Juditsky 1992; as in Marian's exponential smoothing):
+    cheaper than averaging checkpoints and, unlike a decaying rate, without a known end. decay 0: no average."""
 
     def __init__(self, network: nn.Module, decay: float) -> None:
         self.network, self.decay = network, decay
@@ -68,8 +67,8 @@ class BestWeights:
         self._memory: dict[int, Weights] = {}
 
     def offer(self, cost: float, update: int, weights: Callable[[], Weights]) -> bool:
-        """Keeps the result of `weights` if it is among the best; returns whether it is the best. A cost of nan never
-        is; of equal costs the earlier wins."""
+        """Keeps `weights()` if it is among the best; returns whether it is the best. Never for nan; of equal costs the
+        earlier."""
         if math.isnan(cost):
             return False
         kept = sorted([*self.kept, (cost, update)])[: self.count]

@@ -18,8 +18,7 @@ GIB = 1 << 30
 
 
 def hardware_summary(device: torch.device, processes: int = 1, machines: int = 1) -> str:
-    """One line, such as "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"; this machine's
-    if there are several."""
+    """One line, of this machine: "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"."""
     gpu = ""
     if device.type == "cuda":
         there, used = torch.cuda.get_device_properties(device), processes // machines

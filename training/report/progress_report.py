@@ -71,8 +71,8 @@ def samples_markdown(rows: Sequence[Row]) -> str:
 
 
 def shorten_repetition(text: str) -> str:
-    """Shortens a phrase repeated over and over to two copies and a count: a network that has learnt little repeats one
-    until the length limit."""
+    """Shortens a repeated phrase to two copies and a count: a network that has learnt little repeats until the length
+    limit."""
 
     def shortened(match: re.Match[str]) -> str:
         repetition, phrase = match[0], match[1]
@@ -97,8 +97,7 @@ def tensorboard_problems() -> Iterator[str]:
 
 
 class ProgressReport:
-    """A bar with loss, tokens/s and time left on stderr, and one JSON line per log step in metrics.jsonl. Speed and
-    time left are of this session only."""
+    """A bar with loss, tokens/s and time left of this session, and a JSON line per log step in metrics.jsonl."""
 
     def __init__(self, folder: Path | None, title: str, *, quiet: bool = False, tensorboard: bool = False) -> None:
         self.folder = folder
@@ -207,7 +206,7 @@ class ProgressReport:
                 self._events().add_scalar(tag, row[name], row["update"])
 
     def _events(self, **options: Any) -> Any:
-        """tensorboardX's writer: it needs numpy, packaging and protobuf; TensorBoard's own brings a web server and gRPC
+        """tensorboardX's writer needs numpy, packaging and protobuf; TensorBoard's own brings a web server and gRPC
         along."""
         if self._events_writer is None:
             from tensorboardX import SummaryWriter

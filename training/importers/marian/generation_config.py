@@ -44,8 +44,8 @@ class GenerationSettings:
 
 
 def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int, rows: int) -> GenerationSettings:
-    """settings: generation_config.json, {} in older folders, which keep them in config.json. rows: of the target
-    embedding. TrainingError for an unsupported setting."""
+    """settings: generation_config.json, {} in older folders with them in config.json. rows: of the target embedding.
+    TrainingError for an unsupported setting."""
     tokens = {name: config.get(name) for name in ("decoder_start_token_id", "eos_token_id")}
     given: JsonObject = tokens | {name: value for name, value in (settings or config).items() if value is not None}
     if "forced_bos_token_id" in given:

@@ -86,8 +86,8 @@ SMALL_FILES = ["*.json", "*.spm", "README.md"]
 
 
 def marian_folder(given: str) -> MarianFolder:
-    """given: a folder, or a Hub name such as Helsinki-NLP/opus-mt-de-en. Only files that an import reads are
-    downloaded, into the Hub's own cache."""
+    """given: a folder, or a Hub name such as Helsinki-NLP/opus-mt-de-en; only files that an import reads are
+    downloaded."""
     path = Path(given)
     if path.is_dir():
         return MarianFolder(path, path.resolve().name)

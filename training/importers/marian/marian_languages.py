@@ -38,8 +38,8 @@ def choose_languages(
     config: JsonObject,
     tokens: Sequence[str],
 ) -> Languages:
-    """source, target, prefix: the user's choices. options, config: tokenizer_config.json and config.json, which may
-    name languages. tokens: the language tokens of the vocabulary."""
+    """source, target, prefix: the user's choices. options, config: tokenizer_config.json and config.json. tokens: the
+    vocabulary's language tokens."""
     pair = {}
     for side, given in (("source", source), ("target", target)):
         code = given or _recorded(options.get(f"{side}_lang")) or _recorded(config.get(f"{side}_lang"))
@@ -52,8 +52,7 @@ def choose_languages(
 
 
 def _recorded(code: object) -> str | None:
-    """The folder's own code, in two letters if the language has such a code, as clients use; None for a language
-    group."""
+    """The folder's own code, in two letters if the language has such a code; None for a language group."""
     if not isinstance(code, str) or len(code.split("_")[0]) > 3 or code in LANGUAGE_GROUPS:
         return None
     return TWO_LETTERS.get(code, code)

@@ -19,8 +19,7 @@ UNSUPPORTED_FLAGS = ("lstrip", "rstrip", "single_word")
 
 
 def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
-    """{"source": ..., "target": ...}. rows: of the two embeddings. Tokens matched in a text by their spelling have
-    transformers 5's ids."""
+    """By side. rows: of the two embeddings. Tokens matched in a text by their spelling have transformers 5's ids."""
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     if options.get("sp_model_kwargs"):
         raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
