@@ -33,8 +33,7 @@ _KEY_FIELDS = {"name", "sha256", "scopes", "rate_limit", "quota", "created"}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """name: the key's name, for logs. digest: the key's SHA-256, b"" without a key. rates, quotas: None: the server's
-    defaults."""
+    """name: of the key, for logs. digest: SHA-256 of the key, b"" without one. rates, quotas: None: the server's."""
 
     name: str
     digest: bytes = field(default=b"", repr=False)
@@ -66,8 +65,7 @@ def key_digest(key: str) -> bytes:
 
 
 class KeyRing:
-    """The keys of a file, reloaded when it changes, and the keys of `always`. If a reload fails, the previous keys stay
-    valid and an error is logged."""
+    """The keys of `always` and of a file, reloaded on change; a failed reload is logged and keeps the old keys."""
 
     def __init__(
         self, path: Path | None, always: Iterable[Caller] = (), clock: Callable[[], float] = time.monotonic

@@ -13,8 +13,7 @@ MAX_CALLERS = 200_000  # per window size; beyond that, the callers idle for long
 
 
 class Charge(NamedTuple):
-    """The cost of one request, charged all or nothing: `requests` to each rate and `characters` to each quota. A tuple,
-    like `ChargeResult`, because one is created per request."""
+    """The cost of a request, charged all or nothing: `requests` per rate, `characters` per quota. A tuple for speed."""
 
     caller: str
     rates: Sequence[Rate]

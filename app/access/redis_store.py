@@ -38,8 +38,7 @@ class RedisUnreachable(Exception):
 
 
 class RedisStore:
-    """failed: called for each failed round trip. clock: for tests; by default Redis' own clock, so that servers with
-    different clocks agree."""
+    """failed: called per failed round trip. clock: for tests; by default Redis' own, since servers' clocks differ."""
 
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None

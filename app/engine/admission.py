@@ -41,8 +41,7 @@ class Throughput:
             self._add(work)
 
     def reported(self, work: int) -> None:
-        """Adds work for cancelled requests. The report comes up to a second late, perhaps when all requests are gone
-        and the clock that ran for them has stopped."""
+        """Adds work for cancelled requests, reported up to a second late: perhaps after the clock has stopped."""
         if self._since is not None or time.monotonic() - self._stopped <= REPORT_INTERVAL_S:
             self._reported_s = self._clock_s()
             self._add(work)
@@ -190,8 +189,7 @@ class Admission:
         self._count(part, -1)
 
     def wasted(self, model: str, tokens: int) -> None:
-        """Counts tokens computed for cancelled requests. They took time: without them, a service with many
-        disconnecting clients would seem slow and refuse the remaining clients."""
+        """Counts work for cancelled requests: it took device time, and omitting it would understate the throughput."""
         for backlog in (self.models[model], self.all):
             backlog.busy.reported(tokens)
             backlog.loaded.reported(tokens)

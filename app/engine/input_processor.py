@@ -145,8 +145,7 @@ def changed_fields(query: AttentionQuery, smaller: AttentionQuery) -> dict[str, 
 
 
 def selected_count(numbers: Sequence[int] | None, count: int, noun: str) -> int:
-    """How many of `count` layers, heads or units are selected. Raises InvalidRequest, with the device's message, for a
-    number out of range: before a translation is computed for it."""
+    """How many of `count` layers, heads or units are selected. InvalidRequest (the device's) if out of range."""
     try:
         return len(resolve(numbers, count, noun))
     except SelectionError as error:

@@ -67,9 +67,8 @@ class TokenExpectation:
 
 @dataclass(frozen=True, slots=True)
 class GatesResult:
-    """values: gate -> [layers, T, units], after each of the T `tokens`; units: the selected units per layer. bounds:
-    the range of a gate, None if unbounded. depth, hidden: of the whole model. steps: the next-token distribution after
-    each token; the last one has no actual token."""
+    """values: gate -> [layers, T, units] after each of T `tokens`; units: selected, per layer. bounds: a gate's range.
+    depth, hidden: of the whole model. steps: the distribution after each token; the last has no actual token."""
 
     model: str
     cell: str
@@ -152,8 +151,7 @@ class WalkthroughQuery(SentenceQuery):
 
 @dataclass(frozen=True, slots=True)
 class InspectionTimings:
-    """Wall clock time of an inspection: tokenizing, decoding (None if the target was sent), and the inspected forward
-    pass. The last two include the wait for a device."""
+    """Wall clock: tokenizing; decoding (None for a forced target); forward pass. The last two include waiting."""
 
     encode_s: float = 0.0
     decode_s: float | None = None
@@ -213,9 +211,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TranslationOptions:
-    """Options shared by all sentences of a text. model: None for the first loaded translator of the pair.
-    alternatives: number of further translations. prefix: forced start of the translation. wants: details to return
-    beside the text. decoding: unset options take the server's settings."""
+    """Options of all sentences of a text. model: None: the first loaded translator of the pair. alternatives: number of
+    them. prefix: forced start. wants: details to return. decoding: unset options take the server's settings."""
 
     source_language: str
     target_language: str
@@ -228,8 +225,7 @@ class TranslationOptions:
 
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
-    """One sentence, or as much text as the model reads. required: terms that the translation must contain, each in any
-    of its forms."""
+    """A sentence, or as much text as the model reads. required: terms to contain, each in any of its forms."""
 
     text: str
     options: TranslationOptions
@@ -238,8 +234,7 @@ class TranslationRequest:
 
 @dataclass(frozen=True, slots=True)
 class AlignedWord:
-    """A word of the translation and the source word that it attends to most, as code points of the two texts, ends
-    exclusive. weight: its share of the attention, 0 to 1."""
+    """A target word and the source word that it attends to most, in code points, ends exclusive. weight: 0 to 1."""
 
     target_start: int
     target_end: int

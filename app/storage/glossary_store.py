@@ -38,8 +38,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Dictionary(msgspec.Struct, frozen=True):
-    """Source term -> target term for one language pair. Language codes are as the caller spelled them, in lower case,
-    or the codes of the loaded pair."""
+    """Source term -> target term of one pair; its codes are the caller's in lower case, or a loaded pair's."""
 
     source: str
     target: str
@@ -87,8 +86,7 @@ class GlossaryLimits:
 
 
 class GlossaryStore:
-    """All methods do blocking file I/O: call them in a thread. Methods that take an id raise `UnknownGlossary`; methods
-    that write raise `InvalidRequest` beyond a limit."""
+    """Blocking: call methods in a thread. Raises `UnknownGlossary` for an id, `InvalidRequest` beyond a limit."""
 
     def __init__(self, folder: Path, limits: GlossaryLimits | None = None) -> None:
         self._folder = folder / "glossaries"
@@ -105,8 +103,7 @@ class GlossaryStore:
             return self._save(owner, glossary)
 
     def all(self, owner: str, shown: Callable[[Glossary], T]) -> list[T]:
-        """`shown` of each glossary, oldest first; only one glossary's entries are in memory at a time. Unreadable files
-        are logged and skipped."""
+        """`shown` of each glossary, oldest first, with one in memory at a time; logs and skips unreadable files."""
         rows: list[tuple[datetime, str, T]] = []
         for path in self._folder_of(owner).glob("*.json"):
             with suppress(UnknownGlossary):

@@ -25,8 +25,7 @@ class SuggestionStore:
         self._lock = threading.Lock()
 
     def add(self, q: str, s: str, source: str, target: str) -> None:
-        """q: the text; s: the suggested translation; source, target: codes of a loaded pair. Blocking: call it in a
-        thread. Raises `SuggestionsFull`, or `OSError` if the write fails."""
+        """q: text; s: suggestion; source, target: a loaded pair. Blocking. Raises `SuggestionsFull`, `OSError`."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         fields = {"q": q, "s": s, "source": source, "target": target, "at": at}
         line = msgspec.json.encode(fields) + b"\n"

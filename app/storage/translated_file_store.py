@@ -32,8 +32,7 @@ class TranslatedFileStore:
         self._lock = threading.Lock()
 
     def keep(self, extension: str, content: bytes) -> str:
-        """Stores `content` and returns its name. extension: with its dot. Raises `Overloaded` while other files take
-        up the room, `OSError` if the folder is not writable."""
+        """Stores `content`; returns its name. extension: with its dot. Raises `Overloaded` without room, `OSError`."""
         name = secrets.token_urlsafe(32) + extension
         assert _NAME.fullmatch(name), extension
         with self._lock:

@@ -17,9 +17,8 @@ TextFormat = Literal["text", "html"]
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """options: shared by all sentences, with languages of a loaded pair; the prefix applies to the first sentence.
-    glossary: source term -> target term. split: whether to split into sentences; without it, only text that is too long
-    for the model is split."""
+    """options: of all sentences, with languages of a loaded pair; the prefix applies to the first. glossary: source
+    term -> target term. split: whether to split into sentences; else only text too long for the model is split."""
 
     text: str
     options: TranslationOptions

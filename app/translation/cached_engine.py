@@ -68,8 +68,7 @@ class TranslationCache:
 
 
 class CachedEngine:
-    """Translates sentences in groups. Refused if the engine has no room for the first group, unless part of the text is
-    translated already (`patient`); later groups wait for room."""
+    """Translates sentences in groups. The first group is refused without room unless `patient`; later ones wait."""
 
     def __init__(self, engine: Engine, cache: TranslationCache) -> None:
         self._engine, self._cache = engine, cache

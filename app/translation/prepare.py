@@ -50,8 +50,7 @@ _ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "t
 
 
 def one_plain_sentence(text: str) -> bool:
-    """A quick test: True only for one sentence without marks, links, placeholders or digits; False also for other
-    scripts and rarer characters."""
+    """A quick test: True only for one sentence without marks, links or digits; False also for rarer characters."""
     return _PLAIN_SENTENCE.fullmatch(text) is not None and text[-1] != " " and "  " not in text
 
 
@@ -151,8 +150,7 @@ def _words_in(text: str, start: int, end: int) -> list[Span]:
 async def split_to_fit(
     text: SegmentedText, room: int, count_tokens: CountTokens, *, certain: bool = False
 ) -> SegmentedText:
-    """Splits pieces into at most `room` tokens. certain: count tokens also for pieces with fewer bytes than `room`;
-    they exceed it only if the tokenizer expands characters."""
+    """Splits pieces to `room` tokens. certain: count even if bytes < room: tokenizers may expand characters."""
     done: list[Span] = []
     open_spans = list(text.spans)
     while open_spans:
@@ -203,8 +201,7 @@ def _sentence_parts(text: str, start: int, end: int) -> list[Span]:
 
 
 def cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:
-    """Splits into parts of about `size` characters at most: after a clause, else between words, else between
-    characters, but never within a link."""
+    """Parts of about `size` characters: cut after a clause, else between words or characters, never within a link."""
     spans = []
     links = [(start + link.start, start + link.end) for link in protected_spans(text[start:end])]
     while start < end:
@@ -237,8 +234,7 @@ def _best_cut(text: str, start: int, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`text` was removed at `at` from the model's input, which has `gap` in its place. length: of the source span that
-    it replaces."""
+    """`text`, taken from `at` of the model's input, which has `gap` there. length: of the source span it replaces."""
 
     at: int
     text: str

@@ -112,8 +112,7 @@ class Translator:
     async def _translate_sentences(
         self, sentences: Sequence[PreparedSentence], halvings: int = _MAX_HALVINGS, *, patient: bool = False
     ) -> list[TranslationResult]:
-        """Translates, then retries in halves the sentences that reached the model's token limit, and at their wide
-        spaces the sentences that lost these."""
+        """Translates; retries in halves at the model's token limit, and in parts where wide spaces were lost."""
         if not sentences:
             return []
         translations = await translated_with_repair(self._cached, sentences, patient=patient)
@@ -139,12 +138,9 @@ class Translator:
                 translations[number] = assembled(parts, [next(results) for _ in own], target_language)
         return translations
 
-    # Streams ------------------------------------------------------------------------------------------------
-
     def stream(self, request: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
-        """`translate` with the text streamed: sentences are translated concurrently and shown in order; pages, and
-        sentences that may need repair, are shown when complete. A sentence that reaches the model's token limit is not
-        retried in halves, since its text is already shown."""
+        """`translate`, streamed: sentences are translated concurrently and shown in order; pages and sentences that may
+        need repair are shown when complete. A shown sentence that reaches the token limit is not retried in halves."""
 
         async def work(show: ShowText) -> TranslationResult:
             if request.format == "html":
@@ -254,13 +250,9 @@ def _prepared_sentences(
     ]
 
 
-# HTML pages ----------------------------------------------------------------------------------------------------
-
-
 async def translated_pages(requests: Sequence[TextRequest], translate: TranslateTexts) -> list[TranslationResult]:
-    """Results in the order of `requests` of both formats; the texts of all pages go into one `translate` call. A page
-    has no alternatives, tokens or alignment, since these belong to its texts. Its score is the mean over its texts;
-    the prefix applies to its first text."""
+    """Results in order, of both formats; the texts of all pages go into one `translate` call. A page has no
+    alternatives, tokens or alignment; its score is the mean of its texts', and its prefix applies to the first text."""
     characters = sum(len(request.text) for request in requests if request.format == "html")
     pages = await in_thread_if_long(
         characters, lambda: [parse_page(each.text) if each.format == "html" else None for each in requests]

@@ -22,8 +22,7 @@ def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
 
 
 def cpu_workers(setting: int) -> int:
-    """Number of CPU processes; 0: one per core, since single-threaded steps are the fastest, but at most
-    MAX_CPU_WORKERS, since each process has a copy of every model."""
+    """CPU processes; 0: one per core (single-threaded steps are fastest), at most MAX_CPU_WORKERS to save memory."""
     return setting or min(MAX_CPU_WORKERS, cores())
 
 
@@ -50,8 +49,7 @@ def torch_device(name: str) -> str:
 
 
 def threads_each(cpu_threads: int, cpu_workers: int) -> int:
-    """Threads per device process; 0: torch's default, all cores. Workers share the cores: with more threads than cores,
-    threads would wait for each other within every call."""
+    """Threads per device process; 0: torch's default, all cores. Workers share the cores: oversubscription is slow."""
     if cpu_threads or cpu_workers == 1:
         return cpu_threads
     return max(1, cores() // cpu_workers)

@@ -115,8 +115,6 @@ class Supervisor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # Life and death ---------------------------------------------------------------------------------------
-
     async def _spawn(self, device: Device, *, again: bool = False) -> None:
         if again:
             await asyncio.sleep(device.pause_s)
@@ -202,8 +200,6 @@ class Supervisor:
         log.error("the process of %s ended; the next starts in %g s", name, device.pause_s)
         self._in_background(self._spawn(device, again=True))
 
-    # Requests and models ----------------------------------------------------------------------------------
-
     def least_busy(self, model: str) -> Device | None:
         """The device with the model and the least outstanding tokens; None if no device has it."""
         holders = (device for device in self.devices.values() if model in device.loaded)
@@ -220,9 +216,8 @@ class Supervisor:
         ]
 
     async def load(self, message: m.Load) -> None:
-        """Loads a model version on every ready device; starting processes load it too. Raises the first device's
-        problem. Ends by the start timeout, since slower processes are killed. The caller must call `settle` or `unload`
-        afterwards, whatever the outcome."""
+        """Loads a version on all ready and starting devices; raises the first problem. Ends by the start timeout, since
+        slower processes are killed. The caller must call `settle` or `unload` afterwards, whatever the outcome."""
         awaited = [device for device in self.devices.values() if device.state == "ready" or not self._spawned]
         if not awaited or self._stopping:
             raise EngineUnavailable("No device is ready to load a model; try again in a few seconds.")

@@ -25,8 +25,7 @@ CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 
 
 class Families:
-    """All metrics by model (without its version) and device. inflight: (model, device) -> sequences that the front end
-    awaits, exact at any time."""
+    """Metrics by (model without version, device). inflight: sequences that the front end awaits, always exact."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.inflight: Tally[tuple[str, str]] = Tally()

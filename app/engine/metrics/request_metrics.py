@@ -107,7 +107,6 @@ class RequestMetrics:
         self._leave(labels)
 
     def _observe_first(self, labels: tuple[str, str], first_s: float) -> None:
-        """Observes the first-token latency once, also if the sequence restarts elsewhere."""
         if not self._first_observed:
             self._families.first.labels(*labels).observe(first_s)
             self._first_observed = True

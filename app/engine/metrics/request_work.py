@@ -16,9 +16,8 @@ R = TypeVar("R", list[TranslationResult], GenerationResult)
 
 @dataclass(slots=True)
 class RequestWork:
-    """sequences: answered sequences. queued_s, first_token_s: the maximum over sequences; total_s: the sum over calls
-    of their longest sequence. failed: the code of the last error, even if a retry succeeded; broken: whether it ended
-    an open stream, which the status code does not show."""
+    """queued_s, first_token_s: the maximum over sequences; total_s: the sum over calls of their longest sequence.
+    failed: the last error's code, even if a retry succeeded; broken: it ended an open stream (no status shows it)."""
 
     sequences: int = 0
     model: str = ""

@@ -157,8 +157,7 @@ TokenIds = Sequence[int]
 
 
 def is_repetitive(tokens: TokenIds, decode: Callable[[TokenIds], str], source: str, *, at_end: bool = False) -> bool:
-    """Whether a text of `tokens` loops and its source does not repeat itself about as often. at_end: only loops at the
-    end of the text count."""
+    """Whether a text of `tokens` loops and `source` repeats itself less. at_end: only loops at its end count."""
     if len(tokens) - len(set(tokens)) < MIN_TOKENS - MIN_TOKENS // MIN_REPEATS:  # too few duplicates for a loop
         return False
     run = repeated_run(tokens, at_end=at_end)
@@ -184,8 +183,7 @@ def repeated_run(tokens: TokenIds, *, at_end: bool = False) -> TokenIds:
 
 
 def most_repeats(text: str) -> float:
-    """The most times in a row that any part of the text occurs, without white space. 1 without repetition, 0 for an
-    empty text."""
+    """The most repeats in a row of any part of the text, without white space; 1 without repetition, 0 without text."""
     codes = np.frombuffer("".join(text.split()).casefold().encode("utf-32-le", "surrogatepass"), dtype="<u4")
     most = float(len(codes) > 0)
     for period in range(1, min(MAX_PERIOD_CHARACTERS, len(codes) // 2) + 1):
@@ -248,9 +246,8 @@ ShowTokens = Callable[[str, Sequence[WrittenToken]], None]
 
 
 class OutputProcessor:
-    """show: called with each new part of the text; the parts join to `text`. logprobs: release text only with its whole
-    tokens, which `written` collects. given: forced tokens that the text begins with; not with stops or logprobs. Times
-    are seconds since construction."""
+    """show: called with new parts, which join to `text`. logprobs: release only whole tokens, collected in `written`.
+    given: forced tokens at the start of the text; not with stops or logprobs. Times are seconds since construction."""
 
     def __init__(
         self,

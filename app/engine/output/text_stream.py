@@ -13,9 +13,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
-    """text: the text that the token adds; "" for a part of a character, whose text belongs to its last token.
-    log_probability: in nats, of the model's distribution at temperature 1 without top-k or top-p. top: the most likely
-    tokens at its position, each with text and log-probability, if requested."""
+    """text: the token's text; "" for part of a character, shown by its last token. log_probability: in nats, at
+    temperature 1 without top-k or top-p. top: the most likely tokens with text and log-probability, if requested."""
 
     id: int
     text: str
@@ -39,8 +38,7 @@ class TextDelta:
 
 
 class TextStream(Generic[T]):
-    """A streamed answer. The writer never waits for the reader: untaken text is merged, at most to the whole answer,
-    and the writer decides how often text is added."""
+    """A streamed answer. The writer never waits for the reader: untaken text is merged, at most to the whole answer."""
 
     def __init__(self, work: Callable[[ShowText], Coroutine[Any, Any, T]]) -> None:
         self._pending: dict[int, TextDelta] = {}

@@ -52,9 +52,8 @@ def _character_class(character: str) -> str:
 
 
 def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
-    """Sets each token's word number: the first word that it overlaps, from 0. A token without a word (a lone space, or
-    a target-language token such as >>deu<<) gets None. A character split into byte tokens has its offsets at its last
-    token; the tokens before it get the same word."""
+    """Sets word numbers: the first word that a token overlaps, from 0; None for a lone space or a target-language token
+    (>>deu<<). Byte tokens of a split character get the word of the character's last token."""
     spans = sentence_word_spans(tokens, text)
     ends = [end for _, end in spans]
 
@@ -170,8 +169,7 @@ def token_expectations(tokenizer: Tokenizer, expected: m.ExpectedTokens) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class SourceSide:
-    """text: the text that offsets refer to. ids: the encoder's input with special tokens. starts, ends: the number of
-    special tokens before and after the text."""
+    """text: offsets refer to it. ids: encoder input. starts, ends: special tokens before and after the text."""
 
     text: str
     tokens: tuple[TokenView, ...]
@@ -202,8 +200,7 @@ def source_side(checkpoint: Checkpoint, text: str | None, ids: Sequence[int] | N
 
 @dataclass(frozen=True, slots=True)
 class TargetSide:
-    """The decoder's input and output tokens; finished: whether the last output is the end token. Without it, the last
-    output token is not an input."""
+    """Decoder inputs and outputs. finished: the last output is the end token; else the last output is not an input."""
 
     text: str
     inputs: tuple[TokenView, ...]

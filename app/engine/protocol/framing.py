@@ -46,8 +46,7 @@ class FrameSplitter:
 
 
 class FrameProtocol(asyncio.Protocol):
-    """on_body: called with the body of each frame; on_end: called once, when the connection is closed or lost, or after
-    a malformed frame."""
+    """on_body: called with each frame's body; on_end: called once, when the connection ends or a frame is malformed."""
 
     def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_body, self._on_end = on_body, on_end

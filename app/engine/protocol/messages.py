@@ -101,8 +101,7 @@ class TokensScored(Answer, frozen=True, tag=True, array_like=True):
 
 
 class PairsAligned(Answer, frozen=True, tag=True, array_like=True):
-    """links: (source unit, target unit, weight) of each pair; nats: log-probabilities of each pair's predicted target
-    tokens. Both only if requested."""
+    """links: (source unit, target unit, weight) per pair. nats: of each pair's predicted tokens. If requested."""
 
     links: list[list[tuple[int, int, float]]]
     nats: list[list[float]]
@@ -174,8 +173,7 @@ class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like
 
 
 class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=True):
-    """The log-probabilities of `target` after its first token. by_rules: under the decoding distribution, without
-    suppressed tokens; else over the whole vocabulary."""
+    """Log-probabilities of `target` after its first token. by_rules: as in decoding, without suppressed tokens."""
 
     source: list[int]
     target: list[int]
@@ -196,8 +194,7 @@ class TokenPair(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AlignPairs(Inspection[PairsAligned], frozen=True, tag=True, array_like=True):
-    """Pairs for one forward pass. links: return word alignments. nats: return log-probabilities of the target tokens
-    after the start, under the decoding distribution."""
+    """Pairs for one pass. links: return alignments. nats: return log-probabilities, as in decoding, after the start."""
 
     pairs: list[TokenPair]
     links: bool = True
@@ -231,9 +228,8 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
-    """name: a model version such as demo-de-en@2; requests name it, so that old and new weights never mix. files:
-    SHA-256 of the files that the front end has read (tokenizers). If the folder has changed since, it is refused, or
-    the files are read from `pinned` (name -> path) if set."""
+    """name: a version such as demo-de-en@2; requests name it, so that old and new weights never mix. files: SHA-256 of
+    the files that the front end read; a folder changed since is refused, or read from `pinned` (name -> path)."""
 
     name: str
     folder: str
@@ -268,12 +264,11 @@ class LoadFailed(Message, frozen=True, tag=True, array_like=True):
     reason: str
 
 
-# Of running requests ------------------------------------------------------------------------------------------
+# Progress of requests -----------------------------------------------------------------------------------------
 
 
 class Tokens(Message, frozen=True, tag=True, array_like=True):
-    """New tokens of one or more steps by request id; with log-probabilities (nats) and top tokens where options want
-    them. A request's last tokens are in `Finished`."""
+    """New tokens by request id; log-probabilities (nats) and top tokens if wanted. The last are in `Finished`."""
 
     tokens: dict[int, list[int]]
     log_probabilities: dict[int, list[float]] = msgspec.field(default_factory=dict)
@@ -281,8 +276,7 @@ class Tokens(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tally(msgspec.Struct, array_like=True):
-    """The work of one model since the last `Heartbeat`. read_tokens: source and prefix tokens; padded_tokens: padding
-    that prefills computed."""
+    """Work of one model since the last `Heartbeat`. read_tokens: source and prefix tokens; padded_tokens: padding."""
 
     step_seconds: list[float] = []
     step_rows: int = 0  # summed over all steps

@@ -33,8 +33,7 @@ FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTA
 
 
 def licence(folder: Path) -> str | None:
-    """The licences under `license` in the front matter, or `license_name` if that says "other"; None if the card names
-    none."""
+    """The front matter's `license` values, or `license_name` if they say "other"; None if the card names none."""
     try:
         text = read_beginning(folder / CARD, MAX_CARD_BYTES).decode("utf-8", errors="replace")
     except OSError:

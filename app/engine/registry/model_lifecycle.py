@@ -23,8 +23,7 @@ T = TypeVar("T")
 
 
 class ModelLifecycle:
-    """longest_request_s: the longest that a request can last; a version is freed after that time even if a request
-    still holds it."""
+    """longest_request_s: longest duration of a request; a version is freed then even if a request still holds it."""
 
     def __init__(self, registry: ModelRegistry, supervisor: Supervisor, longest_request_s: float) -> None:
         self._registry, self._supervisor, self._longest_request_s = registry, supervisor, longest_request_s

@@ -166,8 +166,7 @@ class ModelRegistry:
 
     @contextmanager
     def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:
-        """Keeps versions on the devices while a request uses them, from before its texts are tokenized to its last
-        token."""
+        """Keeps versions on the devices while a request uses them: from before tokenization to its last token."""
         keys = {version.key for version in versions}
         self._users.update(keys)
         try:

@@ -133,8 +133,7 @@ def _curve(name: str, rows: Sequence[dict[str, Any]]) -> Curve:
 
 
 def thinned_indices(values: Sequence[float | None], most: int) -> list[int]:
-    """At most `most` indices: the first, the last, and the minimum and maximum of each of the equal stretches between
-    them, so that no peak is lost."""
+    """At most `most` indices: first, last, and the minimum and maximum of equal stretches between, to keep peaks."""
     inner = len(values) - 2
     if len(values) <= most:
         return list(range(len(values)))

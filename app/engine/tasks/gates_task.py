@@ -77,8 +77,7 @@ def check_gates_size(config: CheckpointConfig, query: GatesQuery, tokens: int) -
 
 
 def smaller_gates_request(query: GatesQuery, fits: int, tokens: int) -> dict[str, Any] | None:
-    """Changed request fields with which the answer fits: fewer units, or also a single gate and layer if one unit of
-    all of them is too much. None if nothing fits."""
+    """Request fields with which the answer fits: fewer units, or one gate and layer; None if nothing fits."""
     selection, change = query.selection, dict[str, Any]()
     if not fits:
         fits = min(query.max_values // tokens, 1 if isinstance(selection.units, int) else len(selection.units))

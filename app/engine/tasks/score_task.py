@@ -75,8 +75,7 @@ def _refuse_unwritable(checkpoint: ModelVersion, text: str, field_name: str) -> 
 
 
 def _score_result(checkpoint: ModelVersion, query: ScoreQuery, answer: m.TokensScored | None) -> ScoreResult:
-    """The result. The start token is not predicted; without a start token, the first token of a text is not. answer:
-    None for a text of one token."""
+    """The start token, or without one the first token, is not predicted. answer: None for a text of one token."""
     tokenizer, config, text = checkpoint.tokenizers["target"], checkpoint.config, query.text
     start = len(config.target_prefix)
     if query.ids is None:

@@ -126,8 +126,7 @@ class TranslationTask(Task):
         prefix: TokenRun = (),
         part: Part = "whole",
     ) -> m.Finished:
-        """Hypotheses that continue `prefix`, best first. decoding: with every option resolved. part: "search" if an
-        inspection of the best hypothesis follows."""
+        """Hypotheses after `prefix`, best first. decoding: resolved. part: "search" before an inspection."""
         start, start_by = [*checkpoint.config.target_prefix, *prefix], self.admission.start_by(first)
         message = m.Decode(0, checkpoint.key, list(source), start, 0.0, decoding, start_by)
         result = await self.dispatcher.ask(message, 2 * len(source), output, part)

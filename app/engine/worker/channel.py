@@ -18,8 +18,7 @@ READ_BYTES = 1 << 16
 
 
 class Channel:
-    """Reads the socket in the main loop, between steps and while idle: a reader thread would have to wake the loop,
-    which on an idle machine takes longer than the message."""
+    """Reads the socket in the main loop: waking the loop from a reader thread would take longer than the message."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._splitter = connection, FrameSplitter()

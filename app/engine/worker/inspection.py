@@ -204,8 +204,7 @@ def alignment_heads(
 
 
 class AblationSearch:
-    """The search for a translation with masked heads, which completes an attention answer. Raises SelectionError for a
-    head that does not exist."""
+    """The search with masked heads that completes an attention answer. Raises SelectionError for an unknown head."""
 
     def __init__(
         self, network: Transformer, model: LoadedModel, request: m.InspectAttention, inspected: m.AttentionInspected

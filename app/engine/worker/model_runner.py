@@ -36,8 +36,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class PreparedModel(NamedTuple):
-    """A checkpoint in memory. network: as trained, for inspection. selection: None until the network is on its device.
-    parts: which tokens of a translation join to words."""
+    """network: as trained, for inspection. selection: None until on its device. parts: which tokens join to words."""
 
     network: Network
     selection: Selection | None
@@ -46,9 +45,8 @@ class PreparedModel(NamedTuple):
 
 
 class LoadedModel:
-    """One loaded network with its decoder and slots. beam: the usual beam width, for which CUDA graphs are recorded at
-    load. gradual: see `ModelQueue`. precision: such as "bf16" or "int8 native".
-    """
+    """One loaded network with its decoder. beam: the usual width, for which CUDA graphs are recorded at load. gradual:
+    see `ModelQueue`. precision: such as "bf16" or "int8 native"."""
 
     def __init__(self, prepared: PreparedModel, slots: int, beam: int = 1, inspection_threads: int = 0) -> None:
         selection = prepared.selection
@@ -76,15 +74,13 @@ class LoadedModel:
         return decoder
 
     def reset(self) -> None:
-        """Recreates the slots after a failed step, since their contents are undefined. The old ones are freed first:
-        both together may not fit."""
+        """Recreates the slots after a failed step. The old ones are freed first: both together may not fit."""
         del self.decoder
         self.decoder = self._new_decoder()
 
 
 class ModelRunner:
-    """The models of one device. threads: 0: torch's default. inspection_threads: 0: as `threads`. precision: a
-    `models.interface.Precision`, or "auto", which measures."""
+    """threads: 0: torch's default; inspection_threads: 0: as `threads`. precision: a `Precision` or "auto"."""
 
     def __init__(
         self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1, inspection_threads: int = 0
@@ -130,8 +126,7 @@ class ModelRunner:
         return PreparedModel(network, selection, checkpoint, parts)
 
     def install(self, name: str, prepared: PreparedModel) -> None:
-        """Makes a read model available. A network moves to CUDA only here: work from another thread would break the
-        recording of a CUDA graph."""
+        """Makes a read model available. Moves it to CUDA here: another thread would break a graph recording."""
         if prepared.selection is None:
             network: Network = cast(Any, prepared.network).to(self.device)
             selection = self._select(name, network, prepared.checkpoint)

@@ -98,8 +98,7 @@ class FairQueue:
         return ticket
 
     def choose(self, rows: int, limit: int, budget: int) -> list[Ticket]:
-        """The next sequences to start: as many as fit the free rows, at most `limit`, and within the token budget, but
-        at least one if any fits."""
+        """The next to start: as many as fit the free rows, `limit` and the token budget, at least one if any fits."""
         chosen: list[Ticket] = []
         held_up, ahead, narrowest = self._held_up, 0, min(self._widths, default=1)
         tickets = self._in_turn() if len(self._tickets) > 1 else iter(self._tickets.values())
@@ -159,8 +158,7 @@ class FairQueue:
 
 
 class Deadlines:
-    """Tickets by expiry time. Tickets in state "gone" are dropped when they expire, or when there are many entries, so
-    that the check at every step stays cheap."""
+    """Tickets by expiry time. Gone tickets are dropped on expiry or in bulk, to keep the check per step cheap."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Ticket]] = []
@@ -250,8 +248,7 @@ class ModelQueue:
         return [ticket.request.id for ticket in tickets if not ticket.began] if tickets else []
 
     def take(self, now: float) -> list[list[Ticket]]:
-        """Starts sequences for the free rows, within the budget of padded tokens but at least one; returned in groups
-        for prefill."""
+        """Starts sequences within the free rows and the padded-token budget, at least one, grouped for prefill."""
         limit = self.model.slots
         if self.model.gradual:
             limit = int(2.0 ** min(32.0, (now - self._idle_until) / DOUBLING_S)) - len(self.active)

@@ -51,8 +51,6 @@ class Scheduler:
         """The load of each model, and its work since the last call."""
         return [queue.statistics(name) for name, queue in self.queues.items()]
 
-    # Messages -----------------------------------------------------------------------------------------------
-
     def handle(self, message: m.ToDevice | LoadResult) -> list[m.FromDevice]:
         if isinstance(message, m.Request) and message.model not in self.queues:
             reason = f"There is no model {m.plain_name(message.model)} on this device."
@@ -141,8 +139,6 @@ class Scheduler:
             replies.append(m.Failed(request, code, reason))
         return replies
 
-    # Steps --------------------------------------------------------------------------------------------------
-
     def step(self) -> list[m.FromDevice]:
         replies: list[m.FromDevice] = []
         for queue in self.queues.values():
@@ -219,8 +215,6 @@ class Scheduler:
         lost = queue.give_up_step(self._sender.has_begun)
         queue.model.reset()
         return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
-
-    # Inspections --------------------------------------------------------------------------------------------
 
     def _inspect(self) -> list[m.FromDevice]:
         """One step of the search with masked heads, if one runs, and one waiting inspection."""

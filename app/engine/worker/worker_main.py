@@ -62,8 +62,7 @@ def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | LoadR
 
 
 def die_with_parent() -> None:
-    """Requests SIGKILL when the parent's event-loop thread, which spawned this process, ends (Linux only); elsewhere
-    the closed socket ends the process."""
+    """Linux kills this process when the parent thread that spawned it ends; elsewhere the closed socket ends it."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

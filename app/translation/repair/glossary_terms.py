@@ -62,8 +62,7 @@ def unaligned_terms(translation: TranslationResult, terms: Sequence[Term]) -> li
 
 
 def with_term_alignment(translation: TranslationResult, alone: Sequence[tuple[Term, str]]) -> TranslationResult:
-    """Aligns terms by their own translations. alone: (term, translation of its source by itself). If the translation
-    contains that text, it is aligned with the term."""
+    """Aligns each term with its own translation in the text. alone: (term, translation of its source by itself)."""
     words = list(translation.alignment or ())
     # lower case with unchanged offsets
     lowercased = "".join(low if len(low := character.lower()) == 1 else character for character in translation.text)

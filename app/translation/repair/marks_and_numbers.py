@@ -103,9 +103,6 @@ def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
     return Edit(at, end, shown)
 
 
-# Numbers -------------------------------------------------------------------------------------------------------
-
-
 def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
     """The numbers of a translation outside links and terms."""
     spans = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]

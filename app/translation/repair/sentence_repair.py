@@ -28,8 +28,7 @@ from app.translation.repair.marks_and_numbers import numbers_in, with_lost_numbe
 async def translated_with_repair(
     engine: CachedEngine, sentences: Sequence[PreparedSentence], *, patient: bool = False
 ) -> list[TranslationResult]:
-    """Repaired translations, with alignments that refer to the sentences' source text. patient: part of the text is
-    translated already."""
+    """Repaired translations, aligned with the sentences' source. patient: part of the text is translated already."""
     translations = await engine.translate([sentence.request for sentence in sentences], patient=patient)
     if all(
         sentence.plain and not sentence.marks and translation.text.strip()
@@ -119,14 +118,10 @@ def _with_repaired_alternatives(sentence: PreparedSentence, translation: Transla
     return replace(translation, alternatives=tuple(texts), scores=translation.scores and tuple(scores))
 
 
-# Terms of a glossary -------------------------------------------------------------------------------------------
-
-
 async def _with_constrained_terms(
     engine: CachedEngine, sentences: Sequence[PreparedSentence], translations: Sequence[TranslationResult]
 ) -> list[TranslationResult]:
-    """Replaces translations with misplaced terms by constrained translations where these are better. Alternatives get
-    their terms by replacement only."""
+    """Uses constrained translations where terms are misplaced and these are better; alternatives get replacements."""
     translations = await _with_terms_in_alternatives(
         engine, sentences, await _with_term_alignments(engine, sentences, translations)
     )

@@ -66,8 +66,7 @@ class _Offsets:
         return replace(word, target_start=first, target_end=max(first, last))
 
     def edited_tokens(self, tokens: Sequence[WrittenToken]) -> tuple[WrittenToken, ...]:
-        """An edit belongs to the token in which it begins, or to the last token with text; other tokens lose the
-        characters that it replaces."""
+        """An edit belongs to the token where it begins, or to the last with text; others lose replaced characters."""
         last = max((i for i, token in enumerate(tokens) if token.text), default=len(tokens) - 1)
         edited, start = [], 0
         for number, token in enumerate(tokens):
@@ -83,12 +82,8 @@ class _Offsets:
         return tuple(edited)
 
 
-# Invented layout -----------------------------------------------------------------------------------------------
-
-
 def without_invented_layout(translation: TranslationResult, prefix: str) -> TranslationResult:
-    """Removes layout that the model invents: its input has single spaces between words only. The forced prefix keeps
-    its layout."""
+    """Removes invented layout: the model's input has single spaces only. The forced prefix keeps its layout."""
     edits = list(_layout_edits(translation.text, prefix))
     alternatives = tuple(map(partial(strip_invented_layout, prefix=prefix), translation.alternatives))
     if not edits and alternatives == translation.alternatives:
