@@ -1,10 +1,8 @@
-"""Whether a network is exactly the one that a faster implementation was written for.
+"""Checks that a network is exactly the one that a faster implementation was written for.
 
-A kernel that takes a network's weights computes the network only as long as nobody has changed it. `difference` finds a
-change of the modules (another class, an own `forward`, a hook, a further parameter) and of the code (an edited,
-patched or wrapped method, an edited helper), and says in a few words what it is. Where there is one, PyTorch runs the
-modules themselves.
-"""
+A kernel that reads a network's weights computes the network only if it is unmodified. `difference` describes a change
+of the modules (another class, an own `forward`, a hook, an additional parameter) or of the code (an edited, patched or
+wrapped method, an edited helper). For changed networks, PyTorch runs the modules themselves."""
 
 from __future__ import annotations
 
@@ -32,10 +30,10 @@ from models.source_fingerprints import CODE
 N = TypeVar("N", bound=nn.Module)
 OURS = "models.networks"
 IGNORED_FIELDS = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}
-Name = tuple[Mapping[str, object], str, object]  # a namespace, a name in it, and what it stood for
+Name = tuple[Mapping[str, object], str, object]  # a namespace, a name in it, and its value
 OWN_DIGITS = 8
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-DECORATED = torch.no_grad()(lambda: None).__code__  # of every function under PyTorch's decorators of gradient modes
+DECORATED = torch.no_grad()(lambda: None).__code__  # shared by every function under PyTorch's gradient-mode decorators
 
 
 PYTORCH: tuple[type[nn.Module], ...] = (
@@ -44,9 +42,9 @@ PYTORCH: tuple[type[nn.Module], ...] = (
 )
 FORWARDS = {kind: kind.forward for kind in PYTORCH}
 CALL = nn.Module.__call__
-NO_OPTIONS = {*vars(nn.Module()), "_flat_weights", "_flat_weight_refs"}  # attributes that are no options of a module
+NO_OPTIONS = {*vars(nn.Module()), "_flat_weights", "_flat_weight_refs"}  # attributes that are not options of a module
 MISSING = object()
-GENERATED = {"<string>", collections.__file__, dataclasses.__file__}  # where methods of generated classes are written
+GENERATED = {"<string>", collections.__file__, dataclasses.__file__}  # files of generated methods
 FUNCTIONS = {
     name: getattr(functional, name)
     for name in (
@@ -62,7 +60,7 @@ for _full in CODE:
 
 
 def as_written(network: nn.Module, kind: Callable[[Any], nn.Module]) -> nn.Module:
-    """The network that `kind` makes of the same config, without memory for its weights."""
+    """An unmodified network of the same config, without memory for its weights. kind: its constructor."""
     config, plain = _as_written.get(network, (None, None))
     if plain is None or config != network.config:
         with torch.device("meta"):
@@ -75,8 +73,8 @@ _as_written: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDic
 
 
 def difference(network: nn.Module, plain: nn.Module, label: str = "") -> str | None:
-    """What keeps `network` and its modules from being as `plain`, of `as_written`, and their code from being that of
-    `models.source_fingerprints`; None: nothing does. label: the name of `network` where it is a part."""
+    """How `network` and its modules differ from `plain` (of `as_written`), or their code from
+    `models.source_fingerprints`; None if they do not. label: the name of `network` within a larger network."""
     if any(getattr(torch_module, f"_global{name}") for name in HOOKS):
         return "every module has a global hook"
     for name, function in FUNCTIONS.items():
@@ -119,7 +117,7 @@ def _known(kind: type) -> bool:
 
 
 def methods(kind: type) -> set[str]:
-    """The names of the functions and properties in the body of a class."""
+    """The names of functions and properties defined in the body of a class."""
     kinds = (types.FunctionType, property, classmethod, staticmethod)
     return {name for name, value in vars(kind).items() if isinstance(value, kinds)}
 
@@ -140,7 +138,7 @@ def _changed_code(kind: type[nn.Module]) -> str | None:
 
 
 def code_difference(function: object, known: str, label: str) -> str | None:
-    """What keeps a function from being the one of `CODE[known]`; None: nothing does."""
+    """How a function differs from the fingerprint `CODE[known]`; None if it does not."""
     digits = fingerprint(function)
     if digits and digits == CODE.get(known):
         return None
@@ -148,7 +146,7 @@ def code_difference(function: object, known: str, label: str) -> str | None:
 
 
 def is_known(module: nn.Module, method: str) -> bool:
-    """Whether a method of a module is the one whose fingerprint is written down."""
+    """Whether a module's method matches its recorded fingerprint."""
     kind = type(module)
     full = f"{kind.__qualname__}.{method}"
     return method not in module.__dict__ and code_difference(getattr(kind, method, None), full, full) is None
@@ -165,7 +163,7 @@ WHOLE = {
 
 
 def require_honoured(network: object) -> None:
-    """ValueError for an edited method, or a hook on the whole network, that not every use of the network runs."""
+    """ValueError for an edited method or a whole-network hook that some uses of the network would bypass."""
     base = next((kind for kind in type(network).__mro__ if kind.__module__.startswith(OURS)), object)
     names, parts = WHOLE.get(base.__qualname__, ((), ""))
     edits = [
@@ -181,8 +179,8 @@ def require_honoured(network: object) -> None:
 
 
 def _own_code_differs(network: object, base: type, name: str) -> bool:
-    """Of a method, without its helpers, which act wherever they are used. One without a source is the base's own unless
-    it is from another module."""
+    """Compares a method without its helpers, whose edits apply everywhere. A method without source counts as the base's
+    own if it is in the base's module."""
     function = getattr(type(network), name)
     digits = fingerprint(function)
     if name in vars(network) or not digits:
@@ -191,8 +189,8 @@ def _own_code_differs(network: object, base: type, name: str) -> bool:
 
 
 def uncopyable(network: nn.Module) -> str | None:
-    """A module with a function of its own for `forward` or another method: in a copy it would go on running the module
-    that it was made for. "the network": the network itself."""
+    """The name of a module that has an own function in place of a method, which in a copy would still run the original
+    module. "the network": the network itself."""
     for name, module in network.named_modules():
         for key, own in module.__dict__.items():
             if isinstance(own, types.FunctionType) and hasattr(type(module), key):
@@ -201,7 +199,7 @@ def uncopyable(network: nn.Module) -> str | None:
 
 
 def copied(network: N, memo: dict[int, object]) -> N:
-    """A deep copy; memo: by their ids, the tensors that it shares. ValueError where a module cannot be copied."""
+    """A deep copy that shares the tensors in memo (by id). ValueError if a module cannot be copied."""
     if name := uncopyable(network):
         raise ValueError(f"{name} has a forward that no copy can have")
     try:
@@ -211,9 +209,9 @@ def copied(network: N, memo: dict[int, object]) -> N:
 
 
 def fingerprint(function: object) -> str:
-    """Hexadecimal digits of what a function does: `OWN_DIGITS` of its syntax tree without docstrings and annotations,
-    then as many of that with the functions and constants of `models.networks` that it names, and theirs. "": it has no
-    source in Python."""
+    """A hash of a function in hexadecimal: `OWN_DIGITS` of its syntax tree without docstrings and annotations, then as
+    many of the tree together with the functions and constants of `models.networks` that it uses, recursively. ""
+    without Python source."""
     if isinstance(function, property):
         function = function.fget
     if not isinstance(function, types.FunctionType):
@@ -235,11 +233,11 @@ def fingerprint(function: object) -> str:
 
 
 _fingerprints: WeakKeyDictionary[types.FunctionType, tuple[str, tuple[object, ...], list[Name]]]
-_fingerprints = WeakKeyDictionary()  # with the values of all names that count, which may have changed since
+_fingerprints = WeakKeyDictionary()  # digits; code, defaults and names read, to detect changes
 
 
 def _described(function: types.FunctionType, seen: set[types.CodeType], read: list[Name]) -> Iterator[str]:
-    """The lines of a fingerprint; read: gets the names that were looked up, where, and what they stood for."""
+    """The lines of a fingerprint. read: collects the names looked up, with their namespaces and values."""
     if function.__code__ in seen:
         return
     seen.add(function.__code__)
@@ -270,7 +268,7 @@ def _described(function: types.FunctionType, seen: set[types.CodeType], read: li
 
 
 def _described_class(kind: type, seen: set[types.CodeType], read: list[Name]) -> Iterator[str]:
-    """The lines of a helper class: its methods, its fields and their defaults."""
+    """The lines of a helper class: methods, fields and defaults."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     for name, member in sorted(vars(kind).items()):
         read.append((vars(kind), name, member))
@@ -288,7 +286,7 @@ def _described_class(kind: type, seen: set[types.CodeType], read: list[Name]) ->
 
 @cache
 def _syntax(code: types.CodeType) -> tuple[str, tuple[str, ...]]:
-    """The tree of a function as text, "" without a source, and the names that it reads and does not bind."""
+    """A function's syntax tree as text ("" without source), and its free names."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(code))).body
     except (OSError, SyntaxError, ValueError):
@@ -299,7 +297,7 @@ def _syntax(code: types.CodeType) -> tuple[str, tuple[str, ...]]:
 
 
 def _dumped(node: object, names: set[str]) -> Iterator[str]:
-    """names: those that the tree names are added to it."""
+    """names: collects the names in the tree."""
     if isinstance(node, ast.AST):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return  # a docstring

@@ -1,1 +1,1 @@
-"""What steps a network on a device: PyTorch on its own modules, or kernels in C that compute the same faster."""
+"""Backends that step a network on a device: PyTorch on its own modules, or faster C kernels that compute the same."""

@@ -1,9 +1,8 @@
-"""Which backend steps a network on its device in a precision, and why.
+"""Selects the backend of a network for its device and a precision.
 
-PyTorch runs the network's own modules (`models.backends.torch`). Kernels in C (`models.backends.native`) run it where
-they compute exactly the network that it is: in int8 a Transformer, in fp32 a recurrent network, both on a CPU. What is
-selected is a snapshot: select again after a change.
-"""
+PyTorch runs the network's own modules (`models.backends.torch`). On a CPU, C kernels (`models.backends.native`) replace
+it for networks that they compute exactly: Transformers in int8, recurrent networks in fp32. A selection is a snapshot:
+select again after a change of the network."""
 
 from __future__ import annotations
 
@@ -32,20 +31,20 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 EXACT = "it is exactly the network that our kernels compute"
 log = logging.getLogger(__name__)
-WORTH_IT = 1.25  # times faster; less is noise, and every process of a service should choose alike
+WORTH_IT = 1.25  # minimum speedup; less is noise, and all processes of a service should choose alike
 N = TypeVar("N", bound=nn.Module)
 
 
 class RefusedError(ValueError):
-    """The precision is not for this machine or device."""
+    """The machine or device does not support the precision."""
 
 
 @runtime_checkable
 class SelfDecoding(Protocol):
-    """A network of another kind, such as an ensemble, that brings its own `Decodable`."""
+    """Another kind of network, such as an ensemble, with its own `Decodable`."""
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
-        """The network as it is now. ValueError for a precision that it or its device does not have."""
+        """The network as it is now. ValueError for a precision that the network or its device does not support."""
         ...
 
 
@@ -54,7 +53,7 @@ Network = Transformer | RecurrentLanguageModel | SelfDecoding
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """precision: what it computes in; native: by kernels in C; reason: a clause that says why, or why not."""
+    """precision: of the computation; native: by C kernels; reason: a clause with the reason for or against native."""
 
     decodable: Decodable
     precision: str
@@ -63,7 +62,7 @@ class Selection:
 
     @property
     def label(self) -> str:
-        """Such as "int8 native" or "bf16"."""
+        """For example "int8 native" or "bf16"."""
         return f"{self.precision} native" if self.native else self.precision
 
     @property
@@ -72,14 +71,14 @@ class Selection:
 
 
 def decodable(network: Network, precision: Precision = "fp32") -> Decodable:
-    """That of `select`."""
+    """The `Decodable` of `select`."""
     return select(network, precision).decodable
 
 
 def select(network: Network, precision: Precision = "fp32") -> Selection:
-    """The backend for a network as it is now, its weights in `precision`, sharing those that can be shared. A recurrent
-    network has no int8 and stays in fp32. RefusedError for a precision that the network's device does not have,
-    ValueError for one that does not exist and for an edit that steps would pass by."""
+    """Selects a backend for the network as it is now, with weights in `precision`; unchanged tensors are shared. A
+    recurrent network has no int8 and stays in fp32. RefusedError for a precision that the device does not support,
+    ValueError for an unknown precision or an edit that steps would ignore."""
     require_honoured(network)
     if isinstance(network, SelfDecoding):
         return Selection(network.decodable(precision), precision, False, f"{type(network).__name__} brings its own")
@@ -106,7 +105,7 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
         raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
     made = prepared(network, precision)
     label: str = precision
-    if precision == "int8":  # an edited map stays as it is, and one whose code cannot be read
+    if precision == "int8":  # edited maps, and maps without readable source, stay in fp32
         kinds = {type(module) for module in made.modules()}
         whole = getattr(made, "output", None) is not None and not any(issubclass(kind, nn.Linear) for kind in kinds)
         label = "fp32" if Int8Linear not in kinds else "int8" if whole else "int8 in part"
@@ -123,7 +122,7 @@ def _dtype(network: nn.Module) -> torch.dtype:
 
 
 def teacher_forced(network: TeacherForced) -> TeacherForced:
-    """A network that reads given texts, in our kernels where they compute it: a GRU in fp32 on a CPU."""
+    """The network for scoring given texts, on our kernels if they compute it: a GRU in fp32 on a CPU."""
     require_honoured(network)
     if not isinstance(network, RecurrentLanguageModel) or recurrent_difference(network) is not None:
         return network
@@ -132,7 +131,7 @@ def teacher_forced(network: TeacherForced) -> TeacherForced:
 
 
 def prepared(network: N, precision: Precision) -> N:
-    """The network in evaluation mode, its weights in a precision: itself, or a copy that shares all other tensors."""
+    """The network in evaluation mode with weights in a precision: itself, or a copy that shares all other tensors."""
     dtype = DTYPES.get(precision, torch.float32)
     cast = _dtype(network) != dtype
     if not cast and not network.training and precision != "int8":
@@ -150,9 +149,8 @@ def prepared(network: N, precision: Precision) -> N:
 
 
 def candidates(device: torch.device) -> tuple[Precision, ...]:
-    """What `fastest` may choose from, unless it is refused: the first where nothing is much faster. On CUDA bf16
-    without measuring, where the device has it; fp16 may overflow in a network that was trained without it, and is for
-    who asks for it."""
+    """Precisions that `fastest` chooses from; the first is the default unless another is much faster. CUDA uses bf16
+    unmeasured, if supported. fp16 may overflow in networks trained without it, so it must be requested."""
     if device.type == "cpu":
         return ("fp32", "int8", "bf16")
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
@@ -160,9 +158,9 @@ def candidates(device: torch.device) -> tuple[Precision, ...]:
 
 
 def fastest(network: Network, device: torch.device) -> tuple[Selection, dict[Precision, float]]:
-    """The network in the precision whose steps are clearly the fastest on this device now, and the milliseconds of each
-    precision, that one's first: the sum of a step of one row and a step of sixteen. An edited network may fail in a
-    precision that its edit does not fit: that precision is left out, but never the first."""
+    """The selection with clearly the fastest steps on this device, and milliseconds per precision, the selected one
+    first: a step of one row plus a step of sixteen. Precisions in which an edited network fails are left out, except
+    the first, where the exception is raised."""
     found: dict[Precision, Selection] = {}
     times: dict[Precision, float] = {}
     for precision in candidates(device):
@@ -186,7 +184,7 @@ def fastest(network: Network, device: torch.device) -> tuple[Selection, dict[Pre
 
 
 def step_ms(decodable: Decodable, rows: int, steps: int = 4) -> float:
-    """Milliseconds of the quickest of a few steps of so many rows."""
+    """Milliseconds of the fastest of a few steps over `rows` rows."""
     state = decodable.allocate(rows, 16, steps + 1)
     decodable.prefill(state, range(rows), [Prompt((1,) * 16, (1,))] * rows)
     tokens = torch.ones(rows, dtype=torch.long, device=decodable.device)

@@ -1,7 +1,6 @@
-"""The largest of many logits: natively on a CPU that can, otherwise in PyTorch.
-
-PyTorch's own argmax and topk look at every number one by one on a CPU; looking for the largest of each block first, and
-then into the blocks that can matter, is several times faster and says the same."""
+"""Argmax, top-k and logsumexp of large logits: C kernels on a CPU that supports them, otherwise PyTorch. PyTorch's CPU
+argmax and topk scan every number. Reducing blocks to their maxima first, and searching only the blocks that can matter,
+is several times faster with the same result."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ BLOCK = 64
 
 
 class Continuations(NamedTuple):
-    """The likeliest ones of G beams, best first, [G, n] each: the log-probability of all tokens up to this one, which
-    hypothesis it continues, and with what token."""
+    """The likeliest continuations of G beams, best first, [G, n] each: cumulative log-probability, parent hypothesis,
+    token."""
 
     log_probabilities: npt.NDArray[np.float32]
     parents: npt.NDArray[np.int64]
@@ -27,7 +26,7 @@ class Continuations(NamedTuple):
 
 
 def argmax(logits: Tensor) -> Tensor:
-    """logits [B, V] -> the place of the largest of each row, the first one of equals, [B]."""
+    """logits [B, V] -> index of the first maximum of each row, [B]."""
     if native.usable(logits):
         return native.native_top_k(logits, 1)[1][:, 0]
     if not in_blocks(logits, 1):
@@ -39,16 +38,14 @@ def argmax(logits: Tensor) -> Tensor:
 
 
 def row_maxima(logits: Tensor) -> Tensor:
-    """logits [B, V] -> the largest of each row, [B, 1]."""
+    """logits [B, V] -> maximum of each row, [B, 1]."""
     return native.native_top_k(logits, 1)[0] if native.usable(logits) else logits.amax(dim=-1, keepdim=True)
 
 
 def top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> the `count` largest of each row, descending, and their places; [B, count] each.
-
-    The k largest numbers stand in the k blocks with the largest maxima: if one stood elsewhere, each of those blocks
-    would hold a number at least as large.
-    """
+    """logits [B, V] -> the `count` largest of each row in descending order, and their indices, [B, count] each. The k
+    largest numbers are in the k blocks with the largest maxima: for any number elsewhere, those blocks hold k numbers
+    that are at least as large."""
     if native.usable(logits, count):
         return native.native_top_k(logits, count)
     if not in_blocks(logits, count):
@@ -62,7 +59,7 @@ def top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def in_blocks(logits: Tensor, count: int) -> bool:
-    """Only on a CPU, and only where blocks leave much less to look at."""
+    """Whether to reduce by blocks: on a CPU, if the candidate blocks are a small part of the row."""
     return logits.device.type == "cpu" and logits.size(1) % BLOCK == 0 and logits.size(1) >= 4 * BLOCK * count
 
 
@@ -72,7 +69,7 @@ def blocks(logits: Tensor) -> Tensor:
 
 
 def padded_to_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Output matrix [V, C] and bias [V], with rows added on a CPU until they fill blocks: their logits are -inf."""
+    """Output matrix [V, C] and bias [V], padded on a CPU to whole blocks with rows whose logits are -inf."""
     missing = -len(weight) % BLOCK
     if weight.device.type != "cpu" or len(weight) < 4 * BLOCK or not missing:
         return weight, bias
@@ -82,8 +79,8 @@ def padded_to_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tenso
 
 
 def logsumexp(logits: Tensor, most: Tensor, *, keep: bool = False) -> Tensor:
-    """logits [B, V] and the largest of each row [B, 1] -> log of the sum of their exponentials, [B]. Unless they are to
-    be kept the logits may be written over, for they are large: in memory of its own it takes twice the time."""
+    """logits [B, V] and row maxima [B, 1] -> log of the sum of exponentials, [B]. Overwrites the logits unless keep: a
+    copy takes twice the time."""
     if native.usable(logits):
         return native.native_logsumexp(logits, most)
     if keep:
@@ -94,8 +91,9 @@ def logsumexp(logits: Tensor, most: Tensor, *, keep: bool = False) -> Tensor:
 def continuations(
     logits: Tensor, rows: npt.NDArray[np.int64], log_probabilities: npt.NDArray[np.float32]
 ) -> Continuations:
-    """The 2k likeliest continuations of G beams of k hypotheses: rows [G, k] of logits [B, V], which are used up, and
-    the log-probability of each hypothesis so far. They are among the 2k likeliest of each row."""
+    """The 2k likeliest continuations of G beams of k hypotheses. rows [G, k]: rows of logits [B, V], which are
+    overwritten; log_probabilities [G, k]: of the hypotheses so far. Only the 2k likeliest tokens of each row can be
+    among them."""
     beams, width = rows.shape
     count = min(2 * width, logits.size(1))
     kept = min(2 * width, width * count)
@@ -108,6 +106,6 @@ def continuations(
     totals = (values - logsumexp(logits, values[:, :1])[:, None] + so_far).view(beams, -1)
     best, places = totals.topk(kept, dim=-1)
     chosen = tokens.view(beams, -1).gather(1, places)
-    # one look at the device for all three; float64 holds ids exactly
+    # a single device synchronisation; float64 holds ids exactly
     found = torch.stack([best.double(), (places // count).double(), chosen.double()]).cpu().numpy()
     return Continuations(found[0].astype(np.float32), found[1].astype(np.int64), found[2].astype(np.int64))

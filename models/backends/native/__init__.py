@@ -1,1 +1,1 @@
-"""Steps in C for CPUs: the Transformer in int8, recurrent networks in fp32, draws and top-k of logits."""
+"""C kernels for CPUs: int8 steps of the Transformer, fp32 steps of recurrent networks, sampling and top-k of logits."""

@@ -1,10 +1,8 @@
-"""The kernel libraries: the instruction sets that they are compiled for, which of them this CPU has, and their
-compilation by the system's own C compiler at first use, kept in the user's cache folder.
+"""The kernel libraries: variants per instruction set, the choice for this CPU, and compilation at first use with the
+system's C compiler, cached in the user's cache folder.
 
-`python -m models.backends.native.build` puts them beside their sources instead, every variant, for an image that is to
-have no compiler. CC, as elsewhere, is the command that compiles. PARLANCE_NATIVE, for diagnosis, is the name of the one
-variant to use, or `none`.
-"""
+`python -m models.backends.native.build` compiles every variant beside its sources instead, for an image without a
+compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or `none`."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One library for one instruction set. needed: as Linux calls them. flags: what makes a compiler use no more than
-    these. folder: of the sources and headers."""
+    """One library for one instruction set. needed: CPU flags as in /proc/cpuinfo. flags: compiler flags that enable no
+    more than these. folder: of the sources and headers."""
 
     name: str
     needed: frozenset[str]
@@ -52,7 +50,7 @@ AVX_VNNI = Variant(
     "avx_vnni", frozenset({"avx2", "fma", "avx_vnni"}), ("-mavx2", "-mfma", "-mavxvnni", "-mtune=haswell")
 )
 AVX2 = Variant("avx2", frozenset({"avx2", "fma"}), ("-mavx2", "-mfma", "-mtune=haswell"))
-VARIANTS = (AVX512, AVX_VNNI, AVX2)  # the best first
+VARIANTS = (AVX512, AVX_VNNI, AVX2)  # best first
 NAMES = tuple(variant.name for variant in VARIANTS)
 FP32 = tuple(
     Variant(
@@ -67,7 +65,7 @@ FP32 = tuple(
 
 
 def cpu_flags(path: Path = CPUINFO) -> set[str]:
-    """What this CPU can do and its system lets it; nothing where Linux does not tell."""
+    """The CPU flags that the system enables; empty without /proc/cpuinfo."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -76,8 +74,8 @@ def cpu_flags(path: Path = CPUINFO) -> set[str]:
 
 
 def runnable(choice: str, flags: set[str]) -> list[Variant]:
-    """Those that a CPU with these flags has, the best first. choice: the name of the only one to use, NONE, or nothing
-    for all. ValueError if there is no such variant, or the CPU does not have it."""
+    """The variants for a CPU with these flags, best first. choice: the name of a variant, NONE, or "" for all.
+    ValueError for an unknown variant or one that the CPU does not support."""
     if choice == NONE:
         return []
     if choice and choice not in NAMES:
@@ -91,7 +89,7 @@ def runnable(choice: str, flags: set[str]) -> list[Variant]:
 
 
 def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
-    """As `runnable`, of FP32; a choice stands for what its CPUs have."""
+    """As `runnable`, for FP32; a chosen variant stands for the flags it needs."""
     if choice == NONE:
         return []
     had = flags.intersection(*(variant.needed for variant in runnable(choice, flags) if choice))
@@ -101,27 +99,27 @@ def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
 log = logging.getLogger(__name__)
 
 FLAGS = (
-    *("-O3", "-fPIC", "-shared", "-Wl,-Bsymbolic"),  # the two libraries have functions of one name
+    *("-O3", "-fPIC", "-shared", "-Wl,-Bsymbolic"),  # two libraries define functions of the same name
     *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
 COMPILERS = ("cc", "gcc", "clang")
-BUILD_LIMIT_S = 30  # less than a device process has to start: a compiler that hangs is one that is not there
+BUILD_LIMIT_S = 30  # less than the start timeout of a device process: a hanging compiler counts as missing
 
 
 def library() -> ctypes.CDLL | None:
-    """int8, for this CPU the best that can be had. None, and in the log why, if there is none. ValueError if
-    PARLANCE_NATIVE asks for what is not there."""
+    """The best int8 library for this CPU; None if there is none (the log says why). ValueError if PARLANCE_NATIVE names
+    an unavailable variant."""
     return loaded(os.environ.get(CHOICE, ""))
 
 
 def fp32_library() -> ctypes.CDLL | None:
-    """For recurrent networks, and for draws of any; otherwise as `library`."""
+    """The library for recurrent networks and sampling; otherwise as `library`."""
     return fp32_loaded(os.environ.get(CHOICE, ""))
 
 
 @cache
 def loaded(choice: str) -> ctypes.CDLL | None:
-    """Looked for once a process. choice: as `runnable` takes it."""
+    """choice: see `runnable`. Cached per process."""
     flags = cpu_flags()
     variants = runnable(choice, flags)
     if not variants:
@@ -134,7 +132,6 @@ def loaded(choice: str) -> ctypes.CDLL | None:
 
 @cache
 def fp32_loaded(choice: str) -> ctypes.CDLL | None:
-    """As `loaded`."""
     variants = fp32_runnable(choice, cpu_flags())
     if not variants:
         log.info("recurrent networks run in PyTorch: %s is %s", CHOICE, choice)
@@ -143,17 +140,17 @@ def fp32_loaded(choice: str) -> ctypes.CDLL | None:
 
 
 def name_of(library: ctypes.CDLL | None) -> str:
-    """Down to the version of its sources; "" where PyTorch has to do."""
+    """The file name, which includes the version of the sources; "" for None."""
     return Path(library._name).stem if library else ""
 
 
 def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL | None:
-    """The first that can be had; the log says which, and what became of those before it."""
-    problems: dict[str, None] = {}  # the same one may stop all variants
+    """Loads the first variant that can be built; logs it, and the failures before it."""
+    problems: dict[str, None] = {}  # a dict, because one problem may affect all variants
     for variant in variants:
         try:
             found = ctypes.CDLL(str(built(variant)))
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: nobody's home
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: no home directory
             problems[str(error)] = None
             if isinstance(error, subprocess.TimeoutExpired):
                 break
@@ -167,7 +164,7 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
 
 
 def built(variant: Variant) -> Path:
-    """The library's file, built if it is not there yet. OSError or SubprocessError if it cannot be."""
+    """The library's file, compiled if missing. OSError or SubprocessError if that fails."""
     shipped = variant.folder / file_name(variant)
     if shipped.exists():
         return shipped
@@ -181,7 +178,7 @@ def built(variant: Variant) -> Path:
 
 
 def require_own(path: Path) -> None:
-    """OSError if somebody else could have put it there: what is loaded runs."""
+    """PermissionError if another user can write to the path: its code would run in this process."""
     status = path.stat()
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"{path} is not this user's alone to write to")
@@ -192,7 +189,7 @@ def file_name(variant: Variant) -> str:
 
 
 def fingerprint(variant: Variant) -> str:
-    """Of the sources and the flags: another version of either is another file."""
+    """A hash of sources and flags, so that every version has its own file."""
     digest = hashlib.sha256(" ".join(FLAGS + variant.flags).encode())
     for source in variant.headers + variant.sources:
         digest.update((variant.folder / source).read_bytes())
@@ -205,8 +202,7 @@ def folder() -> Path:
 
 
 def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
-    """Processes that build at the same time each write a file of their own; the last one to finish stays.
-    patient: however long it takes."""
+    """Compiles to a temporary file and renames it, so concurrent builds are safe. patient: no time limit."""
     found = next(filter(None, map(shutil.which, COMPILERS)), None)
     compiler = shlex.split(os.environ.get("CC", "")) or ([found] if found else [])
     if not compiler:
@@ -219,18 +215,18 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
-        fresh.chmod(0o755)  # by the umask of most users their group could write to it, and `built` would refuse it
+        fresh.chmod(0o755)  # many umasks make new files group-writable, which `built` would refuse
         fresh.replace(path)
 
 
 def why_none() -> str:
-    """A clause for where `library` or `fp32_library` has none."""
+    """A clause with the reason why a library is missing."""
     choice = os.environ.get(CHOICE, "")
     return f"{CHOICE} is {choice}" if choice == NONE else "our kernels cannot be had on this machine"
 
 
 def build_beside_sources(variants: Sequence[Variant]) -> int:
-    """Those of this architecture. 1 if one could not be built, and on standard error why."""
+    """Compiles the variants of this architecture. Returns 1 if any failed, with the error on stderr."""
     status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
     for variant in variants if x86 else [variant for variant in variants if not variant.needed]:
         try:

@@ -1,6 +1,5 @@
-"""Which networks the kernels in C compute: those that are as their class makes them, in the code that the kernels were
-written for. `transformer_difference` and `recurrent_difference` say what keeps a network from being one.
-"""
+"""Which networks the C kernels compute: unmodified ones, with the code that the kernels were written for.
+`transformer_difference` and `recurrent_difference` name the difference of any other network."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ OURS = (
 
 
 def transformer_difference(network: Transformer) -> str | None:
-    """What keeps a network from being the one that the kernels compute; None: nothing does."""
+    """Why the kernels cannot compute the network; None if they can."""
     if changed := difference(network, as_written(network, Transformer)) or _tensor_difference(network):
         return changed
     for name, module in network.named_modules():
@@ -49,7 +48,7 @@ def recurrent_difference(network: RecurrentLanguageModel) -> str | None:
 
 
 def _tensor_difference(network: nn.Module) -> str | None:
-    """The kernels read parameters in one piece and of one format."""
+    """The kernels read contiguous parameters of a single dtype."""
     dtype = next(network.parameters()).dtype
     for name, parameter in network.named_parameters():
         if not parameter.is_contiguous():
@@ -60,13 +59,13 @@ def _tensor_difference(network: nn.Module) -> str | None:
 
 
 def current_code() -> dict[str, str]:
-    """The fingerprints of the code as it is now, under the names of `models.source_fingerprints`."""
+    """Fingerprints of the current code, with the keys of `models.source_fingerprints`."""
     found = {f"{kind.__qualname__}.{name}": fingerprint(vars(kind)[name]) for kind in OURS for name in methods(kind)}
     return dict(sorted({**found, **{kind: fingerprint(CELLS[kind].step) for kind in FUSED}}.items()))
 
 
 def main() -> int:
-    """Writes them down."""
+    """Writes the current fingerprints to `models.source_fingerprints`."""
     path = Path(str(source_fingerprints.__file__))
     text, table = path.read_text(), "\n".join(f'    "{name}": "{code}",' for name, code in current_code().items())
     path.write_text(f"{text[: text.index('CODE: ')]}CODE: dict[str, str] = {{\n{table}\n}}\n")

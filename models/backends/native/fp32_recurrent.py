@@ -1,5 +1,5 @@
-"""Recurrent networks stepped in fp32 on a CPU, in C: every row is computed by itself, in one fixed order, so that its
-numbers are the same to the bit whatever rows lie beside it and wherever it lies."""
+"""Recurrent networks stepped in fp32 on a CPU, in C. A row is computed on its own in a fixed order, so its numbers are
+bitwise independent of the other rows and of its position."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from models.interface import Prompt
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 
-CELL_NUMBERS = {"rnn": 0, "gru": 1, "lstm": 2}  # as recurrent.c numbers these and the next
+CELL_NUMBERS = {"rnn": 0, "gru": 1, "lstm": 2}  # these and the next constants as in recurrent.c
 NO_MEMORY, OUT_OF_RANGE = 1, 2
-ALIGNED = 16  # floats, from which each gate starts
+ALIGNED = 16  # floats; alignment of each gate
 
 
 class Matrix(ctypes.Structure):
@@ -44,7 +44,7 @@ class State(ctypes.Structure):
 
 
 class NativeRecurrent(EagerRecurrent):
-    """A `Decodable` in fp32 on a CPU. Its weights are the network's when it was made: packed copies."""
+    """A `Decodable` in fp32 on a CPU, over a packed copy of the network's weights."""
 
     def __init__(self, network: RecurrentLanguageModel, library: ctypes.CDLL) -> None:
         self.network, self.config, self.library = network, network.config, library
@@ -76,13 +76,13 @@ class NativeRecurrent(EagerRecurrent):
         return Layer(self._matrix(weight, bias) if number else Matrix(), recurrent)
 
     def _spread(self, rows: Tensor) -> Tensor:
-        """[G·N, ...] -> the same with zeros behind each gate, up to a whole number of vectors."""
+        """[G·N, ...] -> the same with each gate zero-padded to whole vectors."""
         gates = rows.detach().float().reshape(len(CELLS[self.config.cell].gates), self.config.hidden, *rows.shape[1:])
         missing = -self.config.hidden % ALIGNED
         return torch.cat([gates, gates.new_zeros(len(gates), missing, *gates.shape[2:])], dim=1).flatten(0, 1)
 
     def _hold(self, tensor: Tensor) -> Tensor:
-        """The same in one piece, alive as long as this is."""
+        """A contiguous float32 tensor that lives as long as this object."""
         self.held.append(tensor.detach().float().contiguous())
         return self.held[-1]
 

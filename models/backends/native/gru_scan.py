@@ -1,10 +1,8 @@
-"""A GRU over whole sequences, on a CPU, in fp32: forward and backward written out by hand, for training and scoring.
+"""A GRU over whole sequences in fp32 on a CPU, with a hand-written backward pass, for training and scoring.
 
-PyTorch's own makes each step of a dozen kernels that pass over memory, and the gradient of the recurrent matrix of one
-product a step. Here a step is one product and one pass of C (`gru_steps.c`), and that gradient one product over
-all steps. A product of few rows also runs faster on a matrix that lies the right way round, so the recurrent one is
-turned once a sequence.
-"""
+PyTorch's GRU runs a dozen memory-bound kernels per step, and one product per step for the gradient of the recurrent
+matrix. Here a step is one product and one pass of C (`gru_steps.c`), and that gradient is one product over all steps.
+The recurrent matrix is transposed once per sequence, because products of few rows are faster that way."""
 
 from __future__ import annotations
 
@@ -23,14 +21,13 @@ from models.networks.recurrent import LayerScan, RecurrentLanguageModel, cell_di
 
 
 def kernels(tensor: Tensor) -> ctypes.CDLL | None:
-    """The library for tensors like this one; None where PyTorch has to do."""
+    """The library for tensors like this one; None if PyTorch has to compute."""
     plain = tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return build.fp32_library() if plain else None
 
 
 def gru_layers(network: RecurrentLanguageModel) -> tuple[LayerScan | None, str]:
-    """`RecurrentLanguageModel.scan` in these kernels; None where they do not compute the network, and a clause that
-    says why, or why they do."""
+    """`RecurrentLanguageModel.scan` on these kernels, or None, and a clause with the reason."""
     if network.config.cell != "gru" or network.embedding is None:
         return None, "our kernels for whole sequences are for GRUs over embeddings"
     library = kernels(next(network.parameters()))
@@ -41,7 +38,7 @@ def gru_layers(network: RecurrentLanguageModel) -> tuple[LayerScan | None, str]:
 
     def scan(number: int, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weight, bias, _, recurrent_bias = network.parameters_of(number)
-        projected = F.linear(features.transpose(0, 1), weight, bias)  # time first: a step is then in one piece
+        projected = F.linear(features.transpose(0, 1), weight, bias)  # time first, so that a step is contiguous
         states = gru(library, projected, h, network.recurrent_weight(number), recurrent_bias)
         return states.transpose(0, 1), states[-1], states[-1]
 
@@ -49,7 +46,7 @@ def gru_layers(network: RecurrentLanguageModel) -> tuple[LayerScan | None, str]:
 
 
 class ScannedGru:
-    """A `TeacherForced` GRU whose layers run in these kernels."""
+    """A `TeacherForced` GRU that runs its layers on these kernels."""
 
     def __init__(self, network: RecurrentLanguageModel, scan: LayerScan) -> None:
         self.network, self.scan, self.project = network, scan, network.project
@@ -63,14 +60,14 @@ class ScannedGru:
 
 
 def gru(library: ctypes.CDLL, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """projected [T, B, 3N], what the input contributes to the gates r, z, n; hidden [B, N], the state before the first
-    step; weight [3N, N] and bias [3N] act on the hidden state -> the states after every step, [T, B, N]."""
+    """projected [T, B, 3N]: the input's contribution to the gates r, z, n; hidden [B, N]: the initial state; weight
+    [3N, N], bias [3N]: act on the hidden state. Returns the states after every step, [T, B, N]."""
     states: Tensor = GruScan.apply(library, projected, hidden, weight, bias)  # type: ignore[no-untyped-call]
     return states
 
 
 class GruScan(torch.autograd.Function):
-    """`gru` and its derivative."""
+    """`gru` with its gradient."""
 
     @staticmethod
     def forward(
@@ -95,7 +92,7 @@ class GruScan(torch.autograd.Function):
         steps, rows, width = grad.shape
         grad, d = grad.contiguous(), torch.empty_like(saved)
         direct, product = grad.new_zeros(rows, width), grad.new_zeros(rows, width)
-        rolled = weight.roll(width, 0)  # n, r, z: the order of the product's gradient in d
+        rolled = weight.roll(width, 0)  # n, r, z: the order in d of the product's gradient
         for t in reversed(range(steps)):
             _call(ctx.library.gru_backward, rows, width, grad[t], product, direct, saved[t], states[t], d[t])
             torch.mm(d[t, :, : 3 * width], rolled, out=product)

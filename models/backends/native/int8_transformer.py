@@ -1,4 +1,4 @@
-"""The Transformer stepped in int8 on a CPU, in C: native.h's structures, the caches and a `Decodable` over them."""
+"""The Transformer stepped in int8 on a CPU, in C: native.h's structures, the caches and the `Decodable` over them."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ class Cache(ctypes.Structure):
 
 
 HUGE_PAGE = 1 << 21
-PANEL = 64  # outputs, to multiples of which native.h pads a product's
+PANEL = 64  # native.h pads the outputs of a product to multiples of this
 
 
 class Packer:
-    """Fills structures from tensors and holds on to these, which the structures only point to. Weights are laid one
-    behind the other in the order in which they are packed: what is read ahead of one is then the next."""
+    """Fills structures from tensors and keeps the tensors alive, since structures hold addresses only. Weights are
+    contiguous in packing order, so the hardware prefetches the next one."""
 
     def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
         self.library, self.held = library, list[Tensor]()
         library.packed_size.restype = c_int64
         library.packed_size.argtypes = (c_int64, c_int64)
         library.pack.argtypes = (c_void_p, c_int64, c_int64, c_void_p)
-        # a matrix that is taken apart is padded twice
+        # a matrix that is split in two is padded twice
         room = sum(self._size(p.size(0) + PANEL, p.size(1)) for p in network.parameters() if p.ndim == 2)
         self.weights, self.taken = reserved(room), 0
 
@@ -89,7 +89,7 @@ class Packer:
         return int(self.library.packed_size(outputs, inputs))
 
     def address(self, tensor: Tensor) -> int:
-        """Of a contiguous float32 or uint8 tensor; one that is not becomes one."""
+        """The address of a contiguous float32 or uint8 copy, or of the tensor itself if it is one."""
         kept = tensor.detach()
         kept = (kept if kept.dtype == torch.uint8 else kept.float()).contiguous()
         self.held.append(kept)
@@ -108,14 +108,14 @@ class Packer:
         return Product(packed.data_ptr(), self.address(scale), self.address(bias), outputs, inputs)
 
     def norm(self, module: nn.Module, *, before: bool = False) -> Norm:
-        """Of a LayerNorm; of anything else, none."""
+        """The structure of a LayerNorm; an empty one for any other module."""
         if not isinstance(module, nn.LayerNorm):
             return Norm()
         return Norm(self.address(module.weight), self.address(module.bias), module.eps, before)
 
 
 def reserved(size: int) -> Tensor:
-    """So many bytes, which take no memory before they are written to, on large pages where the system has them."""
+    """An uninitialised byte tensor that takes no memory before it is written to, on huge pages if available."""
     pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):
         pages.madvise(mmap.MADV_HUGEPAGE)
@@ -124,13 +124,13 @@ def reserved(size: int) -> Tensor:
 
 
 class NativeState:
-    """Static caches, and what a call is told of them, put together once. A row's keys and values of one position stand
-    together. lengths and source_lengths [slots]: how many target and source tokens were read into each row."""
+    """Static caches and the preassembled arguments of a call. The keys and values of one position are adjacent.
+    lengths, source_lengths [slots]: target and source tokens read into each row."""
 
     def __init__(
         self, slots: int, source_length: int, target_length: int, widths: tuple[int, int, int], positions: Tensor
     ) -> None:
-        """widths: layers, heads, and the width of a head. positions [>= T, C]."""
+        """widths: layers, heads, head width. positions [>= T, C]."""
         (layers, *heads), device = widths, torch.device("cpu")
         self.cache = zeros((layers, slots, target_length, 2, *heads), torch.float32, device)  # [L, slots, T, 2, H, D]
         self.source_cache = zeros((layers, slots, source_length, 2, *heads), torch.float32, device)
@@ -143,7 +143,7 @@ class NativeState:
 
 
 Array = Ints | Tensor | int | None
-ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # as native.h numbers these and the next
+ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # these and the next constants as in native.h
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
@@ -168,7 +168,7 @@ class NativeTransformer:
                 for layer in network.encoder
             )
         )
-        # a step reads the rest of the decoder from front to back
+        # a step then reads the rest of the decoder from front to back
         key_values = [self._cross_part(layer.cross_attention, slice(inner, None)) for layer in network.decoder]
         decoding = (Decoding * config.decoder_layers)(
             *(
@@ -205,7 +205,7 @@ class NativeTransformer:
         )
 
     def _cross_part(self, module: MultiHeadAttention, rows: slice) -> Product:
-        """Of its one matrix: queries come from the target, keys and values from the source."""
+        """Part of the projection matrix: queries come from the target, keys and values from the source."""
         bias = module.projection.bias
         return self.packer.product(module.projection.weight[rows], None if bias is None else bias[rows])
 
@@ -270,7 +270,7 @@ class NativeTransformer:
     def _call(
         self, function: Callable[..., int], state: NativeState, count: int, *arrays: Ints | Tensor | int | None
     ) -> None:
-        """arrays: contiguous, and alive as long as the call; or their addresses."""
+        """arrays: contiguous and alive during the call, or addresses."""
         model = ctypes.addressof(self.model)
         status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))
         if status == OUT_OF_RANGE:

@@ -1,4 +1,4 @@
-"""Choosing tokens from float32 logits [B, V] on a CPU, in C: the largest, the next hypotheses of beams, draws."""
+"""C kernels on float32 logits [B, V] on a CPU: top-k, beam continuations, sampling."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from torch import Tensor
 
 from models.backends.native import build
 
-MOST = 64  # of a row: the best so far are kept in order by insertion, which suits few
+MOST = 64  # maximum count per row: insertion sort suits small ones
 
 
 class SamplingParameters(NamedTuple):
-    """How each row draws, arrays [B]: temperature > 0; top_k 0 and top_p 1 switch these filters off."""
+    """Sampling parameters per row, arrays [B]. temperature > 0; top_k 0 and top_p 1 disable these filters; uniform in
+    [0, 1)."""
 
     temperature: npt.NDArray[np.float64]
     top_k: npt.NDArray[np.int64]
@@ -43,28 +44,28 @@ DRAW_ARGUMENTS = {
 
 
 def kernels() -> ctypes.CDLL | None:
-    """None where this CPU has none; see `models.backends.native.build.library`."""
+    """The int8 library with typed functions, or None; see `models.backends.native.build.library`."""
     loaded = build.library()
     return None if loaded is None else typed(loaded)
 
 
 @cache
 def typed(loaded: ctypes.CDLL, *, draws: bool = False) -> ctypes.CDLL:
-    """The library with the types that its functions take, which makes a call cheap. draws: the library of draws."""
+    """The library with its argument types declared, which makes calls cheap. draws: it is the library for sampling."""
     for name, types in (DRAW_ARGUMENTS if draws else ARGUMENTS).items():
         getattr(loaded, name).argtypes = types
     return loaded
 
 
 def usable(logits: Tensor, count: int = 1) -> bool:
-    """For the `count` largest of each row."""
+    """Whether the kernels can take the `count` largest of each row."""
     if kernels() is None or not logits.is_cpu or logits.dtype != torch.float32:
         return False
     return logits.stride(1) == 1 and count <= min(MOST, logits.size(1))
 
 
 def native_top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row and their places, descending, equal ones by their places."""
+    """The `count` largest of each row and their indices, descending; ties by index."""
     loaded, rows = kernels(), len(logits)
     assert loaded is not None
     values, places = torch.empty(rows, count), torch.empty(rows, count, dtype=torch.long)
@@ -74,7 +75,7 @@ def native_top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def native_logsumexp(logits: Tensor, largest: Tensor) -> Tensor:
-    """largest [B, 1] -> [B]; the logits stay as they are."""
+    """largest [B, 1] -> [B]; leaves the logits unchanged."""
     loaded, rows, largest = kernels(), len(logits), largest.contiguous()
     assert loaded is not None
     totals = torch.empty(rows)
@@ -86,13 +87,13 @@ def native_logsumexp(logits: Tensor, largest: Tensor) -> Tensor:
 def native_continuations(
     logits: Tensor, rows: npt.NDArray[np.int64], so_far: npt.NDArray[np.float32], count: int, kept: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """As `models.backends.top_k.continuations`, of the `count` largest of each row the `kept` best of each beam."""
+    """As `models.backends.top_k.continuations`: the `kept` best per beam among the `count` largest of each row."""
     loaded, (beams, width) = kernels(), rows.shape
     assert loaded is not None
     assert rows.flags.c_contiguous
     assert so_far.flags.c_contiguous
     values, size = np.empty((beams, kept), dtype=np.float32), beams * kept
-    held = np.empty(2 * size + 2 * count, dtype=np.int64)  # an address costs as much as a small array
+    held = np.empty(2 * size + 2 * count, dtype=np.int64)  # one array: an address costs as much as a small array
     at = held.ctypes.data
     loaded.continuations(
         *(logits.data_ptr(), logits.stride(0), logits.size(1)),
@@ -110,7 +111,7 @@ TYPES = (np.float64, np.int64, np.float64, np.float64)
 
 
 def native_uniform(library: ctypes.CDLL, seeds: Integers, positions: Integers) -> npt.NDArray[np.float64]:
-    """`models.decoding.sampling.uniform`; seeds and positions of one shape."""
+    """`models.decoding.sampling.uniform`; seeds and positions have one shape."""
     seeds, positions = np.ascontiguousarray(seeds, np.uint64), np.ascontiguousarray(positions, np.uint64)
     assert seeds.shape == positions.shape
     numbers = np.empty(seeds.shape)
@@ -135,10 +136,8 @@ class Columns(ctypes.Structure):
 
 
 class Chooser:
-    """A token for each row of logits, the likeliest where its temperature is 0: one call, whatever is asked for.
-
-    Arrays over all slots, of which the rows are some; they stay where they are and are read at each call. lengths: how
-    many tokens each has written."""
+    """Chooses a token per row of logits, the likeliest at temperature 0, in one call. Reads the arrays over all slots
+    at each call, so callers update them in place. lengths: tokens written per slot."""
 
     def __init__(
         self,
@@ -157,7 +156,7 @@ class Chooser:
         self.address, self.function = ctypes.addressof(self.columns), typed(library, draws=True).choose_tokens
 
     def __call__(self, logits: Tensor, slots: Tensor) -> Tensor:
-        """logits [B, V] in fp32, the slots of these rows [B], in int64 -> token ids [B]."""
+        """logits [B, V], float32; slots [B], int64: of these rows -> token ids [B]."""
         (rows, size), logits = logits.shape, logits.contiguous()
         tokens = torch.empty(rows, dtype=torch.long)
         if self.function(self.address, logits.data_ptr(), rows, size, slots.data_ptr(), tokens.data_ptr()):

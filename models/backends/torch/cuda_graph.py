@@ -1,8 +1,6 @@
-"""CUDA graphs: a step's kernels launched as one, at a tenth of the host's time.
-
-A graph is recorded for few shapes of a step; rows and lengths are rounded up to the next of them. Its tensors stay
-where they are, so tokens are copied in and logits are read before the next step.
-"""
+"""CUDA graphs: all kernels of a step in one launch, at a tenth of the host's time. Only few step shapes are recorded;
+rows and lengths are rounded up to the next one. A graph's tensors are static: tokens are copied in, and logits must be
+read before the next step."""
 
 from __future__ import annotations
 
@@ -18,9 +16,9 @@ from models.interface import Decodable, Prompt
 
 
 class StepShape(NamedTuple):
-    """The numbers that a step's tensors are cut to. rows: live ones; group: so many in turn read one source; length,
-    width: target positions (the new one included) and source positions that are in use; ragged: whether some rows
-    use fewer."""
+    """The sizes that a step's tensors are cut to. rows: live rows; group: consecutive rows that share one source;
+    length, width: target positions (the new one included) and source positions in use; ragged, source_ragged: whether
+    some rows use fewer."""
 
     rows: int
     group: int
@@ -30,8 +28,8 @@ class StepShape(NamedTuple):
     source_ragged: bool = True
 
     def rounded(self, slots: int, length: int, width: int) -> StepShape:
-        """The next larger one of few, within slots of so many source and target positions: powers of two of rows (of
-        beams where these stand in groups), of positions from 32 on."""
+        """The next larger recorded shape, within the slots and their lengths: powers of two for rows (beams if group >
+        1) and for positions, from 32 on."""
         beams = min(round_up(-(-self.rows // self.group)), slots // self.group)
         return StepShape(
             beams * self.group,
@@ -42,12 +40,12 @@ class StepShape(NamedTuple):
 
 
 def round_up(number: int) -> int:
-    """To a power of two."""
+    """The next power of two."""
     return 1 << max(0, number - 1).bit_length()
 
 
 class Recordable(Decodable, Protocol):
-    """A `Decodable` whose step has three parts: what the host knows, what the device does, what the host counts."""
+    """A `Decodable` with a step in three parts: `shape` on the host, `advance` on the device, `stepped` on the host."""
 
     def shape(self, state: Any, rows: int, group: int) -> StepShape: ...
 
@@ -58,7 +56,7 @@ class Recordable(Decodable, Protocol):
 
 @dataclass(slots=True)
 class Recording:
-    """One shape's graph and where it leaves its logits."""
+    """The graph of one shape and its static logits."""
 
     replay: Callable[[], None]
     logits: Tensor
@@ -66,7 +64,7 @@ class Recording:
 
 @dataclass(slots=True)
 class GraphedState:
-    """The network's own state, the tokens that the graphs read, [slots], and the graphs, which know both."""
+    """The network's own state, the graphs' input tokens [slots], and the graphs recorded on both."""
 
     inner: Any
     tokens: Tensor
@@ -77,7 +75,7 @@ class GraphedState:
 
 
 def cuda_graph(run: Callable[[], Tensor]) -> Recording:
-    """Record what `run` launches, without running it; all graphs of a device share one pool of memory."""
+    """Captures the launches of `run` without executing them. All graphs of a device share one memory pool."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=_pool()):
         logits = run()
@@ -88,7 +86,7 @@ _pool = cache(torch.cuda.graph_pool_handle)
 
 
 class Graphed:
-    """A `Decodable` that steps `network` by graphs. record: how a step is recorded (tests have no CUDA)."""
+    """A `Decodable` that steps `network` with graphs. record: captures a step; replaceable for tests without CUDA."""
 
     def __init__(self, network: Recordable, record: Callable[[Callable[[], Tensor]], Recording] = cuda_graph) -> None:
         self.network, self.record = network, record
@@ -133,13 +131,13 @@ class Graphed:
         def run() -> Tensor:
             return self.network.advance(state.inner, state.tokens[: shape.rows], shape)
 
-        logits = run()  # the first time for real: libraries set themselves up, which must not be recorded
+        logits = run()  # the first run is eager: libraries initialise themselves, which must not be captured
         state.recordings[shape] = self.record(run)
         return logits
 
     def warm_up(self, state: GraphedState, groups: Sequence[int] = (1,)) -> int:
-        """Record the shapes of short sequences ahead of the first request, for any number of rows; longer ones are
-        recorded when they first come. Only before anything was prefilled. Returns how many graphs there are."""
+        """Records the shapes of short sequences for any number of rows before the first request; longer shapes are
+        recorded on demand. Only valid before any prefill. Returns the number of graphs."""
         prompt = Prompt((1,) * min(2, state.source_length), (1,))
         for group in groups:
             most = state.slots // group

@@ -1,9 +1,8 @@
-"""Linear maps in int8 on CPUs without our kernels: oneDNN's and PyTorch's integer products.
+"""int8 linear maps on CPUs without our kernels: oneDNN's and PyTorch's integer products.
 
-The weight is quantized once, a scale per output; x at each call, a scale per row, so that a row's product depends on
-nothing but the row. |x| and |W| reach 127 and products are summed exactly in int32:
-y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j].
-"""
+The weight is quantized once, with a scale per output; x at each call, with a scale per row, so that a row's product is
+independent of its batch. |x| and |W| reach 127, and products are summed exactly in int32: y[i, j] =
+scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j]."""
 
 from __future__ import annotations
 
@@ -24,16 +23,16 @@ PYTORCH, ONEDNN = 0, 1
 
 
 def rounded_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """weight [O, I] -> the same in int8, and a scale per output, [O]."""
+    """weight [O, I] -> int8 weight and scale per output [O]."""
     weight = weight.detach().float()
     largest = weight.abs().amax(dim=1).clamp(min=torch.finfo(torch.float32).tiny)
     rounded = (weight / largest[:, None] * LARGEST).round_().to(torch.int8)  # in this order nothing overflows
-    # an output's scale also undoes the 127 of the rows, which saves a division a call
+    # the output scale includes the 127 of the rows, which saves a division per call
     return rounded, largest / LARGEST**2
 
 
 class Product:
-    """x·Wᵀ + b. weight [O, I] in int8, scale and bias [O]; kernels: the fastest for 1, 2-3, 4-7, ... rows (`ROWS`)."""
+    """x·Wᵀ + b. weight [O, I] in int8; scale, bias [O]; kernels: the fastest for 1, 2-3, 4-7, ... rows (`ROWS`)."""
 
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None, kernels: tuple[int, ...]) -> None:
         self.weight, self.scale, self.kernels = weight, scale, kernels
@@ -48,7 +47,7 @@ class Product:
         kernel = self.kernels[min(len(x).bit_length(), len(self.kernels)) - 1]
         if kernel == PYTORCH:
             sums = torch._int_mm(rounded.to(torch.int8), self.weight.t()) * self.scale
-        else:  # reads unsigned rows, hence the zero point
+        else:  # takes unsigned rows, hence the zero point
             unsigned = rounded.add_(128.0).to(torch.uint8)
             sums = torch.ops.onednn.qlinear_pointwise(
                 unsigned, 1.0, 128, self.packed, self.scale, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
@@ -57,7 +56,7 @@ class Product:
 
 
 class Int8Linear(nn.Module):
-    """Stands for a linear map whose weights do not change any more. rows: as of `networks.transformer.Projection`."""
+    """Replaces a linear map with frozen weights. rows: see `networks.transformer.Projection`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
@@ -66,7 +65,7 @@ class Int8Linear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """[O, I] in fp32, rounded as the products have it, for edited code that reads the matrix itself."""
+        """The dequantized weight [O, I] in fp32, for edited code that reads the matrix itself."""
         rounded, scale = rounded_weight(self.of[0])
         return rounded * (scale * LARGEST)[:, None]
 
@@ -86,7 +85,7 @@ class Int8Linear(nn.Module):
 
 
 def quantize(network: nn.Module) -> None:
-    """Puts an `Int8Linear` in the place of every linear map that nobody changed."""
+    """Replaces every unmodified linear map by an `Int8Linear`."""
     for module in list(network.modules()):
         for name, child in list(module.named_children()):
             if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, Projection):
@@ -99,8 +98,8 @@ def quantize(network: nn.Module) -> None:
 
 @cache
 def fastest_kernels(outputs: int, inputs: int) -> tuple[int, ...]:
-    """For each of `ROWS`, which kernel takes less time for W [outputs, inputs] here. Measured over several matrices in
-    turn, since a network does not find its weights in the cache either."""
+    """The faster kernel for W [outputs, inputs] at each size of `ROWS`. Cycles through several matrices, because in a
+    network the weights are not in the cache either."""
     copies = max(2, min(32, READ_BYTES // (outputs * inputs)))
     matrices = [torch.ones(outputs, inputs, dtype=torch.int8) for _ in range(copies)]
     products = [[Product(m, torch.ones(outputs), None, (kernel,)) for m in matrices] for kernel in (PYTORCH, ONEDNN)]
@@ -113,7 +112,7 @@ def fastest_kernels(outputs: int, inputs: int) -> tuple[int, ...]:
 
 
 def _seconds(products: list[Product], x: Tensor, runs: int = 3) -> float:
-    """Of the quickest run through all products: what disturbs a run only makes it longer."""
+    """The fastest of several runs over all products, since disturbances only slow a run down."""
     durations = []
     for _ in range(runs):
         started = time.perf_counter()
@@ -125,15 +124,15 @@ def _seconds(products: list[Product], x: Tensor, runs: int = 3) -> float:
 
 @cache
 def exact_int8() -> bool:
-    """Whether both kernels are there and sum int8 products exactly: older CPUs saturate sums of two at 16 bits."""
+    """Whether both kernels exist and sum int8 products exactly: older CPUs saturate sums of two products at 16 bits."""
     if not torch._C._has_mkldnn:
         return False
     generator = torch.Generator().manual_seed(0)
     weight = torch.randint(-127, 128, (64, 256), generator=generator, dtype=torch.int8)
     weight[:8] = 127
     x = torch.randint(-127, 128, (9, 256), generator=generator).float()
-    x[:, 0] = 127  # a row's largest: its scale is 127, and its rounding is the identity
+    x[:, 0] = 127  # the row's maximum, so its scale is 127 and rounding is the identity
     x[0], x[1] = 127, -127
-    expected = (x.double() @ weight.double().t()).float() * LARGEST  # below 2**24: floats hold the sums exactly
+    expected = (x.double() @ weight.double().t()).float() * LARGEST  # below 2**24, so float32 holds the sums exactly
     products = [Product(weight, torch.ones(64), None, (kernel,)) for kernel in (PYTORCH, ONEDNN)]
     return all(torch.equal(product(rows), expected[: len(rows)]) for product in products for rows in (x, x[:1]))

@@ -1,7 +1,5 @@
-"""The static cache of a decoder that PyTorch steps: keys and values of each row's own tokens and of its source.
-
-They are allocated once, with as many heads and widths as the network's attention turns out to have.
-"""
+"""Static key-value caches for decoding in PyTorch: of each row's target tokens and of its source. Allocated once, with
+the heads and widths that the network's attention actually has."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ Shape = tuple[int, int]
 
 
 class LayerCache:
-    """One layer's keys and values, of its own tokens or of the source. A position's keys and values stand together, so
-    that one copy moves both."""
+    """Keys and values of one layer, of self- or cross-attention. A position's keys and values are adjacent, so one copy
+    moves both."""
 
     def __init__(self, slots: int, length: int, key: Shape, value: Shape, dtype: torch.dtype, device: torch.device):
         width = key[0] * key[1]
@@ -32,13 +30,13 @@ class LayerCache:
         self.values = self.both[..., width:].view(slots, length, *value).transpose(1, 2)
 
     def joined(self, key: Tensor, value: Tensor) -> Tensor:
-        """Two of [B, H, T, D] -> [B, T, both widths]."""
+        """key, value [B, H, T, D] -> [B, T, width of both]."""
         return torch.cat([key.transpose(1, 2).flatten(2), value.transpose(1, 2).flatten(2)], dim=-1)
 
 
 class TransformerState:
-    """Rows of a decoder. host_lengths and host_source_lengths say on the host what the device knows too: how many
-    target tokens were read into a row, and how long its source is."""
+    """The state of all rows. host_lengths and host_source_lengths mirror the device's lengths on the host: target
+    tokens read into each row, and the length of its source."""
 
     def __init__(
         self,
@@ -50,8 +48,8 @@ class TransformerState:
         position_table: Tensor,
         positions: Tensor,
     ) -> None:
-        """Rows that hold nothing. lengths: of target and source; own, source: keys' and values' heads and widths, a
-        layer each. positions [target length]: what the network calls the position of each target token."""
+        """lengths: of target and source. own, source: per layer, heads and width of keys and of values. positions
+        [target length]: the network's position ids of the target tokens."""
         device = position_table.device
         self.own = [LayerCache(slots, lengths[0], key, value, dtype, device) for key, value in own]
         self.source = [LayerCache(slots, lengths[1], key, value, dtype, device) for key, value in source]
@@ -59,12 +57,12 @@ class TransformerState:
         self.source_lengths = torch.zeros_like(self.lengths)
         self.host_lengths: Ints = np.zeros(slots, dtype=np.int64)
         self.host_source_lengths: Ints = np.zeros(slots, dtype=np.int64)
-        self.position_table = position_table  # kept alive: a CUDA graph reads it though the network may grow another
+        self.position_table = position_table  # kept alive for CUDA graphs when the network grows a new table
         self.positions, self.target_length = positions, lengths[0]
-        self.first = torch.arange(0, slots * lengths[0], lengths[0], device=device)  # of each row in the flat caches
+        self.first = torch.arange(0, slots * lengths[0], lengths[0], device=device)  # flat index of each row's start
 
     def copy(self, sources: list[int], destinations: list[int], since: Sequence[int] | None) -> None:
-        """As `models.interface.Decodable.copy` says."""
+        """See `models.interface.Decodable.copy`."""
         self._copy_positions(np.array(sources), np.array(destinations), np.array(since or [0] * len(sources)))
         if since is not None:
             return
@@ -81,9 +79,9 @@ class TransformerState:
         self.forget(destinations, held)
 
     def forget(self, rows: Sequence[int], held: tuple[Ints, Ints]) -> None:
-        """Zeros behind what `rows` hold now, where they held more target and source tokens before. Masked it has no
-        weight, but 0 · NaN is NaN, and in a narrow format a sentence may have come to that. On a GPU free rows are
-        stepped along and hold more than was counted."""
+        """Zeroes positions beyond the current lengths of `rows` that held data before (`held`: target and source
+        lengths). A mask alone does not suffice: 0 · NaN is NaN, and low precision may produce NaN. On a GPU, free rows
+        are also stepped and hold more than the counted tokens."""
         for caches, lengths, before in (
             (self.own, self.host_lengths, held[0]),
             (self.source, self.host_source_lengths, held[1]),
@@ -96,8 +94,7 @@ class TransformerState:
                         layer.both[row, int(lengths[row]) : end] = 0
 
     def _copy_positions(self, sources: Ints, destinations: Ints, since: Ints) -> None:
-        """Keys and values of the positions since[i] and on, and of no others: hypotheses of a beam seldom differ in
-        more than their last tokens."""
+        """Copies only positions from since[i] on: hypotheses of a beam rarely differ in more than their last tokens."""
         counts = self.host_lengths[sources] - since
         total = int(counts.sum())
         if total == 0:
@@ -112,8 +109,8 @@ class TransformerState:
 
 @dataclass(slots=True)
 class StepCache:
-    """The next token of rows 0..B-1 (`models.networks.transformer.Cache`). places [B]: in the flat caches; length: of
-    the positions that are in use, the new one included."""
+    """Cache of one step for rows 0..B-1 (`models.networks.transformer.Cache`). places [B]: indices into the flat
+    caches; length: positions in use, the new one included."""
 
     state: TransformerState
     places: Tensor
@@ -127,7 +124,7 @@ class StepCache:
 
 @dataclass(slots=True)
 class PrefixCache:
-    """The first tokens of some rows, index [B], together: they attend to one another, so nothing is read back."""
+    """Cache of prefill for rows index [B]. Prefix tokens attend to one another only, so nothing is read back."""
 
     state: TransformerState
     index: Tensor
@@ -140,7 +137,7 @@ class PrefixCache:
 
 @dataclass(slots=True)
 class ShapeCache:
-    """Stores nothing and finds out what would have to be stored."""
+    """Records the shapes of keys and values and stores nothing."""
 
     shapes: list[tuple[Shape, Shape]]
 
@@ -150,7 +147,7 @@ class ShapeCache:
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Zeros; on a CPU such as take no memory before they are written to: few sequences are as long as their slots."""
+    """Zeros; on a CPU they take no memory before they are written to, since few sequences fill their slots."""
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     size = int(np.prod(shape)) * dtype.itemsize

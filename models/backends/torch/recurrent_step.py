@@ -1,4 +1,4 @@
-"""The recurrent language model stepped by PyTorch, one token at a time: the network's own forward over one token."""
+"""The recurrent language model stepped by PyTorch: the network's own forward over one token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 
 
 class EagerRecurrent:
-    """A `Decodable` over a network in evaluation mode: a later change of its weights or modules is seen at once."""
+    """A `Decodable` over a network in evaluation mode. Later changes of its weights or modules take effect at once."""
 
     def __init__(self, network: RecurrentLanguageModel) -> None:
         assert not network.training, "dropout would be decoded"
@@ -25,7 +25,7 @@ class EagerRecurrent:
 
     @torch.inference_mode()
     def prefill(self, state: RecurrentState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
-        """Prefixes side by side, in parts that end where one of them does."""
+        """Reads all prefixes in parallel, in segments that end where one of them ends."""
         reads = [p.prefix[:-1] for p in prompts]
         index = torch.tensor(rows, device=self.device)
         start = self.network.zeros(len(rows))
@@ -44,15 +44,15 @@ class EagerRecurrent:
         return self.advance(state, tokens, StepShape(len(tokens), 1, 0, 0))
 
     def shape(self, state: RecurrentState, rows: int, group: int) -> StepShape:
-        """Of the next step of so many rows: a recurrent state has no length."""
+        """The shape of the next step; a recurrent state has no length."""
         return StepShape(rows, 1, 0, 0)
 
     def stepped(self, state: RecurrentState, rows: int) -> None:
-        """The host has nothing to count."""
+        """The host keeps no counts."""
 
     @torch.inference_mode()
     def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
-        """What a step does on the device: a CUDA graph can hold it."""
+        """The device part of a step, which a CUDA graph can capture."""
         hidden, memory = state.hidden[:, : shape.rows], state.memory[:, : shape.rows]
         logits: Tensor
         logits, after = self.network(tokens[:, None], RecurrentState(hidden, memory))

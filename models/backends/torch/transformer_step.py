@@ -1,7 +1,5 @@
-"""The Transformer stepped by PyTorch, one target token at a time over static caches, for serving and for scoring.
-
-The network's own modules run, so that whatever is changed in one of them is what is decoded.
-"""
+"""The Transformer stepped by PyTorch over static caches, one target token at a time. Runs the network's own modules, so
+any change to them takes effect."""
 
 from __future__ import annotations
 
@@ -20,14 +18,14 @@ GROUPING = ("forward", "attend", "split")
 
 
 class EagerTransformer:
-    """A `Decodable` over a network in evaluation mode: a later change of its weights or modules is seen at once."""
+    """A `Decodable` over a network in evaluation mode. Later changes of its weights or modules take effect at once."""
 
     def __init__(self, network: Transformer) -> None:
         assert not network.training, "dropout would be decoded"
         self.network, self.config = network, network.config
         reference = next(network.parameters())
         self.dtype, self.device = reference.dtype, reference.device
-        # several rows of a beam read one source only where the code on its way is known to take them together
+        # rows of a beam share a source only if all code on the way is known to support it
         self.groups = is_known(network, "decode_over") and all(
             is_known(layer, "forward") and all(is_known(layer.cross_attention, name) for name in GROUPING)
             for layer in network.decoder
@@ -42,8 +40,8 @@ class EagerTransformer:
 
     @torch.inference_mode()
     def _shapes(self) -> tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]]:
-        """Of the keys and values of each layer, its own and those of the source, from a pass over one token, in which
-        maps in int8 are made ready too."""
+        """Key and value shapes of each layer's self- and cross-attention, from a pass over one token, which also
+        prepares int8 maps."""
         own, source = ShapeCache([]), ShapeCache([])
         memory, _ = self.network.encode(torch.zeros((1, 1), dtype=torch.long, device=self.device))
         sources = list(self.network.source_key_values(memory))
@@ -57,7 +55,7 @@ class EagerTransformer:
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         index = torch.tensor(rows, device=self.device)
-        # an empty source has one place, which holds nothing: as in a full pass, where nobody looks at padding
+        # an empty source has one zeroed position, as padding in a full pass has no weight
         lengths = [max(1, len(p.source)) for p in prompts]
         empty = [number for number, p in enumerate(prompts) if not p.source]
         source = pad_rows([p.source or (self.config.pad,) for p in prompts], self.config.pad, self.device)
@@ -85,7 +83,7 @@ class EagerTransformer:
         state.forget(rows, held)
 
     def _mask(self, lengths: Tensor, width: int) -> Tensor:
-        """lengths [B] -> [B, 1, 1, width]: 0 at the first so many positions, -inf behind."""
+        """lengths [B] -> [B, 1, 1, width]: 0 at the first lengths[i] positions, -inf after."""
         behind = torch.arange(width, device=self.device) >= lengths[:, None]
         zeros = torch.zeros(behind.shape, dtype=self.dtype, device=self.device)
         return zeros.masked_fill_(behind, -torch.inf)[:, None, None]
@@ -97,7 +95,7 @@ class EagerTransformer:
         return logits
 
     def shape(self, state: TransformerState, rows: int, group: int) -> StepShape:
-        """Of the next step of so many rows."""
+        """The shape of the next step over `rows` rows."""
         group = group if self.groups else 1
         lengths, source_lengths = state.host_lengths[:rows], state.host_source_lengths[:rows:group]
         longest, width = int(lengths.max()), int(source_lengths.max())
@@ -109,8 +107,8 @@ class EagerTransformer:
 
     @torch.inference_mode()
     def advance(self, state: TransformerState, tokens: Tensor, shape: StepShape) -> Tensor:
-        """What a step does on the device, without a look at any number there, so that a CUDA graph can hold it. Rows
-        that no request has may be among the shape's: whatever they hold, they stay finite and inside their slots."""
+        """The device part of a step, without a synchronisation, so that a CUDA graph can capture it. The shape may
+        include free rows: whatever they hold, they stay finite and within their slots."""
         count, group, length, width = shape.rows, shape.group, shape.length, shape.width
         position = state.lengths[:count].clamp(max=state.target_length - 1)
         mask = self._mask(position + 1, length) if shape.ragged else None
@@ -142,4 +140,4 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> T
     """Ragged ids -> [B, longest], padded at the end."""
     longest = max(len(row) for row in rows)
     padded = [[*row, *[pad] * (longest - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=device)  # without a dtype, no ids at all are floats
+    return torch.tensor(padded, dtype=torch.long, device=device)  # without a dtype, an empty list gives floats
