@@ -1,8 +1,8 @@
 """int8 linear maps on CPUs without our kernels: oneDNN's and PyTorch's integer products.
 
 The weight is quantized once, with a scale per output; x at each call, with a scale per row, so that a row's product is
-independent of its batch. |x| and |W| reach 127, and products are summed exactly in int32: y[i, j] =
-scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j]."""
+independent of its batch. |x| and |W| reach 127, and products are summed exactly in int32:
+y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j]."""
 
 from __future__ import annotations
 
