@@ -89,7 +89,7 @@ class AccessControl:
     async def charge(
         self, caller: Caller, host: str, requests: int, characters: int
     ) -> tuple[Sequence[Window], EngineError | None]:
-        """Charges one request or refuses it whole; returns the rate windows and the refusal. host: client address."""
+        """Charges a request or refuses it whole; returns rate windows and the error or None. host: client address."""
         rates, quotas = self._rates if caller.rates is None else caller.rates, self._quotas_of(caller)
         if not rates and not quotas:
             return (), None

@@ -2,8 +2,7 @@
 
     {"name": "web shop", "sha256": "…", "scopes": ["use"], "rate_limit": "60/minute", "quota": "500000/month"}
 
-Keys are generated here from 256 random bits, so a fast hash is enough: unlike passwords, they cannot be guessed.
-"""
+Keys are generated here from 256 random bits, so a fast hash is enough: unlike passwords, they cannot be guessed."""
 
 from __future__ import annotations
 

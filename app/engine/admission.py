@@ -77,11 +77,9 @@ class Throughput:
 
 
 class Backlog:
-    """Admitted, unfinished work of one model or of all, and its throughput.
-
-    open: requests;  requests: their sequences;  work: tokens to read and to write;  rows: slots that they need.
-    Throughput is measured twice: `loaded` while the work exceeds the slots, the only rate at which a queue moves;
-    `busy` while there is any work."""
+    """Admitted, unfinished work of one model or of all. open: requests; requests: their sequences; work: tokens to read
+    and to write; rows: slots that they need. Throughput is measured twice: `loaded` while the work exceeds the slots,
+    the only rate at which a queue moves; `busy` while there is any work."""
 
     def __init__(self) -> None:
         self.open = self.requests = self.work = self.rows = 0

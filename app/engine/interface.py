@@ -1,8 +1,7 @@
 """The engine's public interface: the `Engine` protocol, its requests and its results.
 
 Plain values, no HTTP, no tensors. Lengths are in tokens, log-probabilities and entropies in nats, times in seconds
-unless a name says otherwise; layers, heads, units and positions count from 0.
-"""
+unless a name says otherwise; layers, heads, units and positions count from 0."""
 
 from __future__ import annotations
 
@@ -56,8 +55,8 @@ class GatesQuery:
 
 @dataclass(frozen=True, slots=True)
 class TokenExpectation:
-    """The next-token distribution at one position. log_probability, rank (1 is the most likely): of the actual token,
-    None if there is none. entropy: of the distribution; top: the most likely tokens, best first."""
+    """The next-token distribution at one position. log_probability, rank (1 is the most likely): of the actual token or
+    None. entropy: of the distribution; top: the most likely tokens, best first."""
 
     log_probability: float | None
     rank: int | None
@@ -103,7 +102,7 @@ class ScoreQuery:
 @dataclass(frozen=True, slots=True)
 class ScoreResult:
     """steps: the distribution before each of the `tokens`; None for a token that is not predicted. characters: code
-    points of the predicted tokens; a translation's end token is predicted and has none."""
+    points of the predicted tokens (none for the end token)."""
 
     model: str
     text: str
@@ -129,11 +128,8 @@ class SentenceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionQuery(SentenceQuery):
-    """Attention maps and findings of one forward pass.
-
-    max_values: the most weights in the answer; max_bytes: the limit if they were encoded as bytes. max_digits: the
-    limit of the rollout, which is digits in any encoding. one_map: the answer holds a single cross-attention map.
-    """
+    """Attention maps and findings of one forward pass. max_values: the most weights in the answer; max_bytes: if
+    encoded as bytes. max_digits: of the rollout, digits in any encoding. one_map: only one cross-attention map fits."""
 
     selection: AttentionSelection = ALL_MAPS
     max_values: int = 262_144

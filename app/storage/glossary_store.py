@@ -1,7 +1,6 @@
 """Glossaries of callers, one JSON file each: FOLDER/glossaries/<hash of the owner's name>/<id>.json
 
-All processes that share the folder share the glossaries. No file name contains text that a caller sent.
-"""
+All processes that share the folder share the glossaries. No file name contains text that a caller sent."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Prepares a text for a model: splits it into sentences that fit, and removes what the model cannot read.
 
 Layout between sentences and marks within them (emoji, wide spaces, links that the model cannot copy) are kept with
-their positions, to be restored in the translation.
-"""
+their positions, to be restored in the translation."""
 
 from __future__ import annotations
 
@@ -61,9 +60,8 @@ def one_plain_sentence(text: str) -> bool:
 class SegmentedText:
     """A text as pieces to translate and the layout between them. Breaks (line ends, tabs, control characters, columns
     of spaces) always separate pieces. List markers, spaces and emoji at the edges of a piece are layout too. A text
-    without letters, or with only links, placeholders and numbers, is not translated.
-
-    spans: of the pieces in the text, in order and not empty. language: of the text."""
+    without letters, or with only links, placeholders and numbers, is not translated. spans: of the pieces, in order and
+    not empty."""
 
     text: str
     language: str

@@ -82,8 +82,7 @@ class Dispatcher:
 
         If the device dies before any token was shown, the message is sent once more to another device that has the
         model loaded; it does not wait for a respawned process. part: a search and the inspection ("look") of its result
-        are two messages of one request, and are counted as one.
-        """
+        are two messages of one request, and are counted as one."""
         siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self._timeout_s}
         if siblings is not None and isinstance(message, m.Decode):
             changes["siblings"] = siblings.number

@@ -28,12 +28,9 @@ HEALTHY_S = 30.0  # ready for so long: the backoff starts over
 
 @dataclass(slots=True)
 class Device:
-    """One device and its current process. Times are CLOCK_MONOTONIC seconds.
-
-    loading: unanswered loads, each with the future that awaits it, if any;  failed: model -> reason.
-    precisions: model -> precision, for all models ever loaded here and not unloaded since.
-    pause_s: the pause before the next respawn;  deaths: in a row, without HEALTHY_S of readiness in between.
-    """
+    """One device and its current process. Times are CLOCK_MONOTONIC seconds. loading: unanswered loads, each with the
+    future that awaits it, if any; failed: model -> reason; precisions: of all models loaded here and not unloaded
+    since; pause_s: before the next respawn; deaths: in a row, without HEALTHY_S of readiness in between."""
 
     name: str
     process: WorkerProcess | None = None
@@ -73,13 +70,10 @@ class Device:
 
 @dataclass(eq=False)
 class Supervisor:
-    """configure: the first message to every process; its device is set here. to_load: called at every start; name ->
-    load message.
-
-    on_reply: set by the dispatcher, receives messages about requests; on_heartbeat: receives a device's statistics;
-    on_failure: receives a model that no device could load; on_death: receives a device after its process died with all
-    its requests in flight.
-    """
+    """configure: the first message to every process, without its device. to_load: called at every start; name -> load
+    message. on_reply: set by the dispatcher, receives messages about requests; on_heartbeat: receives a device's
+    statistics; on_failure: receives a model that no device could load; on_death: receives a device after its process
+    died with all its requests in flight."""
 
     names: InitVar[Sequence[str]]
     _: KW_ONLY

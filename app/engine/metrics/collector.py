@@ -1,8 +1,7 @@
 """Prometheus metrics of the front end. A request here is one sequence: a text of a batch, a sample of n.
 
 Labels are the model's name without its version and the device, both bounded by the loaded models; no client input
-becomes a label.
-"""
+becomes a label."""
 
 from __future__ import annotations
 
@@ -21,11 +20,10 @@ from app.errors import EngineError
 
 
 class Metrics(Collector):
-    """The metrics of one app, with a registry of its own. Gauges are computed at each scrape, so they cannot drift and
-    are 0 when the engine is idle.
-
-    statistics: device -> model -> statistics of each version in the last heartbeat. deaths: device -> number of ended
-    processes. http_series: by route (the template, never the client's path), method and status."""
+    """The metrics of one app, in a registry of its own. Gauges are computed at each scrape, so they cannot drift and
+    are 0 when the engine is idle. statistics: device -> model -> statistics of each version in the last heartbeat.
+    deaths: device -> ended processes. http_series: by route (the template, never the client's path), method and
+    status."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

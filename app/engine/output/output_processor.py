@@ -2,8 +2,7 @@
 
 The reference is the tokenizer's `decode` of all tokens. The detokenizer decodes each token once, with the context that
 its text depends on: whether the text has begun (a leading space is dropped), the bytes of an incomplete character and,
-for tokenizers that trim, white space that may turn out to be trailing.
-"""
+for tokenizers that trim, white space that may turn out to be trailing."""
 
 from __future__ import annotations
 
@@ -157,7 +156,7 @@ TokenIds = Sequence[int]
 
 
 def is_repetitive(tokens: TokenIds, decode: Callable[[TokenIds], str], source: str, *, at_end: bool = False) -> bool:
-    """Whether a text of `tokens` loops and `source` repeats itself less. at_end: only loops at its end count."""
+    """Whether `tokens` loop and `source` repeats itself less. at_end: only a loop at the end of the text counts."""
     if len(tokens) - len(set(tokens)) < MIN_TOKENS - MIN_TOKENS // MIN_REPEATS:  # too few duplicates for a loop
         return False
     run = repeated_run(tokens, at_end=at_end)
@@ -183,7 +182,7 @@ def repeated_run(tokens: TokenIds, *, at_end: bool = False) -> TokenIds:
 
 
 def most_repeats(text: str) -> float:
-    """The most repeats in a row of any part of the text, without white space; 1 without repetition, 0 without text."""
+    """The most consecutive repeats of any part of the text, ignoring white space; 1 without repetition, 0 if empty."""
     codes = np.frombuffer("".join(text.split()).casefold().encode("utf-32-le", "surrogatepass"), dtype="<u4")
     most = float(len(codes) > 0)
     for period in range(1, min(MAX_PERIOD_CHARACTERS, len(codes) // 2) + 1):

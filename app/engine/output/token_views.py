@@ -1,7 +1,4 @@
-"""Token views: the offsets of each token in its text, its word, its display text and its probability.
-
-Also the source and target of an inspected sentence pair, with special tokens.
-"""
+"""Token views: each token's offsets, word, text and probability; the two sides of an inspected sentence pair."""
 
 from __future__ import annotations
 

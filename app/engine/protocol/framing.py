@@ -1,8 +1,7 @@
 """Length-prefixed frames: a 4-byte big-endian length, then the body.
 
 An asyncio protocol handles frames in the event-loop iteration in which they arrive; a stream reader would wake a task,
-which waits behind all requests that arrived meanwhile.
-"""
+which waits behind all requests that arrived meanwhile."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class TokensScored(Answer, frozen=True, tag=True, array_like=True):
 
 
 class PairsAligned(Answer, frozen=True, tag=True, array_like=True):
-    """links: (source unit, target unit, weight) per pair. nats: of each pair's predicted tokens. If requested."""
+    """links: (source unit, target unit, weight) per pair; nats: of each pair's predicted tokens; both if requested."""
 
     links: list[list[tuple[int, int, float]]]
     nats: list[list[float]]

@@ -1,8 +1,7 @@
 """Reads the licence from a checkpoint's model card. People edit cards, so a broken card never fails a load.
 
 The card's front matter is YAML, but is parsed with regular expressions: a YAML parser would reject all of it for one
-broken line, and the licence would be lost.
-"""
+broken line, and the licence would be lost."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ two, and an endless run of short requests slows a page down to half at most. The
 order; requests of one sequence start in order of arrival.
 
 A sequence that needs more rows than are free (a beam) lets at most MAX_OVERTAKES others pass; then rows are reserved
-for it as they become free.
-"""
+for it as they become free."""
 
 from __future__ import annotations
 
@@ -32,10 +31,8 @@ SPARE_DEADLINES = 1024
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One sequence from arrival to end. Times are CLOCK_MONOTONIC seconds.
-
-    rows: slots that it needs;  tokens: tokens of its prefill;  group: shared by the sequences of one request, which
-    take turns with other groups."""
+    """One sequence from arrival to end. Times: CLOCK_MONOTONIC seconds. rows: slots that it needs; tokens: of its
+    prefill; group: shared by the sequences of one request, which take turns with other groups."""
 
     request: m.Decode
     number: int
@@ -182,11 +179,10 @@ class Deadlines:
 
 
 class ModelQueue:
-    """One model's waiting and active sequences. prefill_tokens: padded tokens to prefill between two steps.
-
-    Where a step takes longer with more rows (CPU), a burst on an idle translator ramps up: the number of running
-    sequences may double every DOUBLING_S. The first of a page's 300 paragraphs then takes about as long as alone, and
-    the last is later only by the first few steps."""
+    """One model's waiting and active sequences. prefill_tokens: padded tokens to prefill between two steps. Where a
+    step takes longer with more rows (CPU), a burst on an idle translator ramps up: the number of running sequences may
+    double every DOUBLING_S. The first of a page's 300 paragraphs then takes about as long as alone, and the last is
+    later only by the first few steps."""
 
     def __init__(self, model: LoadedModel, prefill_tokens: int) -> None:
         self.model, self.prefill_tokens = model, prefill_tokens

@@ -14,11 +14,9 @@ T = TypeVar("T")
 
 
 class TokenSender:
-    """Holds tokens until the oldest has waited for `interval_s`; 0: one message per step.
-
-    All streams of the process share one interval: the front end wakes once for all of them, and writes to a stream once
-    per interval however fast the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request.
-    """
+    """Holds tokens until the oldest has waited for `interval_s`; 0: one message per step. All streams of the process
+    share one interval: the front end wakes once for all of them, and writes to a stream once per interval however fast
+    the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request."""
 
     def __init__(self, interval_s: float = 0.0) -> None:
         self._interval_s = interval_s

@@ -1,8 +1,7 @@
 """The main loop of a device process: reads messages, drives the scheduler, writes answers.
 
 `python -m app.engine.worker.worker_main FD`, where FD is one end of a socket pair; the front end holds the other. The
-process exits when that end closes, however the front end died.
-"""
+process exits when that end closes, however the front end died."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def with_terms(translation: TranslationResult, terms: Sequence[Term], clean: str
 
 
 def terms_in_place(translation: TranslationResult, terms: Sequence[Term]) -> bool:
-    """Whether every term already occurs, aligned with its own source."""
+    """Whether every term already occurs for its own source."""
     return None not in _claimed_spans(translation, terms)
 
 

@@ -54,7 +54,7 @@ class _Offsets:
         self._growth = list(accumulate(growths, initial=0))
 
     def moved(self, word: AlignedWord) -> AlignedWord:
-        """A replacement within the word extends or shrinks it; an insertion beside it does not."""
+        """A replacement within the word becomes part of it; an insertion beside it does not."""
         start, end = word.target_start, word.target_end
         before, until = bisect_right(self._ends, start), bisect_left(self._starts, end)
         first = min(start, self._starts[before]) if before < len(self._starts) else start
