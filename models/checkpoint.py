@@ -120,9 +120,8 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
-    """Publishes `staging` (weights and accompanying files) as `folder`: adds the tokenizers and the config, then moves
-    all files, config.json last. On OSError (a full disk) `folder` is unchanged or without config.json, never a
-    half-written checkpoint."""
+    """Publishes `staging` (weights and accompanying files) as `folder`: adds tokenizers and config, then moves all
+    files, config.json last. After an OSError (a full disk) `folder` is unchanged or has no config.json."""
     names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
     for side, tokenizer in tokenizers.items():
         tokenizer.write(staging / names[side])

@@ -209,9 +209,8 @@ def copied(network: N, memo: dict[int, object]) -> N:
 
 
 def fingerprint(function: object) -> str:
-    """A hash of a function in hexadecimal: `OWN_DIGITS` of its syntax tree without docstrings and annotations, then as
-    many of the tree together with the functions and constants of `models.networks` that it uses, recursively. ""
-    without Python source."""
+    """A hash of a function in hexadecimal, "" without Python source: `OWN_DIGITS` of its syntax tree without docstrings
+    and annotations, then as many that include the functions and constants of `models.networks` in use, recursively."""
     if isinstance(function, property):
         function = function.fget
     if not isinstance(function, types.FunctionType):

@@ -47,8 +47,7 @@ def log_probabilities(logits: Tensor, rules: TokenRules | None) -> Tensor:
 def expected(
     network: TeacherForced, features: Tensor, came: Sequence[int], rules: TokenRules | None = None, top_k: int = 0
 ) -> Expected:
-    """features [T, C] of a text; came: the output tokens of the first n <= T positions. Computed in float64 and
-    returned on the CPU."""
+    """features [T, C]; came: output tokens of the first n <= T positions. Computed in float64, returned on the CPU."""
     outputs = torch.tensor(list(came), dtype=torch.long, device=features.device)
     parts = []
     for start in range(0, len(features), WINDOW):

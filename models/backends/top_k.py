@@ -17,8 +17,7 @@ BLOCK = 64
 
 
 class Continuations(NamedTuple):
-    """The likeliest continuations of G beams, best first, [G, n] each: cumulative log-probability, parent hypothesis,
-    token."""
+    """The likeliest continuations of G beams, best first, [G, n] each. log_probabilities: cumulative."""
 
     log_probabilities: npt.NDArray[np.float32]
     parents: npt.NDArray[np.int64]
@@ -43,9 +42,8 @@ def row_maxima(logits: Tensor) -> Tensor:
 
 
 def top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> the `count` largest of each row in descending order, and their indices, [B, count] each. The k
-    largest numbers are in the k blocks with the largest maxima: for any number elsewhere, those blocks hold k numbers
-    that are at least as large."""
+    """logits [B, V] -> the `count` largest of each row in descending order, and their indices, [B, count] each. They
+    are in the `count` blocks with the largest maxima: those hold `count` numbers as large as any number elsewhere."""
     if native.usable(logits, count):
         return native.native_top_k(logits, count)
     if not in_blocks(logits, count):
@@ -79,8 +77,7 @@ def padded_to_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tenso
 
 
 def logsumexp(logits: Tensor, most: Tensor, *, keep: bool = False) -> Tensor:
-    """logits [B, V] and row maxima [B, 1] -> log of the sum of exponentials, [B]. Overwrites the logits unless keep: a
-    copy takes twice the time."""
+    """logits [B, V], row maxima [B, 1] -> [B]. Overwrites the logits unless keep: a copy takes twice the time."""
     if native.usable(logits):
         return native.native_logsumexp(logits, most)
     if keep:
@@ -91,9 +88,8 @@ def logsumexp(logits: Tensor, most: Tensor, *, keep: bool = False) -> Tensor:
 def continuations(
     logits: Tensor, rows: npt.NDArray[np.int64], log_probabilities: npt.NDArray[np.float32]
 ) -> Continuations:
-    """The 2k likeliest continuations of G beams of k hypotheses. rows [G, k]: rows of logits [B, V], which are
-    overwritten; log_probabilities [G, k]: of the hypotheses so far. Only the 2k likeliest tokens of each row can be
-    among them."""
+    """The 2k likeliest continuations of G beams of k hypotheses, all among the 2k likeliest tokens of each row. rows
+    [G, k]: rows of logits [B, V], which are overwritten; log_probabilities [G, k]: of the hypotheses so far."""
     beams, width = rows.shape
     count = min(2 * width, logits.size(1))
     kept = min(2 * width, width * count)

@@ -22,9 +22,8 @@ class ActiveRequest:
 
 @dataclass(slots=True)
 class StepResult:
-    """The output of one step: the new tokens of streamed requests (of a beam, the tokens on which all hypotheses that
-    can still win agree), their log-probabilities in nats and top tokens where the options want them, and the finished
-    requests."""
+    """The output of one step: new tokens of streamed requests (of a beam, the tokens on which all hypotheses that can
+    still win agree), log-probabilities in nats and top tokens where the options want them, finished requests."""
 
     tokens: list[tuple[int, int]] = field(default_factory=list)
     log_probabilities: dict[int, float] = field(default_factory=dict)

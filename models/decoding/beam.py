@@ -136,8 +136,7 @@ class Beams:
         return Continuations(values[beams, order], parents[beams, order], tokens[beams, order])
 
     def _update_shared(self, after: Ints) -> None:
-        """Updates the number of shared tokens: all for children of one parent, otherwise as many as their parents
-        share."""
+        """Updates the shared token counts: all tokens for children of one parent, else as many as their parents."""
         count, width = self.origins.shape
         whence = self._first[:count] + self.origins
         parents = whence * width
@@ -204,8 +203,7 @@ class Beams:
         return tuple(reversed(backwards))
 
     def agreed(self) -> Ints:
-        """Per beam, the number of leading tokens that all live hypotheses and the best ended one share: these are
-        final."""
+        """Per beam, how many leading tokens all live hypotheses and the best ended one share: these are final."""
         count = len(self.requests)
         shared = self.shared[:count, 0].min(axis=1)
         with_best = np.minimum(shared, self.shared_with_best[:count].min(axis=1))

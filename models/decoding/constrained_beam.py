@@ -26,8 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class BeamConstraints:
-    """The constraints of one beam. A term counts as present if the prefix holds it. states [k]: the automaton state of
-    each hypothesis."""
+    """The constraints of one beam. Terms in the prefix count as present. states [k]: automaton state per hypothesis."""
 
     def __init__(
         self, options: DecodingOptions, prefix: Sequence[int], eos: int | None, terms: TermAutomaton | None
@@ -56,8 +55,8 @@ class BeamConstraints:
         return repeated_ngram_tokens(self._written[:, : self._length], self.ngram_size)
 
     def advancing(self) -> list[dict[int, bool]]:
-        """Per hypothesis, the tokens that advance a term -> whether they bring it closer to completion. With all terms
-        present, the end token."""
+        """Per hypothesis: token that advances a term -> whether fewer remain then; the end token once all are
+        present."""
         if (terms := self.terms) is None:
             return []
         end = {} if self.eos is None else {self.eos: True}

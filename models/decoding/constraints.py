@@ -22,8 +22,7 @@ MAX_READINGS = 32  # per state; readings furthest from completion are dropped fi
 
 
 def constrained_beam_size(required: RequiredTerms, beam: int) -> int:
-    """The beam width that searches with terms as well as `beam` without: every degree of completion needs
-    hypotheses."""
+    """The width at which search with terms is as good as at `beam` without: every degree of completion takes room."""
     steps = sum(min(map(len, term)) for term in required)
     return beam + min(steps, beam) if required else beam
 
@@ -40,8 +39,7 @@ class Reading(NamedTuple):
 
 
 class State(NamedTuple):
-    """inside: the last token may be inside a word. left: minimum number of tokens needed. unmet: number of missing
-    terms."""
+    """inside: the last token may be inside a word. left: minimum number of tokens needed. unmet: missing terms."""
 
     readings: frozenset[Reading]
     inside: bool

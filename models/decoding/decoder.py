@@ -52,8 +52,7 @@ class Decoder:
 
     def join(self, requests: Sequence[tuple[int, Prompt, DecodingOptions]]) -> None:
         """Prefills requests that start with the next step. The caller makes sure that they fit: one row per hypothesis.
-        ValueError if a request exceeds the slots' lengths or has an empty prefix. If anything is raised, running
-        requests are unaffected."""
+        ValueError if one is too long for the slots or has an empty prefix. Running requests survive any exception."""
         joining, room = list[ActiveRequest](), self.free
         for key, prompt, options in requests:
             assert key not in self.requests, "two requests under one key"

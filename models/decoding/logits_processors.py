@@ -117,8 +117,7 @@ class RepetitionProcessors:
         self.active = bool(self._penalised or self._ngram_sizes)
 
     def apply(self, logits: Tensor, rows: Ints, written: Ints, lengths: Ints) -> Ints:
-        """Applies penalties and bans to logits [N, V] of these rows. Returns the indices of rows with bans, in which no
-        token may be left."""
+        """Applies penalties and bans to logits [N, V]. Returns the rows with bans, which may have no token left."""
         if self._penalised:
             self._penalise(logits)
         banned = []

@@ -158,8 +158,7 @@ TopTokens = tuple[tuple[int, float], ...]  # tokens and their log-probabilities 
 class Hypothesis(NamedTuple):
     """tokens: without prefix and end token. log_probability: nats, end token included. score: log_probability /
     length**length_penalty. Both are NaN without scores. finished: False if the limit came before the end token.
-    token_log_probabilities, top: per token, as the options want them. unmet: number of missing required terms; 0 if
-    finished."""
+    token_log_probabilities, top: per token, if requested. unmet: number of missing terms; 0 if finished."""
 
     tokens: tuple[int, ...]
     log_probability: float

@@ -1,5 +1,4 @@
-"""The state of the batch rows without a beam, as arrays over all rows, so that a step costs the same few operations for
-one live row as for a thousand."""
+"""The batch rows without a beam, as arrays: a step costs the same few operations for one live row as for a thousand."""
 
 from __future__ import annotations
 

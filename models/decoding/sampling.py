@@ -1,7 +1,5 @@
-"""Sampling of the next token of independent rows.
-
-A row has its own temperature, top-k, top-p and uniform number; its draw does not depend on the rest of the batch or on
-the order of requests."""
+"""Sampling of the next token. A row has its own temperature, top-k, top-p and uniform number; its draw depends neither
+on the rest of the batch nor on the order of requests."""
 
 from __future__ import annotations
 
@@ -36,9 +34,8 @@ def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) ->
 
 def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
     """logits [B, V] -> token ids [B]. The distribution at temperature t is cut to the k likeliest tokens, then to the
-    smallest set of likeliest tokens with mass p (Holtzman et al. 2020), then inverted at the row's uniform number: in
-    descending order of probability if cut, in vocabulary order if not. Sums are float64, so that rounding does not move
-    a draw."""
+    fewest likeliest tokens with mass p (Holtzman et al. 2020), then inverted at the row's uniform number: in descending
+    order of probability if cut, else in vocabulary order. Sums are float64 lest rounding move a draw."""
     library = build.fp32_library() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
     if library is not None:
         return native_sample(library, logits, draws)

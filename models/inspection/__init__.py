@@ -1,2 +1,1 @@
-"""Inspection of networks: numbers only, in fp32; a pass leaves the network unchanged. `selection` and `results` hold
-plain values and need no torch."""
+"""Inspection: numbers in fp32, from passes that leave the network unchanged. selection and results need no torch."""

@@ -24,8 +24,7 @@ def ablation(
     masked: Sequence[Head],
     rules: TokenRules,
 ) -> Ablation:
-    """source, inputs: as in `forced_pass`; outputs: the tokens after the last len(outputs) inputs. SelectionError for
-    an unknown head."""
+    """source, inputs: see `forced_pass`; outputs: tokens after the last inputs. SelectionError for an unknown head."""
     scores = list[list[float]]()
     for heads in ((), masked):
         logits = forced_pass(network, source, inputs, (), masked=heads).logits
@@ -36,10 +35,9 @@ def ablation(
 
 
 def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:
-    """A copy of the network without these heads, for decoding (`models.decoding.decoder.decode`). A head's context
-    enters its layer through columns h·D..(h+1)·D of the output projection; the copy zeroes that input. The copy shares
-    all tensors with the network, and shares a reused module only where all heads stay. SelectionError for an unknown
-    head."""
+    """A copy of the network without these heads, for decoding (`models.decoding.decoder.decode`). It zeroes columns
+    h·D..(h+1)·D of the output projection's input. The copy shares all tensors with the network; a reused module stays
+    shared where all heads stay. SelectionError for an unknown head."""
     shared = {id(each): each for each in (*network.parameters(), *network.buffers())}
     try:
         without = copied(network, dict(shared))

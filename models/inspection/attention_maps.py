@@ -12,8 +12,7 @@ from models.inspection.selection import AttentionSelection, resolve
 
 
 def reduced_map(maps: Sequence[Tensor], selection: AttentionSelection) -> AttentionMap:
-    """Layers and heads selected from maps [H, Q, K], one per layer; a reduced dimension is 1. SelectionError for an
-    unknown layer or head."""
+    """Selects from maps [H, Q, K], one per layer; a reduced dimension is 1. SelectionError for an unknown number."""
     layers = resolve(selection.layers, len(maps), "layer")
     heads = resolve(selection.heads, len(maps[0]), "head")
     weights = torch.stack([maps[layer][list(heads)] for layer in layers])
@@ -86,8 +85,7 @@ ROLLOUT_CAVEAT = (
 
 
 def rollout(encoder: Sequence[Tensor], decoder: Sequence[Tensor], cross: Sequence[Tensor]) -> Rollout:
-    """Attention rollout over maps [H, Q, K] of a forced pass, one per layer and kind. A row without attention keeps its
-    own vector."""
+    """Rollout over maps [H, Q, K] of a forced pass, one per layer and kind. Rows without attention stay themselves."""
     source = torch.eye(encoder[0].size(-1), dtype=torch.float64)
     for own in encoder:
         source = with_residual(source, own.double().mean(dim=0) @ source)

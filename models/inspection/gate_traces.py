@@ -19,9 +19,8 @@ SATURATED = 0.1  # a gate within this distance of either bound is saturated
 
 @dataclass(frozen=True, slots=True)
 class GateTrace:
-    """values: name -> [layers, T, units], float32, on the CPU. units: the selected units per layer, by descending
-    variance if selected by variance. summaries: one per layer. features [T, N]: the input of the output projection, on
-    the network's device."""
+    """values: name -> [layers, T, units], float32, on the CPU. units: selected units per layer, by descending variance
+    if selected by it. summaries: one per layer. features [T, N]: the output projection's input, on the device."""
 
     layers: tuple[int, ...]
     units: tuple[tuple[int, ...], ...]

@@ -91,8 +91,7 @@ class Alignment(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A candidate token. piece: its vocabulary entry; text: its text. The front end, which has the tokenizers, fills in
-    both."""
+    """A candidate token. piece: its vocabulary entry; text: its text. The front end (with tokenizers) fills in both."""
 
     id: int
     logprob: float
@@ -173,9 +172,8 @@ class AttentionFindings(msgspec.Struct, frozen=True):
 
 
 class GateSummary(msgspec.Struct, frozen=True):
-    """All units of one layer at each of T tokens, name -> [T]: the mean of each gate, and the shares of units saturated
-    at its lower and upper bound (bounded gates only). hidden_change [T]: mean |h_t - h_(t-1)|, with h = 0 before the
-    first token. float32."""
+    """All units of one layer at each of T tokens, name -> [T], float32: the mean of each gate, and the shares of units
+    saturated at its bounds (bounded gates only). hidden_change [T]: mean |h_t - h_(t-1)|, with zeros before h_0."""
 
     layer: int
     mean: dict[str, list[float]]

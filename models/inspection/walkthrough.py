@@ -83,8 +83,7 @@ def _resolved(network: Transformer, focus: WalkthroughFocus, length: int) -> Wal
 
 @dataclass(slots=True)
 class Walk:
-    """Records steps. seen: name of a module in the layer, "" for the layer itself -> its input and output. part: the
-    part of the steps recorded next."""
+    """Records steps. seen: module name in the layer ("": the layer) -> input and output. part: of the next steps."""
 
     focus: WalkthroughFocus
     layer: nn.Module

@@ -50,8 +50,7 @@ def build(description: Mapping[str, Any]) -> nn.Module:
 
 
 class Undrawn(TorchFunctionMode):
-    """Skips random initialisation of networks that are about to be loaded. Computed tensors (position tables, zeros,
-    ones) are unaffected."""
+    """Skips random initialisation, for networks about to be loaded; computed tensors (zeros, tables) are unaffected."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in DRAWS:

@@ -26,8 +26,7 @@ LayerScan = Callable[[int, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentConfig:
-    """embedding 0: one-hot characters, computed as a row look-up of the input matrix. Dropout is active in training
-    only."""
+    """embedding 0: one-hot characters, computed as a row look-up of the input matrix. Dropout acts in training only."""
 
     vocabulary: int
     cell: CellKind = "gru"
@@ -138,8 +137,7 @@ class RecurrentLanguageModel(nn.Module):
     def forward(
         self, tokens: Tensor, state: RecurrentState | None = None, scan: LayerScan | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        """tokens [B, T] from `state` (None: zeros) -> logits [B, T, V] of the next tokens, and the final state. scan:
-        see `sequence`."""
+        """tokens [B, T], state (None: zeros) -> next-token logits [B, T, V], final state. scan: see `sequence`."""
         features, state = self.sequence(tokens, state or self.zeros(len(tokens)), scan)
         return self.project(self.dropped(features)), state
 
@@ -186,8 +184,7 @@ class RecurrentLanguageModel(nn.Module):
         c: Tensor,
         watch: Callable[[int, Step], object] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One layer, step by step. features: [B, T, I], or one-hot tokens [B, T]. watch: called with the layer's number
-        and each step."""
+        """One layer, step by step. features: [B, T, I], or one-hot tokens [B, T]. watch: called with layer and step."""
         projected, outputs = self.project_inputs(number, features), []
         weight, bias = self.recurrent_weight(number), self.parameters_of(number)[3]
         for inputs in projected.unbind(1):

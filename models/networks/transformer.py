@@ -178,8 +178,7 @@ class Cache(Protocol):
 
 
 class Projection(nn.Linear):
-    """A linear map that can compute part of its outputs: cross-attention takes queries from the target, keys and values
-    from the source."""
+    """A linear map that can compute part of its outputs, as cross-attention's queries, keys and values need."""
 
     def forward(self, x: Tensor, rows: slice | None = None) -> Tensor:
         """[..., I] -> [..., O]; rows: the rows of the weight to apply."""
@@ -334,9 +333,9 @@ class DecoderLayer(nn.Module):
 
 
 def sinusoids(length: int, width: int, layout: PositionLayout) -> Tensor:
-    """Position table [length, width], float32 (section 3.5 of the paper). interleaved: PE[p, 2i] = sin(p /
-    10000^(2i/width)), PE[p, 2i+1] = cos(same), as in the paper. marian: all sines, then all cosines, as in Marian and
-    tensor2tensor."""
+    """Position table [length, width], float32 (section 3.5 of the paper). interleaved, as in the paper:
+    PE[p, 2i] = sin(p / 10000^(2i/width)), PE[p, 2i+1] = cos(same). marian: all sines, then all cosines, as in Marian
+    and tensor2tensor."""
     frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000.0) / width))
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
     table = torch.empty(length, width, dtype=torch.float64)
@@ -349,8 +348,7 @@ def sinusoids(length: int, width: int, layout: PositionLayout) -> Tensor:
 
 
 class Transformer(nn.Module):
-    """The network. Ids equal to `config.pad` are never attended to. Every caller goes through `encode`, `decode` or
-    `decode_over`, and `project`."""
+    """The network. `config.pad` is never attended to. All uses run `encode`, `decode` or `decode_over`, `project`."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -445,8 +443,7 @@ class Transformer(nn.Module):
         source_scope: Scope,
         cache: Cache | None = None,
     ) -> Tensor:
-        """Tokens [B, T] at scope.positions -> features [B, T, C]. sources: from `source_key_values`. cache: holds
-        earlier tokens."""
+        """Tokens [B, T] at scope.positions -> features [B, T, C]. sources: see `source_key_values`."""
         x = self.embed(self.target_embedding, target, scope.positions)
         captures = [each.capture for each in (scope, source_scope) if each.capture is not None]
         for number, (layer, source) in enumerate(zip(self.decoder, sources, strict=True)):

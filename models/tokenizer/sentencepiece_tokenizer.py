@@ -51,8 +51,7 @@ class BpeDropout:
         return whole if drawn < reached else self._chosen(word, drawn, generator)
 
     def _chosen(self, word: str, drawn: float, generator: random.Random) -> tuple[str, ...]:
-        """drawn < (1 - share)^n means that the first n merges are done. The next one is skipped, and the generator
-        decides on the others."""
+        """drawn < (1 - share)^n: the first n merges are done, the next is skipped; then the generator decides."""
         found: MergeChoice | tuple[str, ...] = self._forks.get(word) or self._first(word)
         if isinstance(found, MergeChoice) and len(self._forks) < MAX_CACHED:
             self._forks[word] = found
@@ -109,8 +108,7 @@ StartChoices = tuple[list[float], list[int]]
 
 
 class UnigramSampler:
-    """Unigram sampling: a segmentation has probability proportional to the product of its pieces' probabilities to the
-    power `alpha`."""
+    """Unigram sampling: a segmentation is as likely as the product of its pieces' probabilities ** `alpha`."""
 
     def __init__(self, scores: Mapping[str, float], alpha: float) -> None:
         self.scores, self.alpha = scores, alpha

@@ -55,8 +55,7 @@ def word_parts(tokenizer: Tokenizer) -> WordParts:
 
 
 def _ends(piece: str, *, pieces: bool) -> tuple[bool, bool]:
-    """Whether the first and the last character belong to a word. pieces: SentencePiece, with byte pieces such as
-    <0x41>."""
+    """Whether first and last character belong to a word. pieces: SentencePiece, which has byte pieces (<0x41>)."""
     if pieces and len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
         byte = int(piece[3:5], 16)
         if byte < 0x80:

@@ -20,8 +20,7 @@ OptionalTensor = Tensor | None
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Arguments of a sublayer besides its weights. side: of its rows. inner: dropout of the activation or of the
-    attention weights."""
+    """A sublayer's arguments besides weights. side: of its rows. inner: dropout of activation or attention weights."""
 
     library: ctypes.CDLL
     packed: Packed
@@ -227,8 +226,7 @@ class FeedForward(torch.autograd.Function):
 
 
 class Attention(torch.autograd.Function):
-    """x [N, C], memory [M, C] or None for self-attention, weight and bias of the norm, the query-key-value projection
-    and the output -> y [N, C]."""
+    """x [N, C], memory [M, C] or None (self-attention), weights and biases of norm, projection, output -> y [N, C]."""
 
     @staticmethod
     def forward(ctx: Context, frame: Frame, x: Tensor, memory: OptionalTensor, *weights: OptionalTensor) -> Tensor:
@@ -274,8 +272,7 @@ def _attention(
     back: tuple[OptionalTensor, ...],
     held: list[Tensor],
 ) -> packing.Attention:
-    """The argument structure of a call. Cross-attention splits the projection: queries come from the target, keys and
-    values from the source."""
+    """The structure of a call. Cross-attention splits the projection: target queries, source keys and values."""
     projection, bias, output, output_bias = weights
     inner = frame.heads * frame.head_width
 

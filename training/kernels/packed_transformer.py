@@ -17,8 +17,7 @@ WORD = 1 << 64
 
 
 class PackedPass:
-    """One forward pass. The dropout keys of all sites derive from one number of PyTorch's generator, so a resumed run
-    repeats them."""
+    """One forward pass. All dropout keys derive from one number of PyTorch's generator: resumed runs repeat them."""
 
     def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
         self.network, self.config, self.library = network, network.config, library

@@ -101,8 +101,7 @@ def address(tensor: Tensor | None) -> int | None:
 def linear(
     weight: Tensor, bias: Tensor | None, gradients: tuple[Tensor, Tensor | None] | None, held: list[Tensor]
 ) -> Linear:
-    """weight [O, I]. gradients: of weight and bias, in the backward pass. held: keeps buffers alive that only the
-    structure points to."""
+    """weight [O, I]. gradients: of weight and bias, in the backward pass. held: keeps the structure's buffers alive."""
     outputs, inputs = weight.shape
     padded = (outputs if gradients is None else inputs) + PANEL - 1
     held.append(torch.empty(padded // PANEL * PANEL * (inputs if gradients is None else outputs)))
@@ -125,8 +124,7 @@ BLOCK = 96  # tokens per block and side, unless a single sentence has more
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Packed tokens of one side: ids and positions in their sentences [N], int64; offsets [B+1]: the start of each
-    sentence."""
+    """Packed tokens of one side: ids and sentence positions [N], int64; offsets [B+1]: the start of each sentence."""
 
     ids: Tensor
     places: Tensor

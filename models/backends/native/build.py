@@ -107,8 +107,7 @@ BUILD_LIMIT_S = 30  # less than the start timeout of a device process: a hanging
 
 
 def library() -> ctypes.CDLL | None:
-    """The best int8 library for this CPU; None if there is none (the log says why). ValueError if PARLANCE_NATIVE names
-    an unavailable variant."""
+    """The best int8 library for this CPU, or None (the log says why). ValueError if PARLANCE_NATIVE is unavailable."""
     return loaded(os.environ.get(CHOICE, ""))
 
 

@@ -18,8 +18,7 @@ MOST = 64  # maximum count per row: insertion sort suits small ones
 
 
 class SamplingParameters(NamedTuple):
-    """Sampling parameters per row, arrays [B]. temperature > 0; top_k 0 and top_p 1 disable these filters; uniform in
-    [0, 1)."""
+    """Per row, arrays [B]. temperature > 0; top_k 0 and top_p 1 disable these filters; uniform in [0, 1)."""
 
     temperature: npt.NDArray[np.float64]
     top_k: npt.NDArray[np.int64]

@@ -1,6 +1,5 @@
-"""CUDA graphs: all kernels of a step in one launch, at a tenth of the host's time. Only few step shapes are recorded;
-rows and lengths are rounded up to the next one. A graph's tensors are static: tokens are copied in, and logits must be
-read before the next step."""
+"""CUDA graphs: all kernels of a step in one launch, at a tenth of the host's time. Rows and lengths are rounded up to
+few recorded shapes. Tensors are static: tokens are copied in, and logits must be read before the next step."""
 
 from __future__ import annotations
 
@@ -16,9 +15,8 @@ from models.interface import Decodable, Prompt
 
 
 class StepShape(NamedTuple):
-    """The sizes that a step's tensors are cut to. rows: live rows; group: consecutive rows that share one source;
-    length, width: target positions (the new one included) and source positions in use; ragged, source_ragged: whether
-    some rows use fewer."""
+    """The sizes that a step's tensors are cut to. group: consecutive rows that share one source; length, width: target
+    (the new one included) and source positions in use; ragged, source_ragged: whether some rows use fewer."""
 
     rows: int
     group: int

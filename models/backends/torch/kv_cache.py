@@ -19,8 +19,7 @@ Shape = tuple[int, int]
 
 
 class LayerCache:
-    """Keys and values of one layer, of self- or cross-attention. A position's keys and values are adjacent, so one copy
-    moves both."""
+    """Keys and values of one layer, adjacent at each position, so that one copy moves both."""
 
     def __init__(self, slots: int, length: int, key: Shape, value: Shape, dtype: torch.dtype, device: torch.device):
         width = key[0] * key[1]

@@ -1,5 +1,4 @@
-"""The Transformer stepped by PyTorch over static caches, one target token at a time. Runs the network's own modules, so
-any change to them takes effect."""
+"""The Transformer stepped by PyTorch over static caches, by the network's own modules, so any change takes effect."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class EagerTransformer:
 
     @torch.inference_mode()
     def _shapes(self) -> tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]]:
-        """Key and value shapes of each layer's self- and cross-attention, from a pass over one token, which also
-        prepares int8 maps."""
+        """Key and value shapes of self- and cross-attention per layer, from a trial pass (which prepares int8 maps)."""
         own, source = ShapeCache([]), ShapeCache([])
         memory, _ = self.network.encode(torch.zeros((1, 1), dtype=torch.long, device=self.device))
         sources = list(self.network.source_key_values(memory))
