@@ -35,7 +35,7 @@ def uniform(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) ->
 def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
     """logits [B, V] -> token ids [B]. The distribution at temperature t is cut to the k likeliest tokens, then to the
     fewest likeliest tokens with mass p (Holtzman et al. 2020), then inverted at the row's uniform number: in descending
-    order of probability if cut, else in vocabulary order. Sums are float64 lest rounding move a draw."""
+    order of probability if cut, else in vocabulary order. Sums are float64: rounding moves no draw."""
     library = build.fp32_library() if logits.device.type == "cpu" and logits.dtype == torch.float32 else None
     if library is not None:
         return native_sample(library, logits, draws)
