@@ -46,8 +46,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0; 2 after a user's mistake, with a sentence on stderr; 130 if interrupted; 1 if a peer
-    died."""
+    """Returns 0; 2 after a user's mistake, with a sentence on stderr; 130 if interrupted; 1 if a peer died."""
     arguments = parse(argv)
     if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0

@@ -125,8 +125,7 @@ def translator_metadata(config: TranslatorConfig, network: Transformer) -> Check
 
 
 def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) -> Scores:
-    """Adds the published scores of `run.out` on other texts if the weights are unchanged; else a note names the dropped
-    ones."""
+    """Adds the published scores on other texts if the weights are unchanged; else a note names the dropped scores."""
     config = _published_config(run.out)
     others = [name for name in config.scores if name not in scores] if config else []
     if config is None or not others:

@@ -17,8 +17,7 @@ _BETWEEN_LETTERS = re.compile(r"(?<=\w)(?=\w)")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """start, end: its source span. forms: accepted translations, the glossary's first; also capitalised at a sentence
-    start."""
+    """start, end: source span. forms: accepted translations, the glossary's first; capitalised at sentence starts."""
 
     start: int
     end: int
@@ -48,8 +47,7 @@ class TermMatcher:
         return bool(self._by_first_word)
 
     def find(self, text: str) -> list[Term]:
-        """Non-overlapping terms on word boundaries, left to right; the longest at each position, exact case before any
-        case."""
+        """Non-overlapping terms on word boundaries, left to right: the longest, in exact case before any case."""
         terms: list[Term] = []
         end = 0
         if not self._by_first_word:
@@ -118,8 +116,7 @@ def _candidate_places(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _lowercased(text: str) -> str:
-    """Lower case by character: \u03a3 has two lower-case forms, by context; \u0130's has two characters, shifting
-    positions."""
+    """Lower case that keeps positions: \u0130 becomes two characters, and \u03a3 has two forms, by context."""
     return text.replace("\u03a3", "\u03c3").replace("\u0130", "\0").lower().replace("\u03c2", "\u03c3")
 
 

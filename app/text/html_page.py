@@ -214,8 +214,7 @@ def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterat
 
 
 def check_well_formed(text: str, field: str) -> None:
-    """`InvalidRequest` unless `text` is well-formed XML content, which cannot declare entities: that takes a document
-    type."""
+    """`InvalidRequest` unless `text` is well-formed XML content; without a document type it declares no entities."""
     parser = xml.parsers.expat.ParserCreate()
     try:
         parser.Parse(f"<_>{text}</_>", True)

@@ -124,8 +124,7 @@ class InlineElement:
 
 @dataclass(slots=True)
 class Passage:
-    """text: the model's input, whitespace collapsed except in a <pre>. before, behind: the source's surrounding
-    whitespace."""
+    """text: the model's input, whitespace collapsed except in a <pre>. before, behind: whitespace around it."""
 
     text: str
     inline: list[InlineElement]

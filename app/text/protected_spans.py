@@ -76,8 +76,7 @@ def _without_trailing_punctuation(link: str) -> str:
 
 
 def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
-    """Numbers, keyed by digits alone: 1,000.00 may become 1.000,00; 3.10.2026 is several numbers. besides: spans to
-    skip."""
+    """Numbers by digits alone: 1,000.00 may become 1.000,00; 3.10.2026 is several numbers. besides: spans to skip."""
     taken = {at for span in besides for at in range(span.start, span.end)}
     parts = (part for match in _DIGITS.finditer(text) for part in _number_parts(text, *match.span()))
     return [part for part in parts if part.start not in taken]

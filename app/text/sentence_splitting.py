@@ -15,8 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
-    """Contiguous (start, end) of the sentences of a line, trailing spaces included. Unknown languages use general
-    rules."""
+    """Contiguous spans of a line's sentences, trailing spaces included. Unknown languages use general rules."""
     base = language.lower().partition("-")[0]
     spans, start = [], 0
     for window in _windows(line):

@@ -262,8 +262,7 @@ def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int |
 
 
 def _best_stretch(indices: Sequence[int], counts: Sequence[int], first: int) -> tuple[int, int]:
-    """The range with most words of an element (`indices`) and fewest foreign ones. counts: words of any element,
-    cumulated."""
+    """The range with most of an element's words (`indices`) and fewest others. counts: words of elements, cumulated."""
     if not indices:
         return 0, 0
     start, score = indices[0], 1.0

@@ -29,8 +29,7 @@ NO_END = 10_000  # epochs: a time limit without a number of epochs replaces the 
 
 
 def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
-    """Adds an option for a configuration key, with its former name. It stays a string: parsing reports all problems at
-    once."""
+    """Adds an option for a configuration key, parsed later to report all problems at once, with its former name."""
     for name in (option, *(former for former, present in RENAMED_OPTIONS.items() if present == option)):
         command.add_argument(
             name,
@@ -108,8 +107,7 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
-    """data: role -> corpus. machine: device and threads of the run file. renamed: a sentence for each former option
-    name."""
+    """data: role -> corpus. machine: device and threads of the run file. renamed: a sentence per former option name."""
 
     config: Config
     data: Mapping[str, CorpusArgument]

@@ -276,8 +276,7 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
 
 
 def is_text(corpus: str) -> bool:
-    """Whether a corpus without languages is a lyricist's text: a folder, a data set, or one file other than .tsv and
-    .tmx."""
+    """Whether a corpus without languages is a lyricist's text: a folder, data set, or file other than .tsv and .tmx."""
     path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
     if not path.exists() and not on_hub:
         return "," not in corpus

@@ -26,8 +26,7 @@ NONE = "none"  # TOML has no null
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """annotation: the resolved type. default: MISSING if required. help: the help text. formerly: the former key, or
-    none."""
+    """annotation: the resolved type. default: MISSING if required. help: its text. formerly: the former key or empty."""
 
     annotation: object
     default: object

@@ -97,8 +97,7 @@ NO_CLEANING = CleaningConfig(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
     """A run ends at its first limit, or after `patience` validations in a row without a gain. A learning rate that has
-    not decayed by then first does so in a cool-down from the best weights: weights at a high learning rate are not the
-    best that the run can reach."""
+    not decayed by then first does so in a cool-down from the best weights, which improves them."""
 
     max_epochs: int = option(100, "passes over the corpus")
     max_minutes: float | None = option(None, "of training, including those before a resume")

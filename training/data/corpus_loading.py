@@ -67,8 +67,7 @@ def read_corpora(arguments: Sequence[str], languages: Languages | None = None, c
 def read_run_corpora(
     data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
 ) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Cleaned training pairs; validation pairs, split off if none are given; test pairs. data: role -> corpus or
-    columns."""
+    """Cleaned training pairs; validation pairs, given or split off; test pairs. data: role -> corpus or columns."""
     columns = parse_columns(data.get("columns"))
     valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
     corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # run files may name only one
@@ -151,8 +150,7 @@ def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line), streamed. Only LF and CRLF end a line: a Unicode line separator must not shift a parallel
-    text."""
+    """(number from 1, line), streamed. Only LF and CRLF end a line, so Unicode separators never shift parallel texts."""
     with open_corpus_file(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
@@ -179,8 +177,7 @@ def stem_suffix(path: Path) -> str:
 
 @lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
 def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
-    """The code in `present` for `wanted`: equal but for case and hyphens, else the bare language, else its first
-    region."""
+    """The code in `present` for `wanted`, ignoring case and hyphens; else the bare language, else its first region."""
     codes = {_normal(code): code for code in reversed(present)}  # the first of two spellings wins
     normal = _normal(wanted)
     language = normal.partition("-")[0]

@@ -27,8 +27,7 @@ ChosenTranslation = tuple[int, str, str]  # index, the beam's first hypothesis, 
 
 
 class Teacher:
-    """beam: its width, and the number of hypotheses. TrainingError if `folder` has no translator that loads in
-    `precision`."""
+    """beam: its width, and the number of hypotheses. TrainingError if `folder` has no translator for `precision`."""
 
     def __init__(self, folder: Path, device: torch.device, beam: int, precision: Precision = "fp32") -> None:
         self.folder, self.beam, self.precision = folder, beam, precision

@@ -25,8 +25,7 @@ def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
 
 
 class Segmentation:
-    """The training pairs of at most `config.max_tokens` tokens a side; `report` counts longer ones. TrainingError if
-    empty."""
+    """Pairs of at most `config.max_tokens` tokens a side; `report` counts longer ones. TrainingError if none."""
 
     def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
         sources, targets = pair_ids(checkpoint, pairs)

@@ -88,8 +88,7 @@ class CorpusReport:
             yield f"  in common with the {held_out} set: {kinds}"
 
     def table(self) -> str:
-        """Markdown for the model card, or "". Names places, not texts, which the corpus licence may not let a card
-        publish."""
+        """Markdown for the model card, or "". Names places: the corpus licence may not let a card publish texts."""
         rows = ["| left out | pairs | for example |", "|---|---|---|"]
         for name, reason in self.dropped.items():
             places = ", ".join(example.place for example in reason.examples).replace("|", "\\|")

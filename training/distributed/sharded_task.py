@@ -29,8 +29,7 @@ class ShardedTask(Generic[Batch]):
         self._parallel_loss: DistributedDataParallel | None = None
 
     def loss(self, batch: Batch) -> tuple[Tensor, int]:
-        """The loss of this process's rows. Backward averages gradients over processes, or only locally adds without
-        `synchronize`."""
+        """The loss of this process's rows. Backward averages gradients over processes if `workers.synchronize`."""
         rank, count = self.workers.rank, self.workers.count
         part = self.task.part(batch, rank, count)
         # a process without rows computes rank 0's, uncounted, so that its peers do not wait

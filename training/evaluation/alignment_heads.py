@@ -28,8 +28,7 @@ class AlignedSentence:
 def choose_alignment_heads(
     checkpoint: Checkpoint, network: Transformer, aligned: Sequence[AlignedSentence]
 ) -> dict[str, object]:
-    """`CheckpointConfig.alignment`, with the error on sentences held out from the choice. TrainingError if there are
-    too few."""
+    """`CheckpointConfig.alignment`, with the error on other sentences than the choice. TrainingError if too few."""
     sample = aligned[:: max(1, len(aligned) // MAX_SENTENCES)][:MAX_SENTENCES]
     if len(sample) < MIN_SENTENCES:
         raise TrainingError(

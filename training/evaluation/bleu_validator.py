@@ -24,8 +24,7 @@ def subsample(pairs: Pairs, most: int) -> Pairs:
 
 
 class BleuValidator:
-    """Greedy decoding of the validation `pairs` in large batches; only of the samples unless weights are chosen by
-    BLEU."""
+    """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU."""
 
     def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
         self.checkpoint, self.network = checkpoint, network

@@ -144,8 +144,7 @@ def translate(
 def sample_lyrics(
     checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, temperature: float, seed: int
 ) -> list[str]:
-    """A lyricist's continuations of openings. Draws depend on (seed + index, step) alone, not on training's random
-    state."""
+    """Continuations of openings by a lyricist. Draws depend on (seed + index, step) alone, not on training's state."""
     prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
     options = [
         DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
@@ -165,8 +164,7 @@ def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed
 def score_translator(
     checkpoint: Checkpoint, network: Transformer, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
 ) -> Score:
-    """`text_scores` of detokenised output, the references' perplexity, and the number of sources beyond the serving
-    limit."""
+    """`text_scores` of detokenised output, the references' perplexity, and the number of sources over the limit."""
     started = time.monotonic()
     outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
     seconds = time.monotonic() - started

@@ -126,8 +126,7 @@ def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) ->
 
 
 def hidden_matrices(network: nn.Module) -> list[nn.Parameter]:
-    """Matrices that map features to features; AdamW does better on embeddings and output projections (Jordan et al.
-    2024)."""
+    """Matrices that map features to features; AdamW does better on embeddings and projections (Jordan et al. 2024)."""
     tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     if getattr(network, "embedding", network) is None:  # one-hot input: the first matrix acts as an embedding
         tables |= {id(p) for name, p in network.named_parameters() if name.endswith("weight_ih_l0")}

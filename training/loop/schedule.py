@@ -157,8 +157,7 @@ class Planner:
         return f"The learning rate warms up over {over}, and not over {self.warmup:,} (optimizer.warmup_updates)."
 
     def cools_down(self, progress: Progress) -> bool:
-        """Whether patience has just run out at a high rate, so that the plan now decays for a fraction of the updates
-        so far."""
+        """Whether patience has just run out at a high rate; the plan then decays over a fraction of past updates."""
         config = self.config
         ended = 0 < config.patience <= progress.without_gain and not progress.cooling
         if not ended or not config.cooldown or not self.falls:

@@ -163,8 +163,7 @@ class Trainer:
             self.report.log(progress.seconds)
 
     def _gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
-        """Sets `grad` to the clipped gradient of the mean loss over all tokens; returns loss, norm and tokens as in
-        `Update`."""
+        """Sets `grad` to the clipped gradient of the mean loss; returns loss, norm and tokens as in `Update`."""
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=self.device), 0
@@ -315,8 +314,7 @@ class Trainer:
         }
 
     def _machine(self) -> str:
-        """Everything that the order of additions, and so a sum's last bits, depends on; random draws depend on torch
-        and kernels."""
+        """Everything that affects the order of additions, and so a sum's last bits, or random draws."""
         number_format = self.precision.format
         threads = f", {pluralize(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         processes = f", {self.workers.count} processes" if self.workers.count > 1 else ""

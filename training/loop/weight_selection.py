@@ -67,8 +67,7 @@ class BestWeights:
         self._memory: dict[int, Weights] = {}
 
     def offer(self, cost: float, update: int, weights: Callable[[], Weights]) -> bool:
-        """Keeps `weights()` if it is among the best; returns whether it is the best. Never for nan; of equal costs the
-        earlier."""
+        """Keeps `weights()` if among the best; returns whether it is the best (never for nan; ties: the earlier)."""
         if math.isnan(cost):
             return False
         kept = sorted([*self.kept, (cost, update)])[: self.count]

@@ -101,8 +101,7 @@ def model_card(
     memorised: tuple[Overlap, Overlap | None] | None = None,
     samples: Sequence[Sample] = (),
 ) -> str:
-    """Markdown. left_out: table of dropped pairs, or none. memorised: overlap of generated and held-out text with
-    training's."""
+    """Markdown. left_out: table of dropped pairs. memorised: overlap of generated and held-out text with training's."""
     languages = [code for code in (metadata.source_language, metadata.target_language) if code]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     licence = f"`{run.licence}`" if run.licence else "not stated; that of the training data decides"

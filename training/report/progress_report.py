@@ -71,8 +71,7 @@ def samples_markdown(rows: Sequence[Row]) -> str:
 
 
 def shorten_repetition(text: str) -> str:
-    """Shortens a repeated phrase to two copies and a count: a network that has learnt little repeats until the length
-    limit."""
+    """Shortens a repeated phrase to two copies and a count: a barely trained network repeats until the length limit."""
 
     def shortened(match: re.Match[str]) -> str:
         repetition, phrase = match[0], match[1]
@@ -206,8 +205,7 @@ class ProgressReport:
                 self._events().add_scalar(tag, row[name], row["update"])
 
     def _events(self, **options: Any) -> Any:
-        """tensorboardX's writer needs numpy, packaging and protobuf; TensorBoard's own brings a web server and gRPC
-        along."""
+        """tensorboardX's writer needs numpy, packaging and protobuf; TensorBoard's own also a web server and gRPC."""
         if self._events_writer is None:
             from tensorboardX import SummaryWriter
 

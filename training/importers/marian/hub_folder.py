@@ -86,8 +86,7 @@ SMALL_FILES = ["*.json", "*.spm", "README.md"]
 
 
 def marian_folder(given: str) -> MarianFolder:
-    """given: a folder, or a Hub name such as Helsinki-NLP/opus-mt-de-en; only files that an import reads are
-    downloaded."""
+    """given: a folder, or a Hub name such as Helsinki-NLP/opus-mt-de-en, to download files that an import reads."""
     path = Path(given)
     if path.is_dir():
         return MarianFolder(path, path.resolve().name)
