@@ -17,7 +17,7 @@ _BETWEEN_LETTERS = re.compile(r"(?<=\w)(?=\w)")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """start, end: source span. forms: accepted translations, the glossary's first; capitalised at sentence starts."""
+    """A glossary term at start..end. forms: its translations, the glossary's first; capitalised at sentence starts."""
 
     start: int
     end: int

@@ -31,13 +31,12 @@ _TRANSLATE_NO = ' translate="no"'
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """parts: joined in order they are the page; a str is markup and is kept."""
+    """A parsed page. parts: joined in order they are the page; a str is markup and is kept."""
 
     parts: tuple[str | Passage, ...]
 
     @property
     def texts(self) -> list[str]:
-        """The texts to translate, in order."""
         return [part.text for part in self.parts if isinstance(part, Passage)]
 
     def pieces(self, translations: Sequence[tuple[str, Sequence[AlignedSpan] | None]]) -> list[str]:
@@ -138,7 +137,7 @@ class _PageParser:
 
 
 class _PlacedTag(NamedTuple):
-    """Written before word `place`. after_space: behind the whitespace there. until: end of the replaced words."""
+    """A tag before word `place`. after_space: behind the whitespace there. until: end of the replaced words."""
 
     place: int
     raw: str
@@ -184,7 +183,6 @@ def _verbatim_elements(inline: Sequence[InlineElement]) -> Iterator[InlineElemen
 
 
 def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_PlacedTag]:
-    """Tags in the order of writing."""
     for element in placed:
         inline = element.inline
         after_space = not text[: inline.start] or text[inline.start - 1].isspace()

@@ -124,7 +124,7 @@ class InlineElement:
 
 @dataclass(slots=True)
 class Passage:
-    """text: the model's input, whitespace collapsed except in a <pre>. before, behind: whitespace around it."""
+    """A text between block tags. text: whitespace collapsed except in a <pre>. before, behind: whitespace around it."""
 
     text: str
     inline: list[InlineElement]

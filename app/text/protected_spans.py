@@ -32,7 +32,7 @@ _LARGEST_WORD = 12  # numbers up to this one may be written as a word
 
 @dataclass(frozen=True, slots=True)
 class ProtectedSpan:
-    """key: the string that the translation must contain, as often as the source."""
+    """A span to preserve. key: the string that the translation must contain, as often as the source."""
 
     start: int
     end: int
@@ -56,7 +56,6 @@ def may_hold_protected(text: str) -> bool:
 
 
 def without_protected(text: str) -> str:
-    """The text without protected spans."""
     borders = [0, *(border for span in protected_spans(text) for border in (span.start, span.end)), len(text)]
     return " ".join(text[start:end] for start, end in zip(borders[::2], borders[1::2], strict=True))
 

@@ -138,7 +138,7 @@ class PlacedElement:
 
 
 class TagPlacement:
-    """text: the passage. words: of its translation. Ranges of words are [first, behind)."""
+    """Places the elements of `text` in `words`, its translation. Ranges of words are [first, behind)."""
 
     def __init__(self, text: str, words: Sequence[AlignedSpan]) -> None:
         self._text, self._words = text, words

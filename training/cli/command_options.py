@@ -107,7 +107,7 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
-    """data: role -> corpus. machine: device and threads of the run file. renamed: a sentence per former option name."""
+    """A requested run. data: role -> corpus. machine: of the run file. renamed: a sentence per former option name."""
 
     config: Config
     data: Mapping[str, CorpusArgument]

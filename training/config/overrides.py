@@ -26,7 +26,7 @@ NONE = "none"  # TOML has no null
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """annotation: the resolved type. default: MISSING if required. help: its text. formerly: the former key or empty."""
+    """A config option. annotation: resolved type. default: MISSING if required. formerly: the former key or empty."""
 
     annotation: object
     default: object
@@ -124,13 +124,11 @@ def _format_value(value: object) -> str:
 
 
 def _type_where_given(annotation: object) -> object:
-    """The type inside an Optional."""
     (given,) = (part for part in get_args(annotation) if part is not NoneType)
     return given
 
 
 def table_overrides(table: Mapping[str, object], origin: str, prefix: str = "") -> Iterator[Override]:
-    """The overrides of a TOML table, one per key."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from table_overrides(value, origin, f"{prefix}{name}.")

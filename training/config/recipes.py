@@ -19,7 +19,7 @@ from training.config.run_config import (
 
 @dataclass(frozen=True, slots=True)
 class Recipe(Generic[Config]):
-    """summary: its purpose, in a sentence or two."""
+    """A named configuration. summary: its purpose, in a sentence or two."""
 
     summary: str
     config: Config
@@ -28,7 +28,7 @@ class Recipe(Generic[Config]):
 def pre_norm_network(
     d_model: int, *, layers: tuple[int, int], heads: int, d_ff: int, tied: str, dropout: float
 ) -> NetworkOptions:
-    """layers: (encoder, decoder)."""
+    """A pre-norm Transformer. layers: (encoder, decoder)."""
     shape = {"d_model": d_model, "encoder_layers": layers[0], "decoder_layers": layers[1]}
     attention = {"heads": heads, "head_width": d_model // heads, "d_ff": d_ff, "norm": "pre", "tied": tied}
     return {**shape, **attention, "embedding_dropout": dropout, "residual_dropout": dropout}
@@ -126,7 +126,6 @@ _CONSECUTIVE = replace(
 
 
 def lyricist_for(characters: int) -> str:
-    """The name of the recipe for a text of this length."""
     return "medium" if characters >= MEDIUM_TEXT else "small"
 
 

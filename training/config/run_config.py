@@ -213,8 +213,6 @@ class TokenizerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
-    """The configuration of a translator's run."""
-
     recipe: str = field(metadata={"help": "name of the recipe that it began with"})
     source_language: str = option("src", "language code, as clients of the model name it")
     target_language: str = option("tgt", "language code, as clients of the model name it")
@@ -262,8 +260,6 @@ class TranslatorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LyricsConfig:
-    """The configuration of a lyricist's run."""
-
     recipe: str = field(metadata={"help": "name of the recipe that it began with"})
     network: NetworkOptions = field(default_factory=dict)  # of `models.networks.recurrent.RecurrentConfig`
     sampling: Literal["consecutive", "random"] = option(

@@ -30,7 +30,7 @@ Table = Mapping[str, Any]
 
 
 def toml_literal(value: object) -> str:
-    """None is written as the text "none"."""
+    """A value in TOML syntax; None becomes the text "none"."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -80,7 +80,7 @@ CorpusArgument = str | list[str]
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """options: the tables of the file. name: "" without a file."""
+    """A parsed run file. options: its tables. name: "" without a file."""
 
     name: str = ""
     folder: Path = Path()
@@ -169,13 +169,11 @@ def run_file_text(
 
 
 def corpus_parts(named: CorpusArgument) -> list[str]:
-    """Its files and folders."""
     arguments = [named] if isinstance(named, str) else named
     return [part for one in arguments for part in ([one] if Path(one).exists() else one.split(","))]
 
 
 def file_digests(named: CorpusArgument) -> dict[str, str]:
-    """The SHA-256 of each file of a corpus argument."""
     digests = {}
     for part in corpus_parts(named):
         path = Path(part)

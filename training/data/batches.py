@@ -34,7 +34,7 @@ class LazyBatches(Sequence[Batch], Generic[Batch]):
 
 
 class PairBatch(NamedTuple):
-    """source [B, S]; inputs and outputs [B, T], the target shifted by one; padded on the right."""
+    """Padded pairs: source [B, S]; inputs and outputs [B, T], the target shifted by one."""
 
     source: Tensor
     inputs: Tensor
@@ -68,13 +68,13 @@ def pad_rows(rows: Sequence[TokenIds], value: int) -> Tensor:
 
 
 def pair_batch(sources: Sequence[TokenIds], targets: Sequence[TokenIds], pad_id: int) -> PairBatch:
-    """targets include start and end tokens."""
+    """Pads pairs to a batch; targets include start and end tokens."""
     target = pad_rows(targets, pad_id)
     return PairBatch(pad_rows(sources, pad_id), target[:, :-1], target[:, 1:])
 
 
 class TextBatch(NamedTuple):
-    """inputs and outputs [B, T], the text shifted by one; carry: whether the state continues from the batch before."""
+    """Text windows: inputs and outputs [B, T], shifted by one; carry: whether the state of the last batch continues."""
 
     inputs: Tensor
     outputs: Tensor

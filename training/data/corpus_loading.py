@@ -60,7 +60,6 @@ def read_pairs(argument: str, languages: Languages | None = None, columns: Colum
 
 
 def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
-    """Concatenates several corpora."""
     return join_corpora([read_pairs(argument, languages, columns) for argument in arguments])
 
 
@@ -150,7 +149,7 @@ def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line), streamed. Only LF and CRLF end a line, so Unicode separators never shift parallel texts."""
+    """(number from 1, line), streamed. Only LF and CRLF end a line: Unicode separators cannot shift parallel texts."""
     with open_corpus_file(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
@@ -158,7 +157,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
-    """first: the number of the first line. TrainingError names the line of invalid UTF-8."""
+    """Decodes UTF-8. first: the number of the first line. TrainingError names the line of invalid UTF-8."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -208,7 +207,7 @@ def records_of(corpus: str) -> Iterator[PlacedRecord] | None:
 
 
 def json_records(path: Path) -> Iterator[PlacedRecord]:
-    """Skips blank lines. TrainingError for a line that is not a JSON object."""
+    """JSON objects by line; skips blank lines. TrainingError for a line that is not a JSON object."""
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -370,7 +369,7 @@ WORST = 3.0  # maximum cost of a line: bounds outliers, and blank lines against 
 
 
 def read_moses(source: Path, target: Path) -> Iterator[Row]:
-    """TrainingError if the files differ in length: it names the line where they most likely diverge."""
+    """Pairs of parallel lines. TrainingError if the files differ in length, with the likely line of divergence."""
     for line, other in zip_longest(numbered_lines(source), numbered_lines(target)):
         if line is not None and other is not None:
             yield *line, other[1]

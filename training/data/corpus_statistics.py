@@ -84,7 +84,7 @@ def scripts(counts: Counter[str]) -> dict[str, int]:
 
 
 def inventory(counts: Counter[str], first: Callable[[str], str]) -> Statistics:
-    """first: returns the first place of a character. rare: some of the characters that occur once or twice."""
+    """Character statistics. first: returns the first place of a character. rare: some that occur once or twice."""
     odd = sorted(((number, character) for character, number in counts.items() if oddity(character)), reverse=True)
     rare = [character for character, number in counts.items() if number <= RARE_COUNT and not oddity(character)]
     names = {c: f"U+{ord(c):04X} {unicodedata.name(c, '')}".rstrip() for _, c in odd}  # U+00AD SOFT HYPHEN
@@ -177,7 +177,7 @@ BAR = 24  # width of the longest bar
 
 
 def page_of_pairs(facts: Statistics, report: CorpusReport, sides: Mapping[str, str]) -> Iterator[str]:
-    """sides: "source" and "target" -> label."""
+    """The page of `pair_statistics`. sides: "source" and "target" -> label."""
     yield from report.lines(examples=True)
     yield from (f"first pair, {sides[side]}: {shortened(text)!r}" for side, text in facts["first"].items())
     for unit, statistics in facts["lengths"].items():

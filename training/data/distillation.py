@@ -27,7 +27,7 @@ ChosenTranslation = tuple[int, str, str]  # index, the beam's first hypothesis, 
 
 
 class Teacher:
-    """beam: its width, and the number of hypotheses. TrainingError if `folder` has no translator for `precision`."""
+    """A teacher with `beam` hypotheses per source. TrainingError if `folder` has no translator for `precision`."""
 
     def __init__(self, folder: Path, device: torch.device, beam: int, precision: Precision = "fp32") -> None:
         self.folder, self.beam, self.precision = folder, beam, precision
@@ -54,7 +54,7 @@ class Teacher:
         return hypotheses(self.checkpoint, self, sources, beam=self.beam, n_best=self.beam)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
-        """By sentence BLEU; ties go to the most probable hypothesis."""
+        """The hypothesis with the best sentence BLEU; ties go to the most probable."""
         return max(hypotheses, key=lambda text: self.metric.sentence_score(text, [reference]).score)
 
     def choose(self, pairs: Sequence[NumberedPair]) -> list[ChosenTranslation]:

@@ -160,7 +160,6 @@ def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
 
 
 def join_corpora(parts: Sequence[Pairs]) -> Pairs:
-    """Concatenates corpora."""
     if len(parts) == 1:
         return parts[0]
     origin = " + ".join(part.origin for part in parts)

@@ -117,7 +117,7 @@ class Workers:
         return cast(Value, value[0])
 
     def note(self, sentence: str) -> None:
-        """Prints a message of a running run, on one process only."""
+        """Prints a message once per group."""
         if self.writes:
             print(sentence, file=sys.stderr, flush=True)
 

@@ -33,7 +33,7 @@ def is_peer_failure(error: BaseException) -> bool:
 
 
 class Watchdog:
-    """store: a separate connection to the group's key-value store, because the main one may be blocked."""
+    """Watches for dead peers. store: a second connection to the group's store, as the main one may be blocked."""
 
     def __init__(self, store: Store, rank: int, hosts: list[str]) -> None:
         self.store, self.rank, self.hosts = store, rank, hosts

@@ -20,7 +20,7 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """longest: the longest span copied from the corpus. shares: span length -> copied share, None without spans."""
+    """Copied spans of texts. longest: the longest one. shares: span length -> copied share, None without spans."""
 
     longest: str
     shares: dict[int, float | None]

@@ -136,7 +136,6 @@ def hypotheses(
 def translate(
     checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
 ) -> list[str]:
-    """The best translation of each source."""
     beams = hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)
     return [best for best, *_ in beams]
 

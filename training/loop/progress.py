@@ -24,14 +24,14 @@ Validator = Callable[[], Quality]
 
 
 class Validation(NamedTuple):
-    """loss: nats per held-out token. bleu: of greedy translations, if weights are chosen by it."""
+    """A validation result. loss: nats per held-out token. bleu: of greedy translations, if weights are chosen by it."""
 
     loss: float
     bleu: float | None = None
     samples: tuple[Sample, ...] = ()
 
     def cost(self, choose_by: str) -> float:
-        """Lower is better; nan without a validation result to choose by."""
+        """The value to minimize; nan without a validation result to choose by."""
         if choose_by == "loss":
             return self.loss
         return math.nan if self.bleu is None else -self.bleu

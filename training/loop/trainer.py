@@ -41,7 +41,7 @@ DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightl
 
 
 class Update(NamedTuple):
-    """loss []: summed over tokens; norm []: of the mean loss's unclipped gradient. fraction: of the run so far."""
+    """loss []: sum over tokens; norm []: of the mean loss's unclipped gradient. fraction: of the run so far."""
 
     number: int
     epoch: int
@@ -103,7 +103,6 @@ class Trainer:
         return backend_description(self.task, self.precision.format)
 
     def _epochs(self) -> str:
-        """Returns the limit that ended the run."""
         progress, accumulate = self.progress, self.config.gradient_accumulation
         while not (ended_by := self._limit_reached()):
             batches = self.task.batches(progress.epoch)
@@ -133,7 +132,6 @@ class Trainer:
             self.report.note(sentence)
 
     def _limit_reached(self) -> str:
-        """The limit that ends the run, or "" if it goes on."""
         self._tick()
         return self.planner.limit_reached(self.progress)
 

@@ -140,7 +140,6 @@ def model_card(
 
 
 def front_matter(licence: str | None, languages: Sequence[str], task: str) -> str:
-    """YAML between two lines of hyphens."""
     values: dict[str, object] = {}
     if licence:
         known = KNOWN_LICENCES.fullmatch(licence.lower())

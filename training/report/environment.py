@@ -55,5 +55,4 @@ def source_revision() -> str:
 
 
 def command_line() -> str:
-    """The command line in a form that can be run again."""
     return "python -m training " + shlex.join(sys.argv[1:])

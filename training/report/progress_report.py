@@ -122,7 +122,7 @@ class ProgressReport:
         self._held_out = ""
 
     def step(self, update: int, epoch: int, loss: float, tokens: int, rate: float, fraction: float) -> None:
-        """loss: mean nats per token. fraction: of the run that was over before this update."""
+        """Reports an update. loss: mean nats per token. fraction: of the run that was over before it."""
         if self._clock is None:
             self._clock = self._started
             self.bar.initial = self.bar.n = fraction  # a resumed run did not do the first part in this session
@@ -165,7 +165,6 @@ class ProgressReport:
         self._clock = time.monotonic()
 
     def note(self, text: str) -> None:
-        """Prints a sentence above the bar."""
         if not self.bar.disable:
             self.bar.write(text, file=sys.stderr)
 

@@ -27,7 +27,6 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def card_licence(card: str) -> str | None:
-    """The licence in the front matter."""
     front = FRONT_MATTER.match(card)
     try:
         values = yaml.safe_load(front[1]) if front else None
@@ -66,7 +65,7 @@ def imported_model_card(
     original: str,
     scores: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """original: the model's own card, or "". scores: by test set, from that card."""
+    """The card of an imported model. original: the model's own card, or "". scores: by test set, from that card."""
     origin = metadata.training
     rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in scores.items()]
     table = (

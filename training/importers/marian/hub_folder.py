@@ -27,7 +27,7 @@ CARD_FILE = "README.md"
 
 @dataclass(frozen=True, slots=True)
 class MarianFolder:
-    """name: the model's name on the Hub, or its folder's."""
+    """A checkpoint folder. name: the model's name on the Hub, or the folder's."""
 
     path: Path
     name: str
@@ -86,7 +86,7 @@ SMALL_FILES = ["*.json", "*.spm", "README.md"]
 
 
 def marian_folder(given: str) -> MarianFolder:
-    """given: a folder, or a Hub name such as Helsinki-NLP/opus-mt-de-en, to download files that an import reads."""
+    """Opens a folder, or downloads the files for an import by Hub name, such as Helsinki-NLP/opus-mt-de-en."""
     path = Path(given)
     if path.is_dir():
         return MarianFolder(path, path.resolve().name)

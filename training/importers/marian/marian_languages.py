@@ -23,7 +23,7 @@ TWO_LETTERS = {name: two for two, names in reversed(THREE_LETTERS.items()) for n
 
 
 class Languages(NamedTuple):
-    """prefix: the token before every source, or None."""
+    """A language pair. prefix: the token before every source, or None."""
 
     source: str
     target: str

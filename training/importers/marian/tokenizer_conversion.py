@@ -19,7 +19,7 @@ UNSUPPORTED_FLAGS = ("lstrip", "rstrip", "single_word")
 
 
 def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, MarianTokenizer]:
-    """By side. rows: of the two embeddings. Tokens matched in a text by their spelling have transformers 5's ids."""
+    """Source and target tokenizers. rows: of the embeddings. Tokens matched in a text have transformers 5's ids."""
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     if options.get("sp_model_kwargs"):
         raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
@@ -95,7 +95,6 @@ def piece_of(token: object) -> str:
 
 
 def read_vocabulary(folder: MarianFolder, name: str) -> dict[str, int]:
-    """Piece -> id."""
     ids = folder.object(name)
     for piece, token in ids.items():
         if not isinstance(token, int) or isinstance(token, bool) or token < 0:

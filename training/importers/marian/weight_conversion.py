@@ -28,7 +28,7 @@ CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu
 
 
 def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
-    """tied: derived from the weights."""
+    """Our configuration of the network. tied: derived from the weights."""
     shared = config.get("share_encoder_decoder_embeddings", True)
     target_vocabulary = None if shared else config.get("decoder_vocab_size")
     try:
