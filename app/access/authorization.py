@@ -149,8 +149,7 @@ def _refusal(charge: Charge, result: ChargeResult) -> EngineError:
 
 @lru_cache(maxsize=4096)
 def address_id(host: str) -> str:
-    """The id of an address for counting: a hash of the IPv4 address or of the IPv6 /64 network, the size of one
-    household. Hosts without an address (a Unix socket, or unknown) share one id."""
+    """The id that an address is counted under: a hash of it, or of its /64 for IPv6; one id for all other hosts."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
         address = getattr(address, "ipv4_mapped", None) or address

@@ -194,8 +194,7 @@ def check_given_source(checkpoint: Checkpoint, ids: Sequence[int]) -> None:
 
 
 def target_token_ids(checkpoint: Checkpoint, text: str, field_name: str = "target") -> list[int]:
-    """Tokens of a forced target or prefix, without the start token. Refuses a text without tokens, which would force
-    nothing, and a text of unknown tokens only, which would force another text."""
+    """Ids of a forced target or prefix. Refuses texts without a known token, which would not force the text itself."""
     writer = checkpoint.tokenizers["target"]
     target, unknown = writer.encode(text), writer.special.unknown
     refuse_long_target(checkpoint, target, field_name)

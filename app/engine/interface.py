@@ -101,8 +101,7 @@ class ScoreQuery:
 
 @dataclass(frozen=True, slots=True)
 class ScoreResult:
-    """steps: the distribution before each of the `tokens`; None for a token that is not predicted. characters: code
-    points of the predicted tokens (none for the end token)."""
+    """steps: the distribution before each token, None if it is not predicted. characters: of the predicted tokens."""
 
     model: str
     text: str
@@ -207,8 +206,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TranslationOptions:
-    """Options of all sentences of a text. model: None: the first loaded translator of the pair. alternatives: number of
-    them. prefix: forced start. wants: details to return. decoding: unset options take the server's settings."""
+    """Options of all sentences of a text. model: None: the first loaded translator of the pair. alternatives: how many
+    more. prefix: forced start. wants: details to return. decoding: unset options take the server's settings."""
 
     source_language: str
     target_language: str
@@ -241,9 +240,8 @@ class AlignedWord:
 
 @dataclass(frozen=True, slots=True)
 class TranslationResult:
-    """finish_reason: "length" if decoding reached its token limit, "repetition" if the text repeats itself. scores: of
-    the text and each alternative, log-probability / length ** length_penalty. tokens: joined, they are the text.
-    scores, tokens, alignment: None if not requested."""
+    """finish_reason: "length": decoding hit its limit; "repetition": the text loops. scores: best text first,
+    log-probability / length ** length_penalty. tokens: join to the text. scores, tokens, alignment: if requested."""
 
     text: str
     alternatives: tuple[str, ...] = ()
@@ -289,8 +287,7 @@ class GenerationResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A loaded checkpoint, as in `GET /models`. Languages are None for lyrics models. precision: of the computation,
-    None if no device has loaded it; loaded_at: when this version was loaded."""
+    """A loaded checkpoint, as in `GET /models`. Languages are None for lyrics models, precision if not on a device."""
 
     name: str
     kind: Literal["translator", "lyrics"]

@@ -77,8 +77,7 @@ class SegmentedText:
         return [self.text[start:end] for start, end in self.spans]
 
     def layout(self, target_language: str) -> list[str]:
-        """The layout before each piece and after the last one: the source's, except for single spaces between sentences
-        where only one of the two languages uses them."""
+        """The layout around the pieces: the source's, except spaces between sentences that only one language uses."""
         layout = [self.text[start:end] for start, end in _between(self.spans, 0, len(self.text))]
         source_unspaced, target_unspaced = _sets_no_spaces(self.language), _sets_no_spaces(target_language)
         if source_unspaced != target_unspaced:

@@ -74,9 +74,8 @@ class Translator:
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
 
     async def translate(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
-        """Results in the order of `requests`, which are admitted or refused together. A result covers the whole text
-        with its layout: the worst finish_reason ("repetition", then "length", then "stop"), mean scores, and spans of
-        the whole text. model: "" if nothing was translated."""
+        """Results in order, admitted or refused together. A result covers the text with its layout: worst finish_reason
+        ("repetition", "length", "stop"), mean scores, spans of the whole text. model: "" if nothing was translated."""
         if any(request.format == "html" for request in requests):
             return await translated_pages(requests, self._translate_texts)
         return await self._translate_texts(requests)

@@ -32,8 +32,7 @@ WORD_PATTERN = re.compile(
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """(start, end) code points of each word: a run of letters with their combining characters (accents, vowel signs,
-    joiners), one CJK ideograph or kana, or one other character."""
+    """(start, end) code points of words: letters with combining characters, one ideograph or kana, or any other one."""
     return [
         match.span()
         for match in WORD_PATTERN.finditer(text if text.isascii() else "".join(map(_character_class, text)))

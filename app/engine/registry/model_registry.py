@@ -131,8 +131,7 @@ class ModelRegistry:
         return self.versions[name]
 
     def named(self, name: str | None, kind: Kind, refusal: str = "", field_name: str = "model") -> ModelVersion:
-        """The model of that name and kind; without a name, the only one of its kind. refusal: the message, after its
-        name, for a model of the other kind. Raises UnknownModel, InvalidRequest."""
+        """The model of that name, or the only one of its kind. refusal: message for a name of the other kind."""
         self.require_read()
         candidates = {version.name: version for version in self.versions.values() if version.config.kind == kind}
         if name is not None and name in candidates:

@@ -35,8 +35,7 @@ NO_TRANSLATOR = "is a lyricist and has no attention to show; name a translator."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Both sides of an inspected pair. translation: the model's own, after `prefix`; None for a forced target.
-    decoding: the options of that search. encode_s, decode_s: as in `InspectionTimings`."""
+    """translation: the model's own, after `prefix`; None for a forced target. decoding: the options of its search."""
 
     source: SourceSide
     target: TargetSide

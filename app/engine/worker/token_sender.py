@@ -60,8 +60,7 @@ class TokenSender:
         self._immediate.discard(request)
 
     def due(self, now: float, step_s: float) -> list[m.Tokens]:
-        """The tokens to send now: all, if the interval would end before another step of this length; else tokens of
-        requests without sent tokens and of immediate requests."""
+        """The tokens to send now: all, if another step would overrun the interval; else first or immediate tokens."""
         if not self.held:
             return []
         if now + step_s >= self._due:

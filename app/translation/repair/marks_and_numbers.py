@@ -112,8 +112,7 @@ def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
 def with_lost_numbers(
     translation: TranslationResult, numbers: Sequence[ProtectedSpan], terms: Sequence[Term], clean: str
 ) -> TranslationResult:
-    """Restores lost numbers of `clean`: each replaces a wrong number, preferably the aligned one, or else is inserted.
-    Small numbers may have become words and are not inserted."""
+    """Lost numbers of `clean` replace wrong ones, preferably aligned, or are inserted unless they may be words."""
     present = numbers_in(translation.text, terms) if numbers else []
     for number in missing_spans(numbers, present):
         wrong = missing_spans(present, numbers)
