@@ -55,8 +55,7 @@ class BeamConstraints:
         return repeated_ngram_tokens(self._written[:, : self._length], self.ngram_size)
 
     def advancing(self) -> list[dict[int, bool]]:
-        """Per hypothesis: token that advances a term -> whether fewer remain then; the end token once all are
-        present."""
+        """Per hypothesis: token that advances a term -> whether fewer remain; the end token once all are present."""
         if (terms := self.terms) is None:
             return []
         end = {} if self.eos is None else {self.eos: True}

@@ -197,7 +197,7 @@ class Decoder:
                 continue
             beams.rows = np.array([request.rows for request in beams.requests], dtype=np.int64)
             beams.prefix_lengths = np.array([len(request.prompt.prefix) for request in beams.requests], dtype=np.int64)
-        # If all beams have one width and aligned rows, the network reads each source once per beam.
+        # if all beams have one width and aligned rows, the network reads each source once per beam
         widths = {len(request.rows) for request in self.requests.values()}
         self._group = widths.pop() if len(widths) == 1 else 1
         for request in self.requests.values():

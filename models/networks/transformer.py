@@ -188,7 +188,7 @@ class Projection(nn.Linear):
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention (section 3.2). Queries, keys and values come from one matrix [3·H·D, C]."""
+    """Multi-head attention (section 3.2 of the paper). Queries, keys and values come from one matrix [3·H·D, C]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
