@@ -26,7 +26,7 @@ from training.report.progress_report import EVENTS_FOLDER, METRICS_FILE, SAMPLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """quiet: no progress bar. workers: its processes. data: role (train, valid, test, corpus) -> corpus argument, for
+    """Settings of a run. quiet: no progress bar. data: role (train, valid, test, corpus) -> corpus argument, for
     run.toml. licence: of the model, for its card."""
 
     out: Path

@@ -40,7 +40,7 @@ class HtmlPage:
         return [part.text for part in self.parts if isinstance(part, Passage)]
 
     def pieces(self, translations: Sequence[tuple[str, Sequence[AlignedSpan] | None]]) -> list[str]:
-        """The translated page, part by part; translations: one for each of `texts`, with its word alignment."""
+        """The translated page, part by part. translations: of `texts`, in order, with word alignments."""
         remaining = iter(translations)
         return [part if isinstance(part, str) else passage_html(part, *next(remaining)) for part in self.parts]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
-# Elements by their role in a sentence; unlisted elements are inline, as in browsers. Block: the tag ends a passage; the
-# texts before and behind it are translated separately.
+# Elements by their role in a sentence; unlisted elements are inline, as in browsers. A block's tag ends a passage.
 _NAME = re.compile(r"\w+")
 BLOCKS = frozenset(
     _NAME.findall(
@@ -67,7 +66,7 @@ class HtmlToken:
 
 
 def tokenize_page(source: str) -> list[HtmlToken]:
-    """Tokens whose `raw` parts join to `source`, in linear time. A tag cut off by the end of the page is its "rest"."""
+    """Tokens, in linear time; their `raw` parts join to `source`. A tag cut off at the end is its "rest"."""
     # Imported here: few servers translate a page.
     from turbohtml import TokenType, tokenize
 
@@ -105,8 +104,7 @@ class InlineElement:
 
     - "element": an opening and a closing tag, "" for one outside the passage.
     - "mark": an image or a comment, at one position.
-    - "verbatim": written in place of the words that stand for it in the text.
-    """
+    - "verbatim": written in place of the words that stand for it in the text."""
 
     part: Part
     opening: str

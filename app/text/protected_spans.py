@@ -97,7 +97,7 @@ def digits(text: str) -> str:
 
 
 def missing_spans(wanted: Iterable[ProtectedSpan], present: Iterable[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Spans of `wanted` whose keys are absent from `present` or occur less often; of equal spans the last ones."""
+    """The spans of `wanted` with keys that `present` lacks or has less often; of equal spans the last ones."""
     left = Counter(span.key for span in present)
     missing = []
     for span in wanted:

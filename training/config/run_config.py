@@ -38,7 +38,7 @@ def problems_of_parts(config: DataclassInstance) -> Iterator[str]:
 
 
 def below(config: object, least: float, *names: str, spec: str = "") -> Iterator[str]:
-    """A problem for each of these options that is set and below `least`, or not finite. spec: its number format."""
+    """A problem for each option that is set and below `least`, or not finite. spec: its number format."""
     for name in names:
         value = getattr(config, name)
         if value is not None and not least <= value < math.inf:
@@ -46,7 +46,7 @@ def below(config: object, least: float, *names: str, spec: str = "") -> Iterator
 
 
 def outside(config: object, interval: str, *names: str, spec: str = "") -> Iterator[str]:
-    """A problem for each of these options outside "[0, 1]", "[0, 1)" or "(0, 1]"."""
+    """A problem for each option outside the interval "[0, 1]", "[0, 1)" or "(0, 1]"."""
     for name in names:
         value = getattr(config, name)
         if not 0 <= value <= 1 or (value == 0 and interval[0] == "(") or (value == 1 and interval[-1] == ")"):

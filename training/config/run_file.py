@@ -2,11 +2,10 @@
 
 command = "translator"    the command that has these options
 complete = true           every option is stated: one that a later version adds keeps its neutral default
-recipe = "tiny"           otherwise the base of what is not stated
+recipe = "tiny"           otherwise the base of options left out
 ...                       the options, as `python -m training recipes --show tiny` lists them
 [data]                    train, valid, test, columns, corpus, as on the command line; [data.sha256] of their files
-[machine]                 device and threads: on a CPU both decide the last bits of a sum
-"""
+[machine]                 device and threads: on a CPU both decide the last bits of a sum"""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .
 
 
 def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
-    """languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV file; None: inferred.
-    TrainingError for an invalid corpus."""
+    """Reads a corpus of pairs. languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV
+    file; None: inferred. TrainingError for an invalid corpus."""
     path, records = Path(argument), records_of(argument)
     if records is not None:
         rows = ((number, *pair_of(record, languages, where)) for number, where, record in records)

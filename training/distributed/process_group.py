@@ -4,8 +4,7 @@
     torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d \
              --rdzv-endpoint=FIRST:29400 -m training translator ...             the same line on each of two
 
-The first process (rank 0) alone reads and writes `--out`; the corpus must lie on every machine.
-"""
+The first process (rank 0) alone reads and writes `--out`; the corpus must lie on every machine."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ from training.errors import TrainingError, pluralize
 
 Value = TypeVar("Value")
 
-# Longer than any gap between two collectives of a run. A dead process closes its sockets, which its peers notice at
-# once: this limit is for a machine that vanishes.
+# Longer than any gap between collectives, for a machine that vanishes: a dead process closes its sockets at once.
 PEER_TIMEOUT = timedelta(minutes=10)
 RANK_0_TIMEOUT = timedelta(days=2)  # fitting the vocabulary of a large corpus takes long
 
