@@ -46,8 +46,8 @@ class KeyUsage:
 
 
 class AccessControl:
-    """rates, quotas: defaults for keys without limits of their own; the rates also apply to each address without a key.
-    keys_used: False without a keys file; all requests are then admitted, and the admin key only adds rights."""
+    """Identifies and charges callers. rates, quotas: of keys without their own; the rates also of each address without
+    a key. keys_used: False without a keys file; all requests are then admitted, and the admin key only adds rights."""
 
     def __init__(
         self,

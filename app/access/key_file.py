@@ -32,7 +32,7 @@ _KEY_FIELDS = {"name", "sha256", "scopes", "rate_limit", "quota", "created"}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """name: of the key, for logs. digest: SHA-256 of the key, b"" without one. rates, quotas: None: the server's."""
+    """The holder of a key, or anonymous. digest: the key's SHA-256 or b"". rates, quotas: None: the server's."""
 
     name: str
     digest: bytes = field(default=b"", repr=False)

@@ -23,7 +23,7 @@ class Charge(NamedTuple):
 
 
 class ChargeResult(NamedTuple):
-    """charged: whether the cost fitted. windows, characters: usage of the rates and quotas after the charge."""
+    """The answer to a `Charge`. charged: whether the cost fitted. windows, characters: usage after the charge."""
 
     charged: bool
     now_s: float

@@ -38,7 +38,7 @@ class RedisUnreachable(Exception):
 
 
 class RedisStore:
-    """failed: called per failed round trip. clock: for tests; by default Redis' own, since servers' clocks differ."""
+    """A `UsageStore` in Redis. failed: called per failed round trip. clock: for tests; by default Redis' own."""
 
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None

@@ -342,7 +342,7 @@ class TranslationPlan(NamedTuple):
 def plan_translation(
     request: TranslationRequest, checkpoint: ModelVersion, defaults: DecodingOptions, *, slots: int, streamed: bool
 ) -> TranslationPlan:
-    """defaults: the server's beam_size and length_penalty. Raises InvalidRequest with the field at fault."""
+    """Tokenizes a request and resolves its options. Raises InvalidRequest, TextTooLong, UnknownCharacters."""
     options, source = request.options, source_token_ids(checkpoint, request.text, "q")
     prefix = prefix_token_ids(checkpoint, options.prefix) if options.prefix else ()
     required = tuple(map(partial(required_token_runs, checkpoint), request.required))

@@ -66,8 +66,8 @@ class TokenExpectation:
 
 @dataclass(frozen=True, slots=True)
 class GatesResult:
-    """values: gate -> [layers, T, units] after each of T `tokens`; units: selected, per layer. bounds: a gate's range.
-    depth, hidden: of the whole model. steps: the distribution after each token; the last has no actual token."""
+    """Gate activations. values: gate -> [layers, T, units] after each of T `tokens`; units: selected, per layer. depth,
+    hidden: of the whole model. steps: the distribution after each token; the last has no actual token."""
 
     model: str
     cell: str
@@ -101,7 +101,7 @@ class ScoreQuery:
 
 @dataclass(frozen=True, slots=True)
 class ScoreResult:
-    """steps: the distribution before each token, None if it is not predicted. characters: of the predicted tokens."""
+    """A scored text. steps: per token, None if it is not predicted. characters: code points of the predicted tokens."""
 
     model: str
     text: str
@@ -240,8 +240,8 @@ class AlignedWord:
 
 @dataclass(frozen=True, slots=True)
 class TranslationResult:
-    """finish_reason: "length": decoding hit its limit; "repetition": the text loops. scores: best text first,
-    log-probability / length ** length_penalty. tokens: join to the text. scores, tokens, alignment: if requested."""
+    """A translation. finish_reason: "repetition" if the text loops. scores: best text first, log-probability / length
+    ** length_penalty. tokens: join to the text. scores, tokens, alignment: None if not requested."""
 
     text: str
     alternatives: tuple[str, ...] = ()
@@ -268,7 +268,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """tokens: joined, they are the text; None if not requested."""
+    """One sampled text. tokens: joined, they are the text; None if not requested."""
 
     text: str
     finish_reason: FinishReason
@@ -278,7 +278,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """continuations: n texts; the first is the answer, the others are alternatives."""
+    """The samples of a request: n continuations; the first is the answer, the others are alternatives."""
 
     continuations: tuple[Continuation, ...]
     model: str
@@ -316,7 +316,7 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """ready: whether at least one device accepts requests; `problems` lists everything that is degraded."""
+    """The state of all devices. ready: whether at least one accepts requests; problems: everything degraded."""
 
     ready: bool
     devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"

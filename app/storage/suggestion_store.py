@@ -25,7 +25,7 @@ class SuggestionStore:
         self._lock = threading.Lock()
 
     def add(self, q: str, s: str, source: str, target: str) -> None:
-        """q: text; s: suggestion; source, target: a loaded pair. Blocking. Raises `SuggestionsFull`, `OSError`."""
+        """Appends a suggestion s for text q. Blocking: call it in a thread. Raises `SuggestionsFull`, `OSError`."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         fields = {"q": q, "s": s, "source": source, "target": target, "at": at}
         line = msgspec.json.encode(fields) + b"\n"

@@ -22,8 +22,8 @@ _MAX_PAUSE_S = 60.0
 
 
 class TranslatedFileStore:
-    """retention_s: lifetime of a file. max_total_bytes: of all files together. All processes that share the folder
-    serve the same files. The synchronous methods do blocking file I/O: call them in a thread."""
+    """Files that expire after `retention_s`, at most max_total_bytes together, shared by all processes with the folder.
+    The synchronous methods do blocking file I/O: call them in a thread."""
 
     def __init__(self, folder: Path, retention_s: float, max_total_bytes: int) -> None:
         self.retention_s = retention_s

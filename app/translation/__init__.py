@@ -16,8 +16,8 @@ TextFormat = Literal["text", "html"]
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """options: of all sentences, with languages of a loaded pair; the prefix applies to the first. glossary: source
-    term -> target term. split: whether to split into sentences; else only text too long for the model is split."""
+    """A text to translate. options: of all sentences; the prefix applies to the first. glossary: source term -> target
+    term. split: whether to split into sentences; else only text too long for the model is split."""
 
     text: str
     options: TranslationOptions

@@ -102,7 +102,7 @@ def _sets_no_spaces(language: str) -> bool:
 
 
 def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
-    """split: whether to split lines into sentences."""
+    """Splits a text into pieces. split: whether to split lines into sentences."""
     if one_plain_sentence(text):
         return SegmentedText(text, language, ((0, len(text)),))
     spans = []
@@ -260,7 +260,7 @@ class PreparedSentence:
         matcher: TermMatcher | None,
         taken_out: Sequence[ProtectedSpan] = (),
     ) -> PreparedSentence:
-        """taken_out: links to remove from the model's input."""
+        """Prepares a sentence. taken_out: links to remove from the model's input."""
         clean, marks = _without_marks(source, taken_out)
         if matcher is None and not marks and one_plain_sentence(clean):
             return cls(source, (), TranslationRequest(clean, options), matcher)

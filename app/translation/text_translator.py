@@ -45,7 +45,7 @@ _STREAM_WAIT_S = 50.0  # for later sentences of a stream, when text before them 
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """sentences: one per piece of the segmented text."""
+    """A text ready to translate. sentences: one per piece of the segmented text."""
 
     request: TextRequest
     segmented: SegmentedText
@@ -93,7 +93,7 @@ class Translator:
         return await in_thread_if_long(_characters(requests), partial(_assembled_texts, texts, translations))
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
-        """certain: count the tokens of all sentences."""
+        """Splits texts into sentences that fit. certain: count the tokens of all sentences."""
         characters = _characters(requests)
         texts = await in_thread_if_long(
             characters,

@@ -53,7 +53,7 @@ class PendingRequest:
 
 
 class Dispatcher:
-    """retry_after_s: model name without version -> seconds, for requests that a device refuses as overloaded."""
+    """Matches messages and answers. retry_after_s: model name -> seconds, for requests that a device refuses."""
 
     def __init__(
         self,

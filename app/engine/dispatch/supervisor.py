@@ -70,10 +70,10 @@ class Device:
 
 @dataclass(eq=False)
 class Supervisor:
-    """configure: the first message to every process, without its device. to_load: called at every start; name -> load
-    message. on_reply: set by the dispatcher, receives messages about requests; on_heartbeat: receives a device's
-    statistics; on_failure: receives a model that no device could load; on_death: receives a device after its process
-    died with all its requests in flight."""
+    """Keeps one process per device running. configure: the first message to every process, without its device. to_load:
+    called at every start; name -> load message. on_reply: set by the dispatcher, receives messages about requests;
+    on_heartbeat: receives a device's statistics; on_failure: receives a model that no device could load; on_death:
+    receives a device after its process died with all its requests in flight."""
 
     names: InitVar[Sequence[str]]
     _: KW_ONLY

@@ -19,7 +19,7 @@ REAP_TIMEOUT_S = 5.0  # a killed process ends at once unless a driver blocks it 
 
 
 class WorkerProcess:
-    """on_message: called with every message of the process; on_death: called once, after the process has ended."""
+    """One device process and its socket. on_message: called with every message; on_death: once, after its end."""
 
     def __init__(
         self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]

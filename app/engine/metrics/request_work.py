@@ -16,7 +16,7 @@ R = TypeVar("R", list[TranslationResult], GenerationResult)
 
 @dataclass(slots=True)
 class RequestWork:
-    """queued_s, first_token_s: the maximum over sequences; total_s: the sum over calls of their longest sequence.
+    """Totals of one HTTP request. queued_s, first_token_s: the maximum over sequences; total_s: the sum over calls.
     failed: the last error's code, even if a retry succeeded; broken: it ended an open stream (no status shows it)."""
 
     sequences: int = 0

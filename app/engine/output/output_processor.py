@@ -245,8 +245,8 @@ ShowTokens = Callable[[str, Sequence[WrittenToken]], None]
 
 
 class OutputProcessor:
-    """show: called with new parts, which join to `text`. logprobs: release only whole tokens, collected in `written`.
-    given: forced tokens at the start of the text; not with stops or logprobs. Times are seconds since construction."""
+    """The text of one sequence. show: called with new parts, which join to `text`. logprobs: release only whole tokens,
+    also in `written`. given: forced first tokens; not with stops or logprobs. Times: seconds since construction."""
 
     def __init__(
         self,

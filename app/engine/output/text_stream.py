@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
-    """text: the token's text; "" for part of a character, shown by its last token. log_probability: in nats, at
+    """One generated token. text: "" for part of a character, shown by its last token. log_probability: in nats, at
     temperature 1 without top-k or top-p. top: the most likely tokens with text and log-probability, if requested."""
 
     id: int

@@ -165,7 +165,7 @@ def token_expectations(tokenizer: Tokenizer, expected: m.ExpectedTokens) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class SourceSide:
-    """text: offsets refer to it. ids: encoder input. starts, ends: special tokens before and after the text."""
+    """An encoder input. text: offsets refer to it. starts, ends: number of special tokens before and after it."""
 
     text: str
     tokens: tuple[TokenView, ...]

@@ -45,7 +45,7 @@ class FrameSplitter:
 
 
 class FrameProtocol(asyncio.Protocol):
-    """on_body: called with each frame's body; on_end: called once, when the connection ends or a frame is malformed."""
+    """Receives frames. on_body: called per frame; on_end: once, at the connection's end or a malformed frame."""
 
     def __init__(self, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_body, self._on_end = on_body, on_end

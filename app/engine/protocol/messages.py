@@ -84,7 +84,7 @@ class ExpectedTokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GatesInspected(Answer, frozen=True, tag=True, array_like=True):
-    """values: gate -> [layers, T, units]. units: the selected units per layer. depth: number of layers of the model."""
+    """Gate activations. values: gate -> [layers, T, units]. units: selected, per layer. depth: of the whole model."""
 
     cell: str
     depth: int
@@ -101,14 +101,14 @@ class TokensScored(Answer, frozen=True, tag=True, array_like=True):
 
 
 class PairsAligned(Answer, frozen=True, tag=True, array_like=True):
-    """links: (source unit, target unit, weight) per pair; nats: of each pair's predicted tokens; both if requested."""
+    """If requested, links: (source unit, target unit, weight) per pair; nats: of each pair's predicted tokens."""
 
     links: list[list[tuple[int, int, float]]]
     nats: list[list[float]]
 
 
 class Failed(Message, frozen=True, tag=True, array_like=True):
-    """code: the code of the `EngineError` to raise."""
+    """The request with this id failed. code: the code of the `EngineError` to raise."""
 
     id: int
     code: str
@@ -252,7 +252,7 @@ class Started(Message, frozen=True, tag=True, array_like=True):
 
 
 class Loaded(Message, frozen=True, tag=True, array_like=True):
-    """precision: such as "bf16" or "int8 native"."""
+    """A version is ready. precision: such as "bf16" or "int8 native"."""
 
     name: str
     seconds: float

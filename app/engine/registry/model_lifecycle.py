@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ModelLifecycle:
-    """longest_request_s: longest duration of a request; a version is freed then even if a request still holds it."""
+    """Loads and frees versions. longest_request_s: a version is freed then even if a request still holds it."""
 
     def __init__(self, registry: ModelRegistry, supervisor: Supervisor, longest_request_s: float) -> None:
         self._registry, self._supervisor, self._longest_request_s = registry, supervisor, longest_request_s

@@ -61,8 +61,8 @@ class ModelVersion(Checkpoint):
 
 
 class ModelRegistry:
-    """folder: its sub-folders are the checkpoints, and their names the models' names. versions: the current version by
-    name, sorted by name; the first match answers. problems: one sentence per unusable folder."""
+    """The models on offer. folder: its sub-folders are the checkpoints, by their names. versions: the current version
+    by name, sorted by name; the first match answers. problems: one sentence per unusable folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

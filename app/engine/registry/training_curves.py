@@ -30,8 +30,8 @@ DIGITS = 6  # significant
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """name: as in the file. updates, epochs, values: one entry per point; None for a value that is not finite and for
-    an unknown epoch. measured: points before thinning, which keeps the first, last, minimum and maximum."""
+    """One measured quantity over updates. values: one per update; None for a value that is not finite or an unknown
+    epoch. measured: points before thinning, which keeps the first, last, minimum and maximum."""
 
     name: str
     what: str
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class TrainingCurves:
-    """left_out: number of lines that are not measurements. reason: why there are no curves, in one sentence."""
+    """All curves of a model. left_out: lines that are not measurements. reason: why there are no curves."""
 
     model: str
     curves: tuple[Curve, ...] = ()

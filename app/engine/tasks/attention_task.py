@@ -35,7 +35,7 @@ NO_TRANSLATOR = "is a lyricist and has no attention to show; name a translator."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """translation: the model's own, after `prefix`; None for a forced target. decoding: the options of its search."""
+    """Both sides of an inspected pair. translation: the model's own, after `prefix`; None for a forced target."""
 
     source: SourceSide
     target: TargetSide

@@ -27,7 +27,7 @@ Translated = tuple[TranslationResult, SentencePair | None]
 
 @dataclass
 class TranslationTask(Task):
-    """defaults: the server's beam_size and length_penalty. slots: the widest beam that a model has room for."""
+    """Translates sentences. defaults: the server's beam_size and length_penalty. slots: the widest beam."""
 
     defaults: DecodingOptions
     slots: int

@@ -31,7 +31,7 @@ class LoadResult:
 
 
 class ModelLoader:
-    """read: reads a checkpoint without touching the scheduler's state. on_result: called in the loader's thread."""
+    """A loader thread. read: must not touch the scheduler's state. on_result: called in the loader's thread."""
 
     def __init__(self, read: Callable[[m.Load], PreparedModel], on_result: Callable[[LoadResult], None]) -> None:
         self._read, self._on_result = read, on_result

@@ -36,7 +36,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class PreparedModel(NamedTuple):
-    """network: as trained, for inspection. selection: None until on its device. parts: which tokens join to words."""
+    """A checkpoint in memory. network: as trained, for inspection. selection: None until it is on its device."""
 
     network: Network
     selection: Selection | None
@@ -80,7 +80,7 @@ class LoadedModel:
 
 
 class ModelRunner:
-    """threads: 0: torch's default; inspection_threads: 0: as `threads`. precision: a `Precision` or "auto"."""
+    """The models of one device. threads, inspection_threads: 0: the default. precision: a `Precision` or "auto"."""
 
     def __init__(
         self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1, inspection_threads: int = 0

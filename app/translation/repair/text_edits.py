@@ -36,7 +36,7 @@ def with_edits(translation: TranslationResult, edits: Sequence[Edit]) -> Transla
 
 
 def _edited_text(text: str, edits: Sequence[Edit], start: int = 0) -> str:
-    """start: the offset of `text` in the text that the edits refer to."""
+    """Applies edits. start: the offset of `text` in the text that the edits refer to."""
     parts, at = [], 0
     for edit in edits:
         parts += [text[at : edit.start - start], edit.text]
