@@ -23,8 +23,8 @@ from training.training_run import TrainingRun
 
 
 def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin: str) -> Scores:
-    """Trains and publishes a lyricist on rank 0 and its peers; returns its scores, {} on peers. origin: for the model
-    card. TrainingError for problems that the user can fix."""
+    """Trains and publishes a lyricist; returns its scores. All processes of `run` call this; ranks other than 0 return
+    {}. origin: of the text, for the model card. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         train, valid = split_text(config, text)

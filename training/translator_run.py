@@ -44,9 +44,9 @@ def train_translator(
     test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
 ) -> Scores:
-    """Trains and publishes a translator on rank 0 and its peers; returns its scores ({} on peers), on test pairs both
-    greedy and with `test_beam`. aligned: held-out sentences for choosing alignment heads. TrainingError for problems
-    that the user can fix."""
+    """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
+    processes of `run` call this; ranks other than 0 return {}. aligned: held-out sentences for choosing alignment
+    heads. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         tokenizers = run.workers.on_rank_0(

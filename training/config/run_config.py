@@ -1,7 +1,6 @@
 """The frozen dataclasses of a run's configuration; validation reports every problem in one error.
 
-Options carry their help text as metadata, and their former name: it is still read, and snapshots record it, so that
-older runs can resume."""
+Metadata holds help texts and former names, which are still read and recorded, so that older snapshots resume."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class AlignedSentence:
 def choose_alignment_heads(
     checkpoint: Checkpoint, network: Transformer, aligned: Sequence[AlignedSentence]
 ) -> dict[str, object]:
-    """`CheckpointConfig.alignment`, with the error on other sentences than the choice. TrainingError if too few."""
+    """`CheckpointConfig.alignment`; its error is of held-out sentences. TrainingError for too few sentences."""
     sample = aligned[:: max(1, len(aligned) // MAX_SENTENCES)][:MAX_SENTENCES]
     if len(sample) < MIN_SENTENCES:
         raise TrainingError(
