@@ -1,8 +1,7 @@
--- Gives characters back to the quotas that they were taken from: one call, atomic.
--- KEYS: a counter for each quota
--- ARGV: characters
--- A counter that has ended meanwhile, or that has fewer, began anew and is left as it is: a negative one would be a gift
--- and, without a time to live, one for ever. Answers how many counters were changed.
+-- Refunds characters to the quotas that were charged, atomically. Returns the number of changed counters.
+-- KEYS: a counter per quota;  ARGV: characters
+-- A counter below `characters` has expired and started over: it is left alone, since a negative counter would grant
+-- extra quota and, without a time to live, would never expire.
 local characters, changed = tonumber(ARGV[1]), 0
 for n = 1, #KEYS do
   if tonumber(redis.call('GET', KEYS[n]) or 0) >= characters then

@@ -1,9 +1,8 @@
--- Takes a request's cost from every rate and quota of one caller, or from none: one call, atomic, by Redis' own clock.
--- KEYS: a hash for each rate (i: number of the span of the clock, c: taken in it, p: taken in the one before), then a
---       counter for each quota
--- ARGV: now in seconds ("" but in tests), requests, characters, how many rates; limit and window in seconds of each
---       rate; limit and seconds to keep of each quota
--- Answers {1 if it was taken, now, then c and p of each rate, then the characters of each quota}, as they are after it.
+-- Charges every rate and quota of one caller, or none, atomically and by Redis' own clock.
+-- KEYS: a hash per rate (i: index of the clock span, c: count in it, p: count in the span before), a counter per quota
+-- ARGV: now in seconds ("" except in tests), requests, characters, number of rates; limit and window in seconds per
+--       rate; limit and time to live in seconds per quota
+-- Returns {1 if charged else 0, now, then c and p of each rate, then the characters of each quota}, after the charge.
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
