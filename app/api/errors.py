@@ -124,21 +124,15 @@ TEXT_ERRORS = {  # of texts in the form of a page's translator
 }
 
 
-def text_errors(**others: str) -> dict[str, str]:
-    """`TEXT_ERRORS` and others, by status, for `documented`."""
-    return TEXT_ERRORS | others
-
-
 Responses = dict[int | str, dict[str, object]]
 
 
-def documented(**meanings: str) -> Responses:
-    """OpenAPI responses for statuses given as `s404="..."`; "default" stands for all others."""
-    return documented_as(ErrorAnswer, **meanings)
-
-
-def documented_as(schema: type[BaseModel], **meanings: str) -> Responses:
-    """The same for a family whose errors have another body."""
+def documented(
+    common: Mapping[str, str] | None = None, *, schema: type[BaseModel] = ErrorAnswer, **meanings: str
+) -> Responses:
+    """OpenAPI responses for statuses given as `s404="..."`, in addition to `common` ones or in their place; "default"
+    stands for all others. schema: of the family's errors."""
+    meanings = {**(common or {}), **meanings}
     texts: dict[int | str, str] = {int(status[1:]): text for status, text in sorted(meanings.items())}
     texts["default"] = "Any other error, in the same form."
     return {status: {"model": schema, "description": text} for status, text in texts.items()}

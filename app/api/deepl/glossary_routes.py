@@ -1,6 +1,6 @@
 """Glossaries of one pair (/v2/glossaries) and of many (/v3/glossaries), in one storage.
 
-An endpoint without `async` runs in a thread, as FastAPI has it: the storage reads and writes files.
+Endpoints without `async` run in threads, because the storage reads and writes files.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app.api.access_control import owner_of
 from app.api.deepl import schemas
 from app.api.deepl.routes import DeepLRoute, deepl_errors, deepl_form
-from app.api.errors import documented_as
+from app.api.errors import documented
 from app.api.language_pairs import LoadedPairs
 from app.api.services import ServicesDependency
 from app.errors import InvalidRequest, UnknownGlossary
@@ -54,7 +53,9 @@ SinglePair = Annotated[Glossary, Depends(find_single_pair)]
 
 
 @router.get(
-    "/v2/glossary-language-pairs", summary="Pairs of glossaries (DeepL)", responses=documented_as(schemas.DeepLError)
+    "/v2/glossary-language-pairs",
+    summary="Pairs of glossaries (DeepL)",
+    responses=documented(schema=schemas.DeepLError),
 )
 async def deepl_glossary_pairs(services: ServicesDependency) -> schemas.DeepLPairs:
     """A glossary can be for every loaded pair."""
@@ -67,12 +68,11 @@ async def deepl_glossary_pairs(services: ServicesDependency) -> schemas.DeepLPai
 
 
 @_store("/v2/glossaries", summary="Store a glossary (DeepL)", openapi_extra=deepl_form("DeepLGlossaryRequest"))
-async def deepl_add_glossary(
+def deepl_add_glossary(
     body: schemas.DeepLGlossaryRequest, request: Request, services: ServicesDependency
 ) -> schemas.DeepLGlossary:
     """Keeps source terms and what each becomes, under the key that sends them."""
-    add, owner = services.glossaries.add, owner_of(request)
-    return schemas.DeepLGlossary.from_glossary(await run_in_threadpool(lambda: add(owner, body.name, [body.stored])))
+    return schemas.DeepLGlossary.from_glossary(services.glossaries.add(owner_of(request), body.name, [body.stored]))
 
 
 @router.get("/v2/glossaries", summary="List glossaries (DeepL)", responses=_KEY_ERRORS)
@@ -121,12 +121,11 @@ def deepl_delete_glossary(glossary: SinglePair, request: Request, services: Serv
     summary="Store a glossary of many pairs (DeepL)",
     openapi_extra=deepl_form("DeepLMultilingualRequest"),
 )
-async def deepl_add_multilingual(
+def deepl_add_multilingual(
     body: schemas.DeepLMultilingualRequest, request: Request, services: ServicesDependency
 ) -> schemas.DeepLMultilingual:
     """Keeps a dictionary for each pair, under the key that sends them."""
-    add, owner = services.glossaries.add, owner_of(request)
-    return schemas.DeepLMultilingual.from_glossary(await run_in_threadpool(lambda: add(owner, body.name, body.stored)))
+    return schemas.DeepLMultilingual.from_glossary(services.glossaries.add(owner_of(request), body.name, body.stored))
 
 
 @router.get("/v3/glossaries", summary="List all glossaries (DeepL)", responses=_KEY_ERRORS)
@@ -151,7 +150,7 @@ def deepl_multilingual(
     openapi_extra=deepl_form("DeepLMultilingualChange"),
     responses=_CHANGE_ERRORS,
 )
-async def deepl_change_multilingual(
+def deepl_change_multilingual(
     body: schemas.DeepLMultilingualChange, request: Request, services: ServicesDependency, glossary_id: GlossaryId
 ) -> schemas.DeepLMultilingual:
     """Another name, or terms to be added to its dictionaries."""
@@ -159,9 +158,9 @@ async def deepl_change_multilingual(
     if body.name is None and not body.dictionaries:
         raise InvalidRequest('There is nothing to change; send "name", "dictionaries", or both.')
     if body.dictionaries:
-        changed = await run_in_threadpool(lambda: glossaries.merge(owner, glossary_id, body.stored))
+        changed = glossaries.merge(owner, glossary_id, body.stored)
     if body.name is not None:
-        changed = await run_in_threadpool(glossaries.rename, owner, glossary_id, body.name)
+        changed = glossaries.rename(owner, glossary_id, body.name)
     return schemas.DeepLMultilingual.from_glossary(changed)
 
 
@@ -196,12 +195,12 @@ def deepl_multilingual_entries(
     openapi_extra=deepl_form("DeepLDictionary"),
     responses=_CHANGE_ERRORS,
 )
-async def deepl_put_dictionary(
+def deepl_put_dictionary(
     body: schemas.DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId
 ) -> schemas.DeepLDictionaryInfo:
     """In the place of the one of this pair, or as a new one."""
-    stored = await run_in_threadpool(lambda: body.stored)
-    await run_in_threadpool(services.glossaries.put, owner_of(request), glossary_id, stored)
+    stored = body.stored
+    services.glossaries.put(owner_of(request), glossary_id, stored)
     return schemas.DeepLDictionaryInfo.from_dictionary(stored)
 
 

@@ -13,7 +13,7 @@ from app import documents
 from app.access.authorization import KeyMissing, QuotaExceeded
 from app.api.access_control import caller_of, owner_of
 from app.api.deepl import schemas
-from app.api.errors import Statuses, documented_as, not_found, text_errors
+from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
@@ -57,15 +57,14 @@ class DeepLRoute(ApiRoute):
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 document_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)  # after the glossaries in the documentation
 
-deepl_errors = partial(documented_as, schemas.DeepLError, s403="The key is missing or wrong.")
+deepl_errors = partial(documented, schema=schemas.DeepLError, s403="The key is missing or wrong.")
 deepl_form = partial(also_takes, encodings={URLENCODED: {}})
 TRANSLATE_FORM = deepl_form("DeepLTranslateRequest")
 TRANSLATE_ERRORS = deepl_errors(
-    **text_errors(
-        s404="There is no such glossary.",
-        s415="The body is neither JSON nor a form.",
-        s456="The quota of this key is used up.",
-    )
+    TEXT_ERRORS,
+    s404="There is no such glossary.",
+    s415="The body is neither JSON nor a form.",
+    s456="The quota of this key is used up.",
 )
 _LANGUAGE_ERRORS = deepl_errors(s400="`type` is neither source nor target.")
 _DOCUMENT_ERRORS = partial(deepl_errors, s404="There is no such document, or its key is another.")

@@ -36,9 +36,9 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
     response_model=GenerateAnswer,
     responses=documented_stream(_EVENTS)
     | documented(
+        common_errors("generate", "generation"),
         s404="No model of that name is loaded.",
         s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",
-        **common_errors("generate", "generation"),
     ),
 )
 async def generate(body: GenerateRequest, request: Request, services: ServicesDependency) -> Response | Fields:

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import caller_of, charge
-from app.api.errors import TEXT_ERRORS, Statuses, documented_as
+from app.api.errors import TEXT_ERRORS, Statuses, documented
 from app.api.google import schemas
 from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, assign_pairs, translate_texts
 from app.api.request_body import parse_fields
@@ -32,7 +32,7 @@ class GoogleRoute(ApiRoute):
 
 
 router = APIRouter(tags=["Extensions"], route_class=GoogleRoute)
-_TEXT_ERRORS = documented_as(schemas.GoogleError, **TEXT_ERRORS)
+_TEXT_ERRORS = documented(TEXT_ERRORS, schema=schemas.GoogleError)
 Texts = Annotated[list[str] | None, Query(description="A text; once for each.", examples=[["Ich möchte ein Bier"]])]
 Target = Annotated[str | None, Query(description="Language to translate to.", examples=["en"])]
 Source = Annotated[str | None, Query(description="Language of the texts; nothing: detected.", examples=["de"])]
@@ -101,7 +101,7 @@ async def google_detect(
     f"{_PREFIX}/languages",
     summary="List languages (Google v2)",
     response_model_exclude_none=True,
-    responses=documented_as(schemas.GoogleError),
+    responses=documented(schema=schemas.GoogleError),
 )
 async def google_languages(services: ServicesDependency, named: Named = None) -> schemas.GoogleLanguagesAnswer:
     """Every language that a loaded model reads or writes."""

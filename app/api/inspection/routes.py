@@ -34,9 +34,9 @@ router = APIRouter(tags=["Inspect"], route_class=ApiRoute)
 
 def _documented(kind: str, problem: str) -> Responses:
     return documented(
+        common_errors("answer", "answer"),
         s404=f"No {kind} of that name is loaded.",
         s422=f"The request cannot be answered as it is: {problem}.",
-        **common_errors("answer", "answer"),
     )
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from app import documents
 from app.access.authorization import KeyMissing
 from app.api.access_control import owner_of
-from app.api.errors import Statuses, documented, not_found, text_errors
+from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
 from app.api.libretranslate import schemas
@@ -72,11 +72,10 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
     openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
     | documented(
-        **text_errors(
-            s400="The request cannot be answered as it is: a field is wrong, a language not there.",
-            s404="No model of that name is loaded, or no such glossary is there.",
-            **_FORM_ERRORS,
-        )
+        TEXT_ERRORS,
+        s400="The request cannot be answered as it is: a field is wrong, a language not there.",
+        s404="No model of that name is loaded, or no such glossary is there.",
+        **_FORM_ERRORS,
     ),
 )
 async def translate(
@@ -172,15 +171,14 @@ async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSet
     "/translate_file",
     summary="Translate a file",
     responses=documented(
-        **text_errors(
-            s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is"
-            " not there.",
-            s404="No model of that name is loaded, or no such glossary is there.",
-            s413="The file is too large.",
-            s415="The body is no form.",
-            s422="A text is too long: `error` names its length and the limit.",
-            s429="The queue, or the room for files, is full; Retry-After says when to try again.",
-        )
+        TEXT_ERRORS,
+        s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is"
+        " not there.",
+        s404="No model of that name is loaded, or no such glossary is there.",
+        s413="The file is too large.",
+        s415="The body is no form.",
+        s422="A text is too long: `error` names its length and the limit.",
+        s429="The queue, or the room for files, is full; Retry-After says when to try again.",
     ),
 )
 async def translate_file(
