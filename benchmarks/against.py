@@ -227,16 +227,16 @@ def _trained(checkout: Path, command: Sequence[str], seconds: float, out: Path) 
 
 def rates_of(out: Path) -> list[tuple[float, float]]:
     """Tokens per second, and the seconds for which they hold, of each line of a run that goes on."""
-    found, before = [], 0.0
+    results, before = [], 0.0
     for path in (out / "metrics.jsonl", *out.parent.glob(f".{out.name}*/metrics.jsonl")):
         with contextlib.suppress(FileNotFoundError):
             for text in path.read_text().splitlines(keepends=True):
                 line = json.loads(text) if text.endswith("\n") else {}
                 if "tokens_per_second" in line:
-                    found.append((line["tokens_per_second"], line["seconds"] - before))
+                    results.append((line["tokens_per_second"], line["seconds"] - before))
                     before = line["seconds"]
             break
-    return found
+    return results
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -134,13 +134,13 @@ def race_cell(
     }
     if theirs:
         fastest = min(theirs, key=lambda setting: turns[setting].median)
-        found, by_default = (ratio(turns[which].seconds, turns[fastest].seconds) for which in (best, default))
+        result, by_default = (ratio(turns[which].seconds, turns[fastest].seconds) for which in (best, default))
         row |= {
             "ctranslate2": str(fastest),
             "ctranslate2_tokens_per_second": turns[fastest].tokens_per_second,
-            "ratio": found.median,
-            "ratio_min": found.least,
-            "ratio_max": found.most,
+            "ratio": result.median,
+            "ratio_min": result.least,
+            "ratio_max": result.most,
             "default_ratio": by_default.median,
             "rounds": rounds,
         }
@@ -175,10 +175,10 @@ def agreement(shape: str, checkpoint: Path) -> list[dict[str, Any]]:
 
 
 def goals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found = {row["cell"]: row for row in rows if row.get("network") == "base" and "cell" in row}
+    result = {row["cell"]: row for row in rows if row.get("network") == "base" and "cell" in row}
     promises = []
     for cell, aim in GOALS.items():
-        row = found.get(cell, {})
+        row = result.get(cell, {})
         why = str(row.get("failed") or ", ".join(row.get("missing", ())) or "this cell was not run")
         value = row.get("ratio")
         promises.append(goal(f"base, {cell}", value, aim, "× CTranslate2", "higher", "" if value else why))
@@ -209,10 +209,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="Multi30k's folder, instead of --sentences: its test set")
     parser.add_argument("--out", type=Path, help="also write the object of --json to this file")
     parser.add_argument("--json", action="store_true")
-    found = parser.parse_args()
-    if found.checkpoint and not (found.sentences or found.data):
+    result = parser.parse_args()
+    if result.checkpoint and not (result.sentences or result.data):
         parser.error("--checkpoint needs --sentences FILE or --data FOLDER: what shall it translate?")
-    return found
+    return result
 
 
 def main() -> None:

@@ -86,10 +86,10 @@ async def translating(checkpoint: Path) -> Any:
 
 
 async def translated(setting: Setting, jobs: Sequence[TextRequest]) -> list[TranslationResult]:
-    found: list[TranslationResult] = []
+    result: list[TranslationResult] = []
     for start in range(0, len(jobs), AT_ONCE):
-        found += await setting.translator.translate(jobs[start : start + AT_ONCE])
-    return found
+        result += await setting.translator.translate(jobs[start : start + AT_ONCE])
+    return result
 
 
 async def glossary(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -97,9 +97,9 @@ async def glossary(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any
     chosen = terms(sources, references, setting.corpus.train, setting.counts[0])
     plain = [replace(setting.job, text=sources[each.sentence]) for each in chosen]
     bound = [replace(job, glossary={each.source: each.target}) for job, each in zip(plain, chosen, strict=True)]
-    wanted = [[references[each.sentence] for each in chosen]]
+    expected = [[references[each.sentence] for each in chosen]]
     free, held = await translated(setting, plain), await translated(setting, bound)
-    scores = [sacrebleu.BLEU().corpus_score([each.text for each in texts], wanted).score for texts in (free, held)]
+    scores = [sacrebleu.BLEU().corpus_score([text.text for text in texts], expected).score for texts in (free, held)]
     kept = [holds(text.text, each.target) for text, each in zip(held, chosen, strict=True)]
     lost = [
         f"{job.text} | {each.target} | {text.text}"
@@ -126,19 +126,19 @@ async def pages(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]
     chance = random.Random(SEED)
     sentences: Iterator[str] = cycle(chance.sample(setting.corpus.valid[0], len(setting.corpus.valid[0])))
     made = [Page(chance, sentences) for _ in range(setting.counts[1])]
-    found = await translated(setting, [replace(setting.job, text=each.source, format="html") for each in made])
+    results = await translated(setting, [replace(setting.job, text=each.source, format="html") for each in made])
     plain = [text for each in made for text in each.plain if text is not None]
     # as a page shows it: spaces around a text and in a row are layout of the page's source
-    wanted = iter([" ".join(each.text.split()) for each in await translated(setting, _plain(setting, plain))])
+    expected = iter([" ".join(each.text.split()) for each in await translated(setting, _plain(setting, plain))])
     nested, pairs, broken = 0, [], []
-    for page, answer in zip(made, found, strict=True):
+    for page, answer in zip(made, results, strict=True):
         ways, texts = seen(answer.text)
         well = ways == seen(page.source)[0]
         nested += well
         broken += [] if well else [f"{page.source} | {answer.text}"]
-        there = [" ".join(each.split()) for each in texts]
+        there = [" ".join(text.split()) for text in texts]
         there += [""] * (len(page.plain) - len(there))
-        pairs += [(here, next(wanted)) for here, each in zip(there, page.plain, strict=False) if each is not None]
+        pairs += [(here, next(expected)) for here, each in zip(there, page.plain, strict=False) if each is not None]
     other = [f"{here} | {each}" for here, each in pairs if here != each]
     blocks, equal = len(pairs), len(pairs) - len(other)
     row = {"part": "html", "pages": len(made), "nested": nested, "texts": blocks, "equal": equal}
@@ -151,8 +151,8 @@ async def pages(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]
 async def layouts(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     chance = random.Random(SEED)
     texts = [layout_text(chance, setting.corpus.valid[0]) for _ in range(setting.counts[2])]
-    found = await translated(setting, _plain(setting, texts))
-    pairs = list(zip(texts, found, strict=True))
+    results = await translated(setting, _plain(setting, texts))
+    pairs = list(zip(texts, results, strict=True))
     spaces = [layout(text)[0] == layout(answer.text)[0] for text, answer in pairs]
     emoji = [layout(text)[1] == layout(answer.text)[1] for text, answer in pairs]
     kept = [a and b for a, b in zip(spaces, emoji, strict=True)]

@@ -30,7 +30,7 @@ def terms(
         firsts.update(here)
         seconds.update(there)
         both.update(product(here, there))
-    found = []
+    results = []
     for number, (source, reference) in enumerate(zip(sources, references, strict=True)):
         pairs = [
             (2 * both[here, there] / (firsts[here] + seconds[there]), here, there)
@@ -39,10 +39,10 @@ def terms(
         ]
         best, here, there = max(pairs, default=(0.0, "", ""))
         if best >= _DICE and here.lower() != there.lower():
-            found.append(Term(number, here, there))
-        if len(found) == count:
+            results.append(Term(number, here, there))
+        if len(results) == count:
             break
-    return found
+    return results
 
 
 def holds(text: str, term: str) -> bool:

@@ -137,7 +137,7 @@ def seen(page: str) -> tuple[Counter[tuple[str, ...]], list[str]]:
     parser = _Seen()
     parser.feed(page)
     parser.close()
-    return parser.ways, [each.strip() for each in parser.texts if each.strip()]
+    return parser.ways, [text.strip() for text in parser.texts if text.strip()]
 
 
 _BREAKS = (

@@ -54,10 +54,10 @@ def load(launched: Any, base: str) -> dict[str, Any]:
         page = watched.goto()
         page.wait_for_load_state("networkidle")
         watched.until(READY)
-        found = page.evaluate(MEASURED)
+        result = page.evaluate(MEASURED)
         watched.clean()
-    times = {name: round(found[key], 1) for name, key in TIMES.items()}
-    return {**times, "requests": found["requests"], "wire_bytes": found["wire"], "unpacked_bytes": found["unpacked"]}
+    times = {name: round(result[key], 1) for name, key in TIMES.items()}
+    return {**times, "requests": result["requests"], "wire_bytes": result["wire"], "unpacked_bytes": result["unpacked"]}
 
 
 def summary(loads: list[dict[str, Any]]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def summary(loads: list[dict[str, Any]]) -> dict[str, Any]:
         row |= {f"{name}_median": round(statistics.median(values), 1), f"{name}_worst": max(values)}
     row |= {name: loads[-1][name] for name in ("requests", "wire_bytes", "unpacked_bytes")}
     files = assets().values()
-    return row | {"page_files": len(files), "page_bytes": sum(len(each.body) for each in files)}
+    return row | {"page_files": len(files), "page_bytes": sum(len(file.body) for file in files)}
 
 
 def goals(row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -54,12 +54,12 @@ class Plan(NamedTuple):
     @property
     def cells(self) -> dict[tuple[int, int], Work]:
         """(beam, batch) -> the work."""
-        found = {}
+        result = {}
         for batch in self.batches:
             sources = tuple(map(tuple, random_sources(SHAPES[self.shape], batch, SOURCE_LENGTH)))
             for beam in (1, 4):
-                found[beam, batch] = Work(sources, (TARGET_LENGTH,) * batch, beam, batch, forced=True)
-        return found
+                result[beam, batch] = Work(sources, (TARGET_LENGTH,) * batch, beam, batch, forced=True)
+        return result
 
 
 FULL = Plan("base", "cuda:0", BATCHES, 5, 1 << 30, ("eager", "graph", "compiled"), "inductor")
@@ -73,7 +73,7 @@ def budgeted(
     """The results of `measure` for each cell within the part's time budget, and a row for each cell that failed.
     `measure` gets the seconds that are left. A failure ends its process, and the next cell gets a new one."""
     deadline = time.monotonic() + BUDGETS_S[part]
-    found, failed, crew = {}, [], None
+    result, failed, crew = {}, [], None
     try:
         for cell, work in cells.items():
             left = deadline - time.monotonic()
@@ -82,7 +82,7 @@ def budgeted(
                 if left <= 0:
                     raise ContenderError(f"the part's {BUDGETS_S[part]:.0f} s were over")
                 crew = crew or Crew(setting, left)
-                found[cell] = measure(crew, work, deadline - time.monotonic())
+                result[cell] = measure(crew, work, deadline - time.monotonic())
             except ContenderError as error:
                 failed.append({"part": part, "beam, batch": list(cell), "failed": str(error)})
                 if crew is not None:
@@ -91,7 +91,7 @@ def budgeted(
     finally:
         if crew is not None:
             crew.close()
-    return found, failed
+    return result, failed
 
 
 def rate(runs: int) -> Callable[[Crew, Work, float], float]:
@@ -110,8 +110,8 @@ def rate(runs: int) -> Callable[[Crew, Work, float], float]:
 
 
 def steps(crew: Crew, work: Work, left: float) -> Steps:
-    found: Steps = crew.ask(StepTime(work), left)
-    return found
+    result: Steps = crew.ask(StepTime(work), left)
+    return result
 
 
 def slots(plan: Plan) -> int:
@@ -127,8 +127,8 @@ def measure_ours(plan: Plan, folder: str) -> tuple[Cells, list[dict[str, Any]]]:
 
     def both(crew: Crew, work: Work, left: float) -> tuple[float, Steps]:
         started = time.monotonic()
-        found = whole(crew, work, left)
-        return found, steps(crew, work, max(0.0, left - (time.monotonic() - started)))
+        result = whole(crew, work, left)
+        return result, steps(crew, work, max(0.0, left - (time.monotonic() - started)))
 
     measured, failed = budgeted("ours", setting, plan.cells, both)
     bandwidth, copied = copy_bandwidth(plan.device, plan.copy_bytes)
@@ -151,8 +151,8 @@ def copy_bandwidth(device: str, size: int) -> tuple[float | None, dict[str, Any]
     """bytes/s, and what to report."""
     try:
         with Processes(Copying(device), 20.0) as process:
-            found = float(process.ask(size, 10.0))
-        return found, {"gb_per_second": round(found / 1e9, 1)}
+            result = float(process.ask(size, 10.0))
+        return result, {"gb_per_second": round(result / 1e9, 1)}
     except ContenderError as error:
         return None, {"failed": str(error)}
 
@@ -188,8 +188,8 @@ def measure_peers(plan: Plan, folder: Path, cells: Cells) -> list[dict[str, Any]
     for name, setting in settings.items():
         rates, problems = budgeted(name, setting, plan.cells, rate(plan.runs))
         failed += problems
-        for cell, found in rates.items():
-            cells[cell][f"{name}_tokens_per_second"] = round(found)
+        for cell, result in rates.items():
+            cells[cell][f"{name}_tokens_per_second"] = round(result)
     return failed
 
 

@@ -91,10 +91,10 @@ def measured(
 ) -> tuple[float, float, float]:
     """Sentences a second, and processor milliseconds of a sentence: of the whole server, and of its front end alone."""
     front = [server.process.pid]
-    asked = requests(texts, count, start, secret)
+    load = requests(texts, count, start, secret)
     whole, front_s = server.cpu_s(), server.cpu_s(front)
-    found = asyncio.run(rate(server, asked, CLIENTS))
-    return found, 1000 * (server.cpu_s() - whole) / count, 1000 * (server.cpu_s(front) - front_s) / count
+    result = asyncio.run(rate(server, load, CLIENTS))
+    return result, 1000 * (server.cpu_s() - whole) / count, 1000 * (server.cpu_s(front) - front_s) / count
 
 
 def turns(
@@ -103,14 +103,14 @@ def turns(
     """A row of each server; the first one is what the others are compared with."""
     for server, secret in servers.values():
         asyncio.run(rate(server, requests(texts, count, 0, secret), CLIENTS))
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in servers}
+    result: dict[str, list[tuple[float, float, float]]] = {name: [] for name in servers}
     for number in range(rounds):
         order = list(servers) if number % 2 else list(reversed(servers))
         for name in order:
-            found[name].append(measured(servers[name][0], texts, count, 131 * number, servers[name][1]))
-    bare = found[next(iter(servers))]
+            result[name].append(measured(servers[name][0], texts, count, 131 * number, servers[name][1]))
+    bare = result[next(iter(servers))]
     rows = []
-    for name, runs in found.items():
+    for name, runs in result.items():
         speed, whole, front = (round(statistics.median(column), 2) for column in zip(*runs, strict=True))
         ratios = [mine[0] / other[0] for mine, other in zip(runs, bare, strict=True)]
         row = {"server": name, "sentences_per_s": speed, "ratio": round(statistics.median(ratios), 3)}
@@ -134,16 +134,16 @@ def started(
         "request_log": "true",
         "otlp_endpoint": stack.enter_context(collector()),
     }
-    found = {
+    result = {
         "bare": (stack.enter_context(ours(served, request_log="false")), None),
         "all of it": (stack.enter_context(ours(served, **guarded)), secret),
     }
     if arguments.redis:
         url = stack.enter_context(redis(arguments.redis))
-        found["all of it, with Redis"] = (stack.enter_context(ours(served, redis_url=url, **guarded)), secret)
+        result["all of it, with Redis"] = (stack.enter_context(ours(served, redis_url=url, **guarded)), secret)
     if arguments.before:
-        found["before"] = (stack.enter_context(ours(served, root=arguments.before)), None)
-    return found
+        result["before"] = (stack.enter_context(ours(served, root=arguments.before)), None)
+    return result
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -161,11 +161,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     for size in arguments.sizes:
         with contextlib.ExitStack() as stack:
             servers = started(stack, size, arguments)
-            found = turns(servers, sentences(arguments.data), ASKED[size], arguments.rounds)
-        rows += [{"network": size, **row} for row in found]
+            results = turns(servers, sentences(arguments.data), ASKED[size], arguments.rounds)
+        rows += [{"network": size, **row} for row in results]
         goals += [
             goal(f"{size}: throughput with {row['server']} against none of it", row["ratio"], 0.9, "×", "higher")
-            for row in found
+            for row in results
             if row["server"].startswith("all of it")
         ]
     finish("guarded", rows, goals, as_json=arguments.json, out=arguments.results)

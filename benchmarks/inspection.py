@@ -122,8 +122,8 @@ def peaked(shape: Shape, tokens: int, seed: int = 0) -> np.ndarray[Any, np.dtype
     """softmax(N(0, 3)), [layers, heads, tokens, tokens]."""
     scores = np.random.default_rng(seed).normal(0, 3, (shape.layers, shape.heads, tokens, tokens))
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    found: np.ndarray[Any, np.dtype[np.float32]] = (weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32)
-    return found
+    result: np.ndarray[Any, np.dtype[np.float32]] = (weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return result
 
 
 def compressed(shape: Shape, tokens: int) -> list[dict[str, Any]]:

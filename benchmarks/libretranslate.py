@@ -53,8 +53,8 @@ class Asked:
 
 
 def sentences(data: Path) -> list[str]:
-    found = [text for text in multi30k(data).test if not any(c.isdigit() for c in text)]
-    return [text for text in found if sum(text.count(end) for end in ".!?") == 1 and text[-1] in ".!?"]
+    results = [text for text in multi30k(data).test if not any(c.isdigit() for c in text)]
+    return [text for text in results if sum(text.count(end) for end in ".!?") == 1 and text[-1] in ".!?"]
 
 
 def requests(texts: Sequence[str], count: int, start: int = 0) -> list[bytes]:
@@ -103,9 +103,9 @@ def fastest(python: Path, packages: Path, beam: int, texts: Sequence[str]) -> tu
     for setting in SETTINGS:
         with libretranslate(python, packages, setting.environment(beam)) as server:
             asyncio.run(rate(server, requests(texts, 16), 8))  # loads its model
-            found = asyncio.run(rate(server, requests(texts, 120), 16))
-        rows.append({"LibreTranslate": str(setting), "sentences a second of 16 clients": round(found, 1)})
-        best = max(best, (found, setting), key=lambda each: each[0])
+            result = asyncio.run(rate(server, requests(texts, 120), 16))
+        rows.append({"LibreTranslate": str(setting), "sentences a second of 16 clients": round(result, 1)})
+        best = max(best, (result, setting), key=lambda each: each[0])
     return best[1], rows
 
 
@@ -134,7 +134,7 @@ def raced(
 ) -> tuple[dict[str, Any], float, float]:
     """A row, the median of the rounds' ratios, and their median rate. made: requests from a count of sentences and the
     number of the first; each: sentences of one."""
-    found = []
+    results = []
     for number in range(rounds):
         turns = [("ours", us, asked.of_us), ("theirs", them, asked.of_them)]
         done = {
@@ -142,9 +142,9 @@ def raced(
             for name, server, count in (turns if number % 2 else reversed(turns))
         }
         both = [done["ours"], done["theirs"]]
-        found.append(both)
-    ratios = [ours / theirs for ours, theirs in found]
-    mine, other = (statistics.median(column) for column in zip(*found, strict=True))
+        results.append(both)
+    ratios = [ours / theirs for ours, theirs in results]
+    mine, other = (statistics.median(column) for column in zip(*results, strict=True))
     row = {"ours_per_s": round(mine, 1), "theirs_per_s": round(other, 1), "ratio": round(statistics.median(ratios), 2)}
     return {**row, "ratios": [round(ratio, 2) for ratio in ratios]}, statistics.median(ratios), other
 
@@ -178,8 +178,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = top.parse_args(argv)
     rows, goals = [], []
     for size in arguments.sizes:
-        found, reached = raced_at(size, arguments)
-        rows += [{"network": size, **row} for row in found]
+        results, reached = raced_at(size, arguments)
+        rows += [{"network": size, **row} for row in results]
         goals += reached
     finish("libretranslate", rows, goals, as_json=arguments.json, out=arguments.results)
 

@@ -89,8 +89,8 @@ def speed(
     made = network(config, vocabulary).to(device)
     some = Some(task(config, made, sentences(updates * config.tokens_per_batch // 25, vocabulary)))
     once(some, config, device, warm_up)
-    found = [once(some, config, device, updates) for _ in range(repeats)]
-    return max(found)
+    results = [once(some, config, device, updates) for _ in range(repeats)]
+    return max(results)
 
 
 def once(some: Some, config: TranslatorConfig, device: torch.device, updates: int) -> tuple[float, float]:

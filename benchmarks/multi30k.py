@@ -44,11 +44,11 @@ PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8)  # to which power of its length 
 
 def chosen_penalty(arguments: argparse.Namespace, checkpoint: Checkpoint, network: Any) -> float:
     """By lowercased BLEU on the validation set, beam 5."""
-    wanted = read_pairs(pairs(arguments.data, "val", arguments.direction))
+    expected = read_pairs(pairs(arguments.data, "val", arguments.direction))
 
     def bleu(penalty: float) -> float:
-        outputs = translate(checkpoint, network, wanted.sources, beam=5, length_penalty=penalty)
-        return sacrebleu.BLEU(lowercase=True).corpus_score(outputs, [wanted.targets]).score
+        outputs = translate(checkpoint, network, expected.sources, beam=5, length_penalty=penalty)
+        return sacrebleu.BLEU(lowercase=True).corpus_score(outputs, [expected.targets]).score
 
     return max(PENALTIES, key=bleu)
 
@@ -57,17 +57,17 @@ def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Test-set scores of a finished model, one object for each of WAYS; stored beside the model."""
     kept = folder.with_name(f"{folder.name}.test.json")
     if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        return found
+        actual: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return actual
     checkpoint = read(folder)
     network = load_network(checkpoint, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     searches = dict(zip(WAYS, ((1, 1.0), (5, 1.0), (5, chosen_penalty(arguments, checkpoint, network))), strict=True))
-    wanted = read_pairs(pairs(arguments.data, TEST, arguments.direction))
+    expected = read_pairs(pairs(arguments.data, TEST, arguments.direction))
     language = arguments.direction.split("-")[1]
     result = {}
     for way, (beam, penalty) in searches.items():
-        outputs = translate(checkpoint, network, wanted.sources, beam=beam, length_penalty=penalty)
-        result[way] = {"length_penalty": penalty, **scores(language, outputs, wanted.targets)}
+        outputs = translate(checkpoint, network, expected.sources, beam=beam, length_penalty=penalty)
+        result[way] = {"length_penalty": penalty, **scores(language, outputs, expected.targets)}
     kept.write_text(json.dumps(result) + "\n", encoding="utf-8")
     return result
 

@@ -12,15 +12,15 @@ LINE = re.compile(r"^(?P<name>[\w:]+)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)
 
 def samples(page: str, model: str) -> dict[str, float]:
     """Every series of that model (and every series without a model), summed over other labels except buckets."""
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for line in page.splitlines():
         match = LINE.match(line)
         if match is None or match["name"].endswith("_bucket"):
             continue
         labels = match["labels"] or ""
         if "model" not in labels or f'"{model}"' in labels:
-            found[match["name"]] = found.get(match["name"], 0.0) + float(match["value"])
-    return found
+            result[match["name"]] = result.get(match["name"], 0.0) + float(match["value"])
+    return result
 
 
 def of(server: Server, model: str) -> dict[str, float] | None:

@@ -65,7 +65,7 @@ class Opened:
     def run(self, work: Work) -> dict[int, tuple[int, ...]]:
         """A freed row is filled again once an eighth of the rows are free, as `models.decoding.decoder.decode` does it;
         long sources first."""
-        found: dict[int, tuple[int, ...]] = {}
+        result: dict[int, tuple[int, ...]] = {}
         waiting = sorted(self.requests(work), key=lambda request: len(request.source))
         concurrent = min(work.concurrent, self.slots // work.beam)
         active = 0
@@ -77,9 +77,9 @@ class Opened:
                 active += len(joining)
             for key, hypotheses in self.model.decoder.step().finished:
                 assert isinstance(key, int)
-                found[key] = hypotheses[0].tokens
+                result[key] = hypotheses[0].tokens
                 active -= 1
-        return found
+        return result
 
     def answer(self, question: Any) -> Any:
         """benchmarks.gpu requests single steps: see `benchmarks.steps`."""

@@ -95,7 +95,7 @@ def _compared(whole_s: Sequence[float], inside_s: Sequence[float]) -> dict[str, 
 
 
 def _quartiles(values: Sequence[float]) -> list[float]:
-    return [round(each, 2) for each in statistics.quantiles(values, n=4)]
+    return [round(quantile, 2) for quantile in statistics.quantiles(values, n=4)]
 
 
 async def saturated(
@@ -118,5 +118,5 @@ async def saturated(
         "http_tokens_per_s": round(statistics.median(http)),
         "engine_tokens_per_s": round(statistics.median(alone)),
         "kept": round(statistics.median(shares), 3),
-        "kept_each": [round(each, 3) for each in shares],
+        "kept_each": [round(share, 3) for share in shares],
     }

@@ -18,13 +18,13 @@ WAYS = ("6 connections", "all at once", "one batch request")
 async def alone_s(server: Server, text: str, times: int = 5) -> float:
     """The median time of one paragraph on an idle server."""
     client = Client(server.port)
-    found = []
+    results = []
     for _ in range(times):
         (outcome,), _ = await closed_loop(client, [translation(text)], 1)
         _check([outcome])
-        found.append(outcome.latency_s)
+        results.append(outcome.latency_s)
     client.close()
-    return statistics.median(found)
+    return statistics.median(results)
 
 
 async def page(server: Server, paragraphs: Sequence[str], way: str) -> dict[str, Any]:

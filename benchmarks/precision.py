@@ -45,8 +45,8 @@ def translate(
         for p in prompts
     ]
     rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
-    found = decode(network, rules, prompts, options, slots=slots, precision=precision)
-    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in found]
+    results = decode(network, rules, prompts, options, slots=slots, precision=precision)
+    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
 
 
 def measure(checkpoint: Checkpoint, texts: list[str], references: list[str], beam: int) -> list[dict[str, Any]]:

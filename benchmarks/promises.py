@@ -16,8 +16,8 @@ NOT_RUN = "this part was not run"
 
 
 def goals(rows: Rows) -> list[dict[str, Any]]:
-    found = [promise for way in WAYS for promise in _page(rows, way)]
-    return [*found, *_goodput(rows), *_costs(rows), *_lyricist(rows), _agreement(rows)]
+    result = [promise for way in WAYS for promise in _page(rows, way)]
+    return [*result, *_goodput(rows), *_costs(rows), *_lyricist(rows), _agreement(rows)]
 
 
 def _page(rows: Rows, way: str) -> list[dict[str, Any]]:
@@ -27,12 +27,12 @@ def _page(rows: Rows, way: str) -> list[dict[str, Any]]:
     if not ours or not theirs:
         return [goal(f"page, {way}: time to the last one", None, 2, f"× faster than {BATCHING}", "higher", NOT_RUN)]
     ratio = statistics.median(b["last_s"] / a["last_s"] for a, b in zip(ours, theirs, strict=True))
-    found = [goal(f"page, {way}: time to the last one", round(ratio, 2), 2, f"× faster than {BATCHING}", "higher")]
+    results = [goal(f"page, {way}: time to the last one", round(ratio, 2), 2, f"× faster than {BATCHING}", "higher")]
     later = [row["first_later_ms"] for row in ours if row["first_later_ms"] is not None]
     if later:
         value = round(statistics.median(later), 1)
-        found.append(goal(f"page, {way}: the first one, later than alone", value, 50, "ms", "lower"))
-    return found
+        results.append(goal(f"page, {way}: the first one, later than alone", value, 50, "ms", "lower"))
+    return results
 
 
 def _goodput(rows: Rows) -> list[dict[str, Any]]:

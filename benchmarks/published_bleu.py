@@ -45,8 +45,8 @@ def moses(language: str) -> Tokens:
     normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
 
     def tokens(text: str) -> list[str]:
-        found: list[str] = tokenizer.tokenize(normalizer.normalize(text.lower()), escape=False)
-        return found
+        result: list[str] = tokenizer.tokenize(normalizer.normalize(text.lower()), escape=False)
+        return result
 
     return tokens
 

@@ -47,21 +47,21 @@ class Scanned(NamedTuple):
 def scan(settings: Sequence[Setting], cells: Mapping[str, Work], runs: int = 2) -> dict[str, list[Scanned]]:
     """cell -> the settings that can run it, the fastest first. A setting that fails in a cell, or is far behind the
     best so far, is dropped from that cell, with a note on standard error."""
-    found: dict[str, list[Scanned]] = {name: [] for name in cells}
+    result: dict[str, list[Scanned]] = {name: [] for name in cells}
     for setting in settings:
         say(f"{time.strftime('%H:%M:%S')} scan {type(setting).__name__} {setting}")
         crew: Crew | None = None
         for name, work in cells.items():
-            best = min((s.seconds for s in found[name]), default=math.inf)
+            best = min((s.seconds for s in result[name]), default=math.inf)
             try:
                 crew = crew or warmed(setting, work)
-                found[name].append(Scanned(_scanned(crew, work, runs, best), setting))
+                result[name].append(Scanned(_scanned(crew, work, runs, best), setting))
             except ContenderError as error:  # its crew is closed
                 say(f"{type(setting).__name__} {setting}, {name}: {error}")
                 crew = None
         if crew is not None:
             crew.close()
-    return {name: sorted(scanned, key=lambda s: s.seconds) for name, scanned in found.items()}
+    return {name: sorted(scanned, key=lambda s: s.seconds) for name, scanned in result.items()}
 
 
 def warmed(setting: Setting, work: Work) -> Crew:
@@ -102,13 +102,13 @@ def interleave(crews: Sequence[Crew], work: Work, rounds: int, pause_s: float = 
         if work.forced and tokens[-1] != sum(work.limits):
             raise ContenderError(f"{crew.setting} wrote {tokens[-1]} tokens and not {sum(work.limits)}")
         repeats.append(min(MOST_REPEATS, max(1, math.ceil(TURN_S / seconds))))
-    found: list[list[float]] = [[] for _ in crews]
+    results: list[list[float]] = [[] for _ in crews]
     for _ in range(rounds):
         for place, crew in enumerate(crews):
             time.sleep(pause_s)
             total = sum(crew.translate(work)[0] for _ in range(repeats[place]))
-            found[place].append(total / repeats[place])
-    return [Turns(seconds, count) for seconds, count in zip(found, tokens, strict=True)]
+            results[place].append(total / repeats[place])
+    return [Turns(seconds, count) for seconds, count in zip(results, tokens, strict=True)]
 
 
 class Ratio(NamedTuple):

@@ -319,7 +319,7 @@ def _answer(request: Request, port: int, values: dict[str, str], folder: Path) -
     end = time.monotonic() + 30
     while True:
         try:
-            status, found, content = _send(port, request.method, path, headers, body)
+            status, results, content = _send(port, request.method, path, headers, body)
         except (OSError, http.client.HTTPException) as error:
             return {"name": request.name, "broken": type(error).__name__}
         if request.until is None or re.search(request.until, content.decode("utf-8", "replace")):
@@ -330,7 +330,7 @@ def _answer(request: Request, port: int, values: dict[str, str], folder: Path) -
     for name, pattern in request.save.items():
         if match := re.search(pattern, content.decode("utf-8", "replace")):
             values[name] = match[1]
-    known = {name.lower(): value for name, value in found}
+    known = {name.lower(): value for name, value in results}
     text = _normalized_body(request, known, content)
     places = {str(folder): "{{folder}}", f"127.0.0.1:{port}": "{{server}}"}
     places |= {value: f"{{{{{name}}}}}" for name, value in values.items()}
@@ -339,7 +339,7 @@ def _answer(request: Request, port: int, values: dict[str, str], folder: Path) -
     return {
         "name": request.name,
         "status": status,
-        "headers": _normalized_headers(found, text, places),
+        "headers": _normalized_headers(results, text, places),
         "body": text,
     }
 

@@ -48,14 +48,14 @@ class Server:
 
     def pids(self) -> list[int]:
         """The process and all below it, that which does the work included."""
-        found, unseen = [], [self.process.pid]
+        results, unseen = [], [self.process.pid]
         while unseen:
             pid = unseen.pop()
-            found.append(pid)
+            results.append(pid)
             with contextlib.suppress(OSError):
                 for thread in Path(f"/proc/{pid}/task").iterdir():
                     unseen += [int(child) for child in (thread / "children").read_text().split()]
-        return found
+        return results
 
     def cpu_s(self, pids: Sequence[int] | None = None) -> float:
         """Processor seconds of all its processes so far, or of these, to the nanosecond; Linux only."""

@@ -37,7 +37,7 @@ def task(config: TranslatorConfig, made: Transformer, pairs: Pairs) -> Translati
 
 def waste(batches: Sequence[PairBatch], pad: int) -> dict[str, float]:
     """The share of padding in the source, in the target and in both together."""
-    sides = [[each.source for each in batches], [each.outputs for each in batches]]
+    sides = [[batch.source for batch in batches], [batch.outputs for batch in batches]]
     cells = [sum(part.numel() for part in side) for side in sides]
     real = [sum(int((part != pad).sum()) for part in side) for side in sides]
     shares = [1 - real[0] / cells[0], 1 - real[1] / cells[1], 1 - sum(real) / sum(cells)]
@@ -125,15 +125,15 @@ def rate(process: Processes, updates: int) -> float:
 
 def scanned(settings: dict[str, PlainTraining], updates: int) -> list[Turn]:
     """Each setting alone, the fastest first; what failed is left out and said."""
-    found = []
+    results = []
     for name, setting in settings.items():
         try:
             with Processes(setting, START_S) as process:
                 rate(process, 2)
-                found.append(Turn(name, [rate(process, updates)]))
+                results.append(Turn(name, [rate(process, updates)]))
         except ContenderError as error:
             print(f"{name}: {error}", file=sys.stderr)
-    return sorted(found, key=lambda turn: -turn.median)
+    return sorted(results, key=lambda turn: -turn.median)
 
 
 def interleaved(settings: dict[str, Contender], updates: int, rounds: int) -> dict[str, Turn]:

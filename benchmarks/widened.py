@@ -82,7 +82,7 @@ def wider_config(old: TransformerConfig) -> TransformerConfig:
 def widened(tensors: dict[str, Tensor], old: TransformerConfig) -> tuple[dict[str, Tensor], TransformerConfig]:
     """The weights and the shape of the wide network."""
     by = Wider(old, wider_config(old))
-    found: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
     for side, layers, least in (
         ("encoder", by.new.encoder_layers, old.encoder_layers),
         ("decoder", by.new.decoder_layers, old.decoder_layers),
@@ -93,15 +93,15 @@ def widened(tensors: dict[str, Tensor], old: TransformerConfig) -> tuple[dict[st
                 rest = name.split(".", 2)[2]
                 grown = _grown(rest, tensor, by)
                 adds = rest.startswith(("attention.output", "cross_attention.output", "feed_forward.narrow"))
-                found[f"{side}.{number}.{rest}"] = torch.zeros_like(grown) if adds and number >= least else grown
+                result[f"{side}.{number}.{rest}"] = torch.zeros_like(grown) if adds and number >= least else grown
     # the output is read off the same table as the input: both ends and the last norm share out the copies
     root = by.copies**0.5  # the network multiplies embeddings by the root of its width
-    found["source_embedding.weight"] = tensors["source_embedding.weight"][:, by.stream()] / root
+    result["source_embedding.weight"] = tensors["source_embedding.weight"][:, by.stream()] / root
     for end in ("encoder_norm", "decoder_norm"):
         for kind in ("weight", "bias"):
             share = root / by.copies if end == "decoder_norm" else 1.0
-            found[f"{end}.{kind}"] = tensors[f"{end}.{kind}"][by.stream()] * share
-    return found, by.new
+            result[f"{end}.{kind}"] = tensors[f"{end}.{kind}"][by.stream()] * share
+    return result, by.new
 
 
 def _grown(name: str, tensor: Tensor, by: Wider) -> Tensor:

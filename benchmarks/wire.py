@@ -36,7 +36,7 @@ class Answer:
 
     def events(self) -> list[tuple[float, str, Any]]:
         """(when it was whole, event name, data) of each server-sent event."""
-        found, start = [], 0
+        results, start = [], 0
         text = self.body.replace(b"\r\n", b"\n") if b"\r" in self.body else self.body
         chunks = iter(self.chunk_times)
         when, reached = next(chunks, (self.ended, 0))
@@ -51,9 +51,9 @@ class Answer:
                 elif key == "data":
                     data.append(value.removeprefix(" "))
             if data:
-                found.append((when, name, json.loads("\n".join(data))))
+                results.append((when, name, json.loads("\n".join(data))))
             start = end + 2
-        return found
+        return results
 
 
 class Connection(asyncio.Protocol):

@@ -26,22 +26,22 @@ PAGES = ("README.md", *(f"docs/{name}.md" for name in ("api", "inspection", "pro
 
 def examples() -> list[Example]:
     """The examples of all pages, in order; one that occurs on two pages is listed once."""
-    found: dict[str, Example] = {}
+    result: dict[str, Example] = {}
     for page in PAGES:
         for example in examples_of(page):
-            found.setdefault("\n".join(example.commands), example)
-    return list(found.values())
+            result.setdefault("\n".join(example.commands), example)
+    return list(result.values())
 
 
 def examples_of(page: str) -> list[Example]:
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-    found = []
+    results = []
     for index, (kind, body) in enumerate(blocks):
         if kind == "sh":
             below = blocks[index + 1] if index + 1 < len(blocks) else ("", "")
             answers = json_values(below[1]) if below[0] == "json" else []
-            found.append(Example(re.sub(r"\s*\\\n\s*", " ", body).strip().split("\n"), answers))
-    return found
+            results.append(Example(re.sub(r"\s*\\\n\s*", " ", body).strip().split("\n"), answers))
+    return results
 
 
 def json_values(text: str) -> list[Any]:

@@ -211,11 +211,11 @@ def test_a_changed_transformer_is_the_one_that_runs(plain: Tree, tmp_path: Path,
 @pytest.mark.slow
 def test_a_new_cell_is_trained_decoded_and_shown(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "A recurrent cell")
-    found = tree.probe(CELL_PROBE)
-    assert found["steps"] < 1e-5
-    assert found["gates"] == ["f", "n", "h"]
-    assert found["state"] < 1e-6
-    assert found["served"] == [False, REASONS["A recurrent cell"]]
+    result = tree.probe(CELL_PROBE)
+    assert result["steps"] < 1e-5
+    assert result["gates"] == ["f", "n", "h"]
+    assert result["state"] < 1e-6
+    assert result["served"] == [False, REASONS["A recurrent cell"]]
     _, losses, printed = tree.train(*LYRICIST, "--cell", "mgu")
     assert "Trains with PyTorch" in printed
     assert losses[-1] < losses[0]

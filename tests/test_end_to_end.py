@@ -47,16 +47,16 @@ def test_http_answers_equal_offline_decoding_and_sigterm_ends_the_server(
     server: Server, tiny_checkpoints: Path
 ) -> None:
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
-    wanted = translate(checkpoint, load_network(checkpoint), GERMAN, beam=4)
+    expected = translate(checkpoint, load_network(checkpoint), GERMAN, beam=4)
     with ThreadPoolExecutor(8) as clients:  # many at once, and each as if alone
         bodies = [{"q": text, "source": "de", "target": "en"} for text in GERMAN * 8]
         answers = list(clients.map(lambda body: server.ask("/translate", body), bodies))
-    assert [answer["translatedText"] for answer in answers] == wanted * 8
+    assert [answer["translatedText"] for answer in answers] == expected * 8
     together = server.ask("/translate", {"q": GERMAN, "source": "de", "target": "en"})
-    assert together["translatedText"] == wanted
+    assert together["translatedText"] == expected
 
     named = {"q": GERMAN[0], "source": "de", "target": "en", "model": "tiny-de-en"}
-    assert server.ask("/translate", named)["translatedText"] == wanted[0]
+    assert server.ask("/translate", named)["translatedText"] == expected[0]
     with pytest.raises(urllib.error.HTTPError) as refused:
         server.ask("/translate", {**named, "model": "nobody"})
     assert 400 <= refused.value.code < 500
@@ -86,10 +86,10 @@ def test_default_settings_give_equal_answers_on_every_device(tiny_checkpoints: P
             time.sleep(0.05)
         with ThreadPoolExecutor(8) as clients:
             bodies = [{"q": text, "source": "de", "target": "en"} for text in GERMAN * 8]
-            found = list(clients.map(lambda body: server.ask("/translate", body)["translatedText"], bodies))
+            results = list(clients.map(lambda body: server.ask("/translate", body)["translatedText"], bodies))
             asked = {"prompt": "分开", "seed": 7, "max_new_tokens": 20, "temperature": 1.0}
             texts = list(clients.map(lambda body: server.ask("/generate", body)["text"], [asked] * 16))
-    assert found == found[: len(GERMAN)] * 8
-    assert all(found)
+    assert results == results[: len(GERMAN)] * 8
+    assert all(results)
     assert len(set(texts)) == 1
     assert len(texts[0]) == 20

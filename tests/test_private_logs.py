@@ -39,17 +39,17 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
 
 def quoting() -> list[BaseException]:
     """What Python and libraries raise about a value, with the value in it."""
-    found: list[BaseException] = [ValueError(SECRET), KeyError(SECRET), TypeError(f"bad {SECRET}")]
+    results: list[BaseException] = [ValueError(SECRET), KeyError(SECRET), TypeError(f"bad {SECRET}")]
     try:
         f"{SECRET}\ud800".encode()
     except UnicodeEncodeError as error:
-        found.append(error)
+        results.append(error)
     try:
         raise EngineFailed("The model failed on this request.") from ValueError(SECRET)
     except EngineFailed as error:
-        found.append(error)
-    found.append(ExceptionGroup("several", [ValueError(SECRET), EngineUnavailable("No device is ready.")]))
-    return found
+        results.append(error)
+    results.append(ExceptionGroup("several", [ValueError(SECRET), EngineUnavailable("No device is ready.")]))
+    return results
 
 
 def everything_is_asked(client: Client) -> None:

@@ -91,11 +91,11 @@ def ask(base: str, path: str, body: dict[str, Any]) -> Any:
 
 
 def test_make_serve_prints_the_address(served: Served) -> None:
-    said = served.output.read_text()
+    printed = served.output.read_text()
     port = served.base.rsplit(":", 1)[1]
-    assert f"the page to look inside with     http://127.0.0.1:{port}\n" in said
-    assert f"the API to try things in         http://127.0.0.1:{port}/docs" in said
-    assert "left, epoch" in said  # a progress bar with the time left
+    assert f"the page to look inside with     http://127.0.0.1:{port}\n" in printed
+    assert f"the API to try things in         http://127.0.0.1:{port}/docs" in printed
+    assert "left, epoch" in printed  # a progress bar with the time left
 
 
 @pytest.mark.parametrize("name", ["demo-de-en", "demo-en-es"])
@@ -108,20 +108,20 @@ def test_demo_translators_translate_held_out_phrases(served: Served, name: str) 
 
 @pytest.mark.parametrize("name", ["demo-de-en", "demo-en-es"])
 def test_demo_translators_align_held_out_phrases(served: Served, name: str) -> None:
-    found = aligned.errors(served.checkpoints / name)
-    assert found.chosen <= 0.10
-    assert found.chosen == pytest.approx(found.stated, abs=1e-3)
-    assert found.mislabelled >= 0.5, "rows named for the token that they read"
+    result = aligned.errors(served.checkpoints / name)
+    assert result.chosen <= 0.10
+    assert result.chosen == pytest.approx(result.stated, abs=1e-3)
+    assert result.mislabelled >= 0.5, "rows named for the token that they read"
 
 
 def test_sentences_of_the_readme_are_translated_as_shown(served: Served) -> None:
-    for text, source, target, wanted in [
+    for text, source, target, expected in [
         ("ich möchte ein bier", "de", "en", "i want a beer"),
         ("Ich möchte ein Bier", "de", "en", "i want a beer"),
         ("hello world", "en", "es", "hola mundo"),
     ]:
         assert ask(served.base, "/translate", {"q": text, "source": source, "target": target}) == {
-            "translatedText": wanted
+            "translatedText": expected
         }
 
 

@@ -40,21 +40,21 @@ def test_scraped_counts_equal_the_requests(tiny_checkpoints: Path, tmp_path: Pat
         server.ask("/translate", {"q": GERMAN[0], "source": "de", "target": "en"})
         with pytest.raises(urllib.error.HTTPError):
             server.ask("/attention", {"source": "ich " * 40, "model": "tiny-de-en"})
-        found = scrape(server)
+        result = scrape(server)
         asked = len(GERMAN) + 1
-        ends = [found["request_success_total", "cpu", reason, "tiny-de-en"] for reason in ("stop", "length")]
+        ends = [result["request_success_total", "cpu", reason, "tiny-de-en"] for reason in ("stop", "length")]
         assert sum(ends) == asked
         checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
         read = sum(len(checkpoint.source_ids(text)) for text in [*GERMAN, GERMAN[0]])
-        assert found["prompt_tokens_total", *of] == read
-        assert found["generation_tokens_total", *of] > 0
-        assert found["e2e_request_latency_seconds_count", *of] == asked
-        assert 0 < found["e2e_request_latency_seconds_sum", *of] < 60 * asked
-        assert found["request_refused_total", "text_too_long"] == 1
-        assert found["http_requests_total", "POST", "/translate", "200"] == 2
-        assert found["http_requests_total", "POST", "/attention", "422"] == 1
-        assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
-        assert found["e2e_request_latency_seconds_count", "cpu", "tiny-en-es"] == 0
+        assert result["prompt_tokens_total", *of] == read
+        assert result["generation_tokens_total", *of] > 0
+        assert result["e2e_request_latency_seconds_count", *of] == asked
+        assert 0 < result["e2e_request_latency_seconds_sum", *of] < 60 * asked
+        assert result["request_refused_total", "text_too_long"] == 1
+        assert result["http_requests_total", "POST", "/translate", "200"] == 2
+        assert result["http_requests_total", "POST", "/attention", "422"] == 1
+        assert result["num_requests_running", *of] == result["num_requests_waiting", *of] == 0
+        assert result["e2e_request_latency_seconds_count", "cpu", "tiny-en-es"] == 0
         device_said(server, asked)
         leave_midway(server)
 
@@ -62,12 +62,12 @@ def test_scraped_counts_equal_the_requests(tiny_checkpoints: Path, tmp_path: Pat
 def device_said(server: Server, asked: int) -> None:
     """What comes with the device's next beats: one may fall between two requests."""
     of = ("cpu", "tiny-de-en")
-    found = wait_for(server, lambda found: found["prefill_tokens_total", *of] >= found["prompt_tokens_total", *of])
-    assert found["step_duration_seconds_count", *of] > 0
-    assert found["request_queue_time_seconds_count", *of] == asked
-    assert found["time_to_first_token_seconds_count", *of] == asked
-    assert found["step_rows_total", *of] >= found["step_duration_seconds_count", *of]
-    assert (found["slots", *of], found["slots_used", *of], found["kv_cache_usage_perc", *of]) == (64, 0, 0)
+    result = wait_for(server, lambda found: found["prefill_tokens_total", *of] >= found["prompt_tokens_total", *of])
+    assert result["step_duration_seconds_count", *of] > 0
+    assert result["request_queue_time_seconds_count", *of] == asked
+    assert result["time_to_first_token_seconds_count", *of] == asked
+    assert result["step_rows_total", *of] >= result["step_duration_seconds_count", *of]
+    assert (result["slots", *of], result["slots_used", *of], result["kv_cache_usage_perc", *of]) == (64, 0, 0)
 
 
 def leave_midway(server: Server) -> None:
@@ -79,13 +79,13 @@ def leave_midway(server: Server) -> None:
     wait_for(server, lambda found: found["num_requests_running", *of] + found["num_requests_waiting", *of] == sequences)
     connection.close()
     left = ("request_cancelled_total", "cpu", "tiny-lyrics", "disconnect")
-    found = wait_for(server, lambda found: found[left] == sequences)
-    assert found["num_requests_running", *of] == found["num_requests_waiting", *of] == 0
-    assert sum(value for key, value in found.items() if key[0] == "request_success_total" and key[3] == of[1]) == 0
+    result = wait_for(server, lambda found: found[left] == sequences)
+    assert result["num_requests_running", *of] == result["num_requests_waiting", *of] == 0
+    assert sum(value for key, value in result.items() if key[0] == "request_success_total" and key[3] == of[1]) == 0
 
 
 def wait_for(server: Server, condition: Callable[[Samples], bool]) -> Samples:
     end = time.monotonic() + 20
-    while not condition(found := scrape(server)):
-        assert time.monotonic() < end, found
-    return found
+    while not condition(result := scrape(server)):
+        assert time.monotonic() < end, result
+    return result

@@ -122,8 +122,8 @@ def test_slow_reader_delays_no_other_and_receives_everything(server: Server) -> 
         connection.request("POST", "/generate", json.dumps(LONG))
         with connection.getresponse() as answer:
             all_room_is_free(server)  # everything of the slow reader is written
-            found = events(answer.read().decode())
-    *tokens, (_, done) = found
+            result = events(answer.read().decode())
+    *tokens, (_, done) = result
     for index, each in enumerate([done, *done["alternatives"]]):
         assert "".join(token["text"] for _, token in tokens if token["index"] == index) == each["text"]
         assert len(each["text"]) == LONG["max_new_tokens"]

@@ -27,9 +27,9 @@ def test_transformer_from_scratch_is_served(tmp_path: Path) -> None:
     assert [token["piece"] for token in shown["target"]["input_tokens"]] == ["S", "i", "want", "a", "beer"]
     assert [token["piece"] for token in shown["target"]["output_tokens"]] == ["i", "want", "a", "beer", "E"]
     assert list(shown["attention"]) == ["encoder", "decoder", "cross"]
-    for kind, found in shown["attention"].items():
-        assert found["shape"] == [6, 8, 5, 5]
-        rows = [row for layer in found["weights"] for head in layer for row in head]
+    for kind, result in shown["attention"].items():
+        assert result["shape"] == [6, 8, 5, 5]
+        rows = [row for layer in result["weights"] for head in layer for row in head]
         assert len(rows) == 6 * 8 * 5
         assert all(abs(sum(row) - 1) < 1e-6 for row in rows)
         if kind != "decoder":

@@ -156,14 +156,14 @@ class Batch(nn.Module):
 
     def _read(self, history: list[list[list[int]]]) -> list[list[int]]:
         """The best hypothesis of each sentence, followed back from its last token."""
-        found = []
+        results = []
         for row in range(0, self.batch * self.beam, self.beam):
             tokens: list[int] = []
             for chosen, parents in reversed(history):
                 tokens.append(chosen[row])
                 row = row if self.beam == 1 else parents[row]
-            found.append(tokens[::-1])
-        return found
+            results.append(tokens[::-1])
+        return results
 
 
 def captured(batch: Batch) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:

@@ -54,12 +54,12 @@ class Opened:
     def translate(self, work: Work) -> list[list[int]]:
         """Batches of `concurrent`, run to completion, in order of length so that little is padded."""
         order = sorted(range(len(work.sources)), key=lambda i: len(work.sources[i]), reverse=True)
-        found: dict[int, list[int]] = {}
+        results: dict[int, list[int]] = {}
         for start in range(0, len(order), work.concurrent):
             batch = order[start : start + work.concurrent]
             limit = max(work.limits[i] for i in batch)
-            found.update(zip(batch, self._batch([work.sources[i] for i in batch], limit, work.beam), strict=True))
-        return [found[i] for i in range(len(found))]
+            results.update(zip(batch, self._batch([work.sources[i] for i in batch], limit, work.beam), strict=True))
+        return [results[i] for i in range(len(results))]
 
     def _batch(self, sources: list[tuple[int, ...]], limit: int, beam: int) -> list[list[int]]:
         import torch
@@ -138,21 +138,21 @@ def translated(tensors: Mapping[str, Any], described: CheckpointConfig) -> dict[
     """Our names to theirs; the suppressed tokens get a bias that keeps them out of reach."""
     import torch
 
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     source = tensors["source_embedding.weight"]
     target = tensors.get("target_embedding.weight", source)
-    found |= {"model.encoder.embed_tokens.weight": source, "model.decoder.embed_tokens.weight": target}
-    found["lm_head.weight"] = target
+    result |= {"model.encoder.embed_tokens.weight": source, "model.decoder.embed_tokens.weight": target}
+    result["lm_head.weight"] = target
     if described.architecture["tied"] == "all":
-        found["model.shared.weight"] = source
+        result["model.shared.weight"] = source
     bias = tensors.get("output_bias", torch.zeros(len(target))).clone()
     bias[list(described.suppressed)] = NEVER
-    found["final_logits_bias"] = bias[None]
+    result["final_logits_bias"] = bias[None]
     for name, tensor in tensors.items():
         if name.startswith(("encoder.", "decoder.")):
             side, number, block, rest = name.split(".", 3)
-            found |= block_weights(f"model.{side}.layers.{number}", block, rest, tensor)
-    return found
+            result |= block_weights(f"model.{side}.layers.{number}", block, rest, tensor)
+    return result
 
 
 def block_weights(base: str, block: str, rest: str, tensor: Any) -> dict[str, Any]:

@@ -123,13 +123,13 @@ class Running:
         self.model.train()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.setting.precision == "bf16"):
             logits = self.model(source, target[:, :-1])
-        wanted = target[:, 1:]
+        expected = target[:, 1:]
         loss = F.cross_entropy(
-            logits.float().flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=self.setting.smoothing
+            logits.float().flatten(0, 1), expected.flatten(), ignore_index=PAD, label_smoothing=self.setting.smoothing
         )
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         loss.item()
-        return int((wanted != PAD).sum())
+        return int((expected != PAD).sum())

@@ -47,8 +47,8 @@ class Translator:
             DecodingOptions(max_new_tokens=new_token_limit(len(s), config.max_new_tokens), beam_size=self.beam)
             for s in sources
         ]
-        found = decode(self.network, self.rules, prompts, options, slots=len(texts) * self.beam)
-        return [self.checkpoint.decode(hypotheses[0].tokens) for hypotheses in found]
+        results = decode(self.network, self.rules, prompts, options, slots=len(texts) * self.beam)
+        return [self.checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
 
 
 def arguments(description: str) -> argparse.Namespace:

@@ -57,9 +57,9 @@ def test_invalid_commands_are_refused_with_a_sentence(
     before = file.read_text()
     capsys.readouterr()
     assert main(["--file", str(file), *arguments]) == 1
-    said = capsys.readouterr()
-    assert words in said.err
-    assert (said.out, file.read_text()) == ("", before)
+    output = capsys.readouterr()
+    assert words in output.err
+    assert (output.out, file.read_text()) == ("", before)
 
 
 def test_missing_file_option_is_refused(

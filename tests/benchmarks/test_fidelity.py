@@ -26,7 +26,7 @@ def test_a_term_is_the_pair_of_words_that_goes_together_most() -> None:
     references = ["dogs barks", "nothing", "cats barks cats", "cats sleep"]
     chosen = terms(sources, references, corpus, 3)
     assert chosen == [Term(0, "bellt", "barks"), Term(2, "bellt", "barks"), Term(3, "eine", "cats")]
-    assert [each.sentence for each in terms(sources, references, corpus, 1)] == [0]
+    assert [term.sentence for term in terms(sources, references, corpus, 1)] == [0]
 
 
 def test_a_term_is_a_word_of_its_own() -> None:
@@ -70,4 +70,4 @@ def test_it_runs_with_a_model_that_knows_nothing(tmp_path: Path) -> None:
     (row,) = rows
     assert (row["part"], row["pages"], row["nested"], row["broken"]) == ("html", 12, 12, [])
     assert row["texts"] == row["equal"] > 12
-    assert [each["value"] for each in goals] == [100.0, 100.0]
+    assert [goal["value"] for goal in goals] == [100.0, 100.0]

@@ -16,5 +16,5 @@ def test_the_goals_are_of_the_median_and_the_worst() -> None:
     row = summary([a_load(100.0), a_load(1500.0), a_load(300.0)])
     assert (row["cold_loads"], row["requests"], row["wire_bytes"]) == (3, 60, 150_000)
     assert (row["first_paint_ms_median"], row["loaded_ms_worst"]) == (300.0, 1520.0)
-    assert row["page_bytes"] == sum(len(each.body) for each in assets().values())
-    assert [(each["value"], each["met"]) for each in goals(row)] == [(310.0, True), (1510.0, False)]
+    assert row["page_bytes"] == sum(len(asset.body) for asset in assets().values())
+    assert [(goal["value"], goal["met"]) for goal in goals(row)] == [(310.0, True), (1510.0, False)]

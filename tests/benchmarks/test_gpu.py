@@ -46,9 +46,9 @@ def test_a_step_is_timed_and_a_copy_too(tmp_path: Path) -> None:
     shape = SHAPES["smoke"]
     folder = write_checkpoint(tmp_path / "smoke", shape)
     work = Work(tuple(map(tuple, random_sources(shape, 3, 5))), (4,) * 3, 1, 3, forced=True)
-    found = StepTime(work, repeats=1).measure(Parlance(str(folder), 1, 1, "fp32").open())
-    assert 0 < found.seconds < 10
-    assert 0 < found.host_seconds < 10
+    result = StepTime(work, repeats=1).measure(Parlance(str(folder), 1, 1, "fp32").open())
+    assert 0 < result.seconds < 10
+    assert 0 < result.host_seconds < 10
     assert Copying("cpu").answer(1 << 16) > 0
 
 
@@ -63,13 +63,13 @@ def test_a_part_that_fails_is_a_row_and_the_next_cell_gets_a_new_process(monkeyp
         crew.translate(work, left)
         return pid
 
-    found, failed = gpu.budgeted("ours", Echo(), {"a": fine, "b": bad, "c": fine}, measure)
-    assert list(found) == ["a", "c"]
-    assert found["a"] == pids[13][0] != found["c"]
+    results, failed = gpu.budgeted("ours", Echo(), {"a": fine, "b": bad, "c": fine}, measure)
+    assert list(results) == ["a", "c"]
+    assert results["a"] == pids[13][0] != results["c"]
     assert [row["failed"] for row in failed] == ["ValueError: thirteen"]
     monkeypatch.setitem(gpu.BUDGETS_S, "ours", 0.0)
-    found, failed = gpu.budgeted("ours", Echo(), {"a": fine}, measure)
-    assert not found
+    results, failed = gpu.budgeted("ours", Echo(), {"a": fine}, measure)
+    assert not results
     assert "0 s were over" in failed[0]["failed"]
 
 

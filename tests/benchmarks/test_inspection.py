@@ -45,8 +45,8 @@ def test_the_gzipped_u8_of_the_promised_size_fits() -> None:
 def test_goals_are_of_the_shipped_server_and_of_the_other_one() -> None:
     peaked_row = {"encoded": "softmax(N(0, 3)), one kind, u8", "gzipped_kb": 80.0}
     served = [{"asked": HEADLINE, "wire_kb": kb, "median_ms": ms} for kb, ms in ((97.0, 185.0), (97.0, 149.0))]
-    found = goals([*served, {"asked": "pharaoh", "wire_kb": 0.4, "median_ms": 1.0}, peaked_row])
-    assert [(each["value"], each["met"]) for each in found] == [
+    results = goals([*served, {"asked": "pharaoh", "wire_kb": 0.4, "median_ms": 1.0}, peaked_row])
+    assert [(result["value"], result["met"]) for result in results] == [
         (97.0, True),
         (80.0, True),
         (185.0, False),

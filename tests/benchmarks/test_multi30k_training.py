@@ -44,7 +44,7 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     given = arguments(tmp_path, minutes=100.0)
     model = steps.trained(given, 3)
     assert model == tmp_path / "out" / "multi30k-de-en-3"
-    assert [each[0] for each in commands] == ["translator", "distil", "translator", "distil", "translator"]
+    assert [command[0] for command in commands] == ["translator", "distil", "translator", "distil", "translator"]
     train, teachers = tmp_path / "data" / "train", tmp_path / "out" / "teachers"
     for direction, teaching, distilling in (("de-en", *commands[:2]), ("en-de", *commands[2:4])):
         source, target = direction.split("-")
@@ -59,10 +59,10 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     made = [option(commands[place], "--out") for place in (1, 3)]
     assert corpora == (f"{train}.de.gz,{train}.en.gz", *made, "--valid")
     assert (option(learning, "--out"), option(learning, "--max-epochs")) == (str(model), "10")
-    trainings = [each for each in commands if each[0] == "translator"]
-    assert [option(each, "--seed") for each in trainings] == ["1", "1", "3"]
-    assert [option(each, "--max-minutes") for each in trainings] == ["25", "25", "42"]
-    assert not any("test_2016_flickr" in part for each in commands for part in each)
+    trainings = [command for command in commands if command[0] == "translator"]
+    assert [option(training, "--seed") for training in trainings] == ["1", "1", "3"]
+    assert [option(training, "--max-minutes") for training in trainings] == ["25", "25", "42"]
+    assert not any("test_2016_flickr" in part for command in commands for part in command)
     assert steps.trained(given, 3) == model
     assert len(commands) == 5
     assert steps.trained(given, 2) == tmp_path / "out" / "multi30k-de-en-2"

@@ -44,8 +44,8 @@ def named(found: list[dict[str, Any]], start: str) -> dict[str, Any]:
 
 
 def test_missing_measurement_is_reported_as_not_met() -> None:
-    for each in goals([]):
-        assert (each["value"], each["met"], each["why"]) == (None, None, "this part was not run")
+    for goal in goals([]):
+        assert (goal["value"], goal["met"], goal["why"]) == (None, None, "this part was not run")
 
 
 def test_goals_compare_runs_in_pairs_and_take_the_median() -> None:
@@ -56,16 +56,16 @@ def test_goals_compare_runs_in_pairs_and_take_the_median() -> None:
         rows.append({"page": "all at once", "server": "LitServe", "last_s": 0.1, "first_later_ms": 0.0})
     rows += [row("Parlance", 90, 100), row(BATCHING, 30, 100)]
     rows += [{"agreement": "fp32", "differing": 1, "requests": 2000}]
-    found = goals(rows)
-    last = named(found, "page, all at once: time")
+    result = goals(rows)
+    last = named(result, "page, all at once: time")
     assert (last["value"], last["met"]) == (2.5, True)
-    first = named(found, "page, all at once: the first")
+    first = named(result, "page, all at once: the first")
     assert (first["value"], first["met"]) == (20.0, True)
-    goodput = named(found, "goodput")
+    goodput = named(result, "goodput")
     assert (goodput["value"], goodput["met"]) == (3.0, True)
-    agreement = named(found, "answers under load")
+    agreement = named(result, "answers under load")
     assert (agreement["value"], agreement["met"]) == (1, False)
-    assert named(found, "page, 6 connections")["met"] is None
+    assert named(result, "page, 6 connections")["met"] is None
 
 
 PAGE = """\

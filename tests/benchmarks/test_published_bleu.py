@@ -37,8 +37,8 @@ def test_spacy_splits_contractions_and_hyphens() -> None:
 def test_all_scores_of_a_perfect_but_capitalised_output() -> None:
     pytest.importorskip("sacremoses", reason="an extra of the benchmarks")
     pytest.importorskip("spacy", reason="an extra of the benchmarks")
-    found = published_bleu.scores("en", ["THE DOG RUNS OVER THE HILL ."], ["The dog runs over the hill ."])
-    assert [found[name] for name in ("lowercased", "moses", "spacy")] == [100.0, 100.0, 100.0]
-    assert float(found["cased"]) < 20
-    assert "case:lc" in str(found["lowercased_signature"])
-    assert "case:mixed" in str(found["cased_signature"])
+    result = published_bleu.scores("en", ["THE DOG RUNS OVER THE HILL ."], ["The dog runs over the hill ."])
+    assert [result[name] for name in ("lowercased", "moses", "spacy")] == [100.0, 100.0, 100.0]
+    assert float(result["cased"]) < 20
+    assert "case:lc" in str(result["lowercased_signature"])
+    assert "case:mixed" in str(result["cased_signature"])

@@ -59,8 +59,8 @@ def test_goals_come_from_the_base_shape_and_say_why_where_nothing_was_measured()
         {"network": "base", "cell": "greedy 32", "failed": "no answer"},
         {"network": "base", "cell": "beam 4 × 32", "ratio": 1.5},
     ]
-    found = {goal["name"]: (goal["value"], goal["met"], goal.get("why")) for goal in goals(rows)}
-    assert found["base, greedy 1"] == (None, None, "this cell was not run")
-    assert found["base, greedy 8"] == (0.79, False, None)
-    assert found["base, greedy 32"] == (None, None, "no answer")
-    assert found["base, beam 4 × 32"] == (1.5, True, None)
+    result = {goal["name"]: (goal["value"], goal["met"], goal.get("why")) for goal in goals(rows)}
+    assert result["base, greedy 1"] == (None, None, "this cell was not run")
+    assert result["base, greedy 8"] == (0.79, False, None)
+    assert result["base, greedy 32"] == (None, None, "no answer")
+    assert result["base, beam 4 × 32"] == (1.5, True, None)

@@ -27,9 +27,9 @@ def test_every_route_is_requested() -> None:
         for method in methods:
             assert any(
                 request.method == method.upper()
-                and len(found := request.path.split("?")[0].replace("{{download}}", "/download_file/x").split("/"))
+                and len(results := request.path.split("?")[0].replace("{{download}}", "/download_file/x").split("/"))
                 == len(parts)
-                and all(part.startswith("{") or part == other for part, other in zip(parts, found, strict=True))
+                and all(part.startswith("{") or part == other for part, other in zip(parts, results, strict=True))
                 for request in requests
             ), f"{method} {route}"
 

@@ -20,19 +20,19 @@ def test_an_epoch_has_the_same_target_tokens_for_ours_and_for_the_plain_loop(tmp
     try:
         ours = Ours(str(corpus), config, vocabulary, threads).open()
         settings = plain_settings(config, str(corpus), vocabulary)
-        name = next(each for each in settings if f"fp32, 1 threads, {config.tokens_per_batch} tokens" in each)
+        name = next(setting for setting in settings if f"fp32, 1 threads, {config.tokens_per_batch} tokens" in setting)
         plain = settings[name].open()
-        wanted = sum(len(target) - 1 for target in pairs[1])
+        expected = sum(len(target) - 1 for target in pairs[1])
         updates = len(list(ours.task.whole.batches(0)))
         seconds, tokens = ours.answer(updates)
-        assert tokens == wanted
+        assert tokens == expected
         assert seconds > 0
         whole = 0
         for group in plain.groups:
             whole += sum(len(plain.target[i]) - 1 for i in group)
-            if whole >= wanted:
+            if whole >= expected:
                 break
-        assert whole == wanted
+        assert whole == expected
         assert plain.answer(1)[1] > 0
     finally:
         torch.set_num_threads(threads)

@@ -23,8 +23,8 @@ def built(config: TransformerConfig, tensors: dict[str, torch.Tensor] | None = N
     if tensors is not None:
         loading.load_weights(network, tensors)
     else:
-        for each in network.parameters():  # biases and norms away from 0 and 1 show which was forgotten
-            each.data.add_(0.3 * torch.randn_like(each))
+        for parameter in network.parameters():  # biases and norms away from 0 and 1 show which was forgotten
+            parameter.data.add_(0.3 * torch.randn_like(parameter))
     return network
 
 

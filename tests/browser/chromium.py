@@ -89,7 +89,7 @@ class Watched:
     def clean(self) -> None:
         """No error on the console but for the statuses that a test expects, and no request elsewhere."""
         expected = [f"the server responded with a status of {status} " for status in self.refused]
-        assert [each for each in self.errors if not any(part in each for part in expected)] == []
+        assert [error for error in self.errors if not any(part in error for part in expected)] == []
         assert self.foreign == []
 
     def _said(self, message: Any) -> None:

@@ -35,5 +35,5 @@ def watched(chromium: Any, served: Server) -> Iterator[Watched]:
 @pytest.fixture(scope="session")
 def described(served: Server) -> dict[str, Any]:
     """The API's own description: what this version answers decides what the page can show."""
-    found: dict[str, Any] = served.ask("/openapi.json")
-    return found
+    result: dict[str, Any] = served.ask("/openapi.json")
+    return result

@@ -37,16 +37,16 @@ def downloaded(page: Any, kind: str) -> Path:
 
 def weights(served: Server) -> list[list[float]]:
     body = {"source": TEXT, "model": "tiny-de-en", "kinds": ["cross"], "layers": [1], "heads": [0]}
-    found: list[list[float]] = served.ask("/attention", body)["attention"]["cross"]["weights"][0][0]
-    return found
+    result: list[list[float]] = served.ask("/attention", body)["attention"]["cross"]["weights"][0][0]
+    return result
 
 
 def test_csv_has_names_and_numbers(page: Any, served: Server) -> None:
     rows = list(csv.reader(io.StringIO(downloaded(page, "csv").read_text(encoding="utf-8-sig"))))
     assert rows[0] == ["", "guten", "morgen", "welt", "</s>"]
     numbers = [[float(each) for each in row[1:]] for row in rows[1:]]
-    for found, wanted in zip(numbers, weights(served), strict=True):
-        assert found == pytest.approx(wanted, abs=2e-5)
+    for result, expected in zip(numbers, weights(served), strict=True):
+        assert result == pytest.approx(expected, abs=2e-5)
 
 
 def test_json_export_is_the_api_answer(page: Any) -> None:
@@ -58,11 +58,11 @@ def test_json_export_is_the_api_answer(page: Any) -> None:
 
 def test_svg_has_one_cell_per_weight(page: Any, served: Server) -> None:
     drawing = ElementTree.fromstring(downloaded(page, "svg").read_text())
-    wanted = weights(served)
+    expected = weights(served)
     titles = [each.text or "" for each in drawing.iter(f"{SVG}title")]
-    assert len(titles) == len(wanted) * 4
-    shown = [float(each.rsplit(": ", 1)[1]) for each in titles]
-    assert shown == pytest.approx([weight for row in wanted for weight in row], abs=1e-4)
+    assert len(titles) == len(expected) * 4
+    shown = [float(title.rsplit(": ", 1)[1]) for title in titles]
+    assert shown == pytest.approx([weight for row in expected for weight in row], abs=1e-4)
 
 
 def test_png_uses_cividis(page: Any) -> None:

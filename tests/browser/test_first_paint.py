@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 def test_cold_load_fetches_every_file(chromium: Any, served: Server) -> None:
     first, second = (load(chromium, served.base) for _ in range(2))
-    page = sum(len(each.body) for each in assets().values())
+    page = sum(len(asset.body) for asset in assets().values())
     for each in (first, second):  # neither finds what the other has fetched
         assert each["unpacked_bytes"] >= page - len(assets()["icon.svg"].body)
         assert each["wire_bytes"] > page

@@ -59,7 +59,7 @@ def test_content_security_policy_is_enforced(watched: Watched) -> None:
     reached = page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'reached', () => 'refused')")
     assert page.evaluate("window.hit") is None
     assert reached == "refused"
-    violations = [each for each in watched.errors if "Content Security Policy" in each]
+    violations = [error for error in watched.errors if "Content Security Policy" in error]
     assert len(violations) >= 2
     watched.errors.clear()
     watched.foreign.clear()

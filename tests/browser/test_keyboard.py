@@ -71,13 +71,13 @@ def test_tab_reaches_every_control_in_order(watched: Watched) -> None:
     seen = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        found = page.evaluate(
+        result = page.evaluate(
             "(e => e.id || e.getAttribute('role') || e.dataset.side || e.tagName)(document.activeElement)"
         )
-        if found == "BODY":
+        if result == "BODY":
             break
-        if not seen or seen[-1] != found:
-            seen.append(found)
+        if not seen or seen[-1] != result:
+            seen.append(result)
     order = [seen.index(part) for part in ("theme", "pair", "source", "s", "t", "kind", "row")]
     assert order == sorted(order)
     assert seen.count("gridcell") == 2

@@ -41,8 +41,8 @@ def test_times_are_in_the_language_of_the_page(watched: Watched, served: Server)
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
     page.click("#language")
-    wanted = page.evaluate(f"new Date('{served.ask('/models')[0]['loaded_at']}').toLocaleString('zh-Hans')")
-    assert wanted in page.locator(".model").first.inner_text()
+    expected = page.evaluate(f"new Date('{served.ask('/models')[0]['loaded_at']}').toLocaleString('zh-Hans')")
+    assert expected in page.locator(".model").first.inner_text()
 
 
 def test_changing_room_or_language_keeps_one_text(chromium: Any, tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ PAINTED = """([x, y]) => {
 
 
 def inside(served: Server, **fields: Any) -> dict[str, Any]:
-    found: dict[str, Any] = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", **fields})
-    return found
+    result: dict[str, Any] = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", **fields})
+    return result
 
 
 def centre(page: Any, grid: str, row: int, column: int) -> tuple[float, float]:
@@ -109,16 +109,16 @@ def test_head_previews_in_all_views_and_click_locks_it(watched: Watched, served:
     assert "layer 1, head 2" in page.inner_text(title)
     page.wait_for_selector(".without .reading")
     head = {"kind": "cross", "layer": 1, "head": 2}
-    found = inside(served, include=["stats"], mask_heads=[head])
-    stats, without = found["stats"]["cross"][1][2], found["ablation"]["text_after"]
+    result = inside(served, include=["stats"], mask_heads=[head])
+    stats, without = result["stats"]["cross"][1][2], result["ablation"]["text_after"]
     facts = page.locator(".panel:has(.without) dd").all_inner_texts()
     assert facts[0] in (stats["role"], f"the {stats['role']}", f"the token {stats['role']}")
-    numbers = [number(each.split(" ")[0]) for each in facts[1:]]
-    wanted = [stats["entropy_mean"], stats["entropy_norm"], stats["confidence"]]
-    assert numbers == pytest.approx(wanted, abs=0.005 + 1e-9)
+    numbers = [number(fact.split(" ")[0]) for fact in facts[1:]]
+    expected = [stats["entropy_mean"], stats["entropy_norm"], stats["confidence"]]
+    assert numbers == pytest.approx(expected, abs=0.005 + 1e-9)
     assert facts[1].endswith(" nats")
     shown = page.inner_text(".without .reading")
-    assert shown == ("the same translation" if without == found["target"]["text"] else f"“{without}”")
+    assert shown == ("the same translation" if without == result["target"]["text"] else f"“{without}”")
 
 
 @pytest.mark.parametrize("normalised", [False, True])
@@ -134,7 +134,7 @@ def test_colours_equal_cividis(watched: Watched, served: Server, normalised: boo
         painted = page.evaluate(PAINTED, [x - origin["x"], y - origin["y"]])
         weight = weights[row][column] / (max(weights[row]) if normalised else 1)
         steps = {math.floor(255 * weight), math.ceil(255 * weight)}  # the page has 16 bits of a weight
-        near = [max(abs(255 * a - b) for a, b in zip(cividis(each), painted, strict=True)) for each in steps]
+        near = [max(abs(255 * a - b) for a, b in zip(cividis(step), painted, strict=True)) for step in steps]
         assert min(near) < 1, (row, column, weight)
         seen.add(tuple(painted))
     assert len(seen) > 1
@@ -145,10 +145,10 @@ def test_alternatives_show_the_probabilities_of_the_api(watched: Watched, served
     page.click('.token[data-side="t"] >> nth=1')
     page.wait_for_selector(".alternative")
     steps = inside(served, include=["steps"], top_k=6)["steps"]
-    shown = [each.rsplit(" ", 1) for each in page.locator(".alternative").all_inner_texts()]
+    shown = [text.rsplit(" ", 1) for text in page.locator(".alternative").all_inner_texts()]
     assert [text for text, _ in shown] == [each["text"].strip() or each["piece"] for each in steps[1]["top"]]
-    wanted = [math.exp(each["logprob"]) for each in steps[1]["top"]]
-    assert [number(share) for _, share in shown] == pytest.approx(wanted, rel=0.06, abs=5.1e-4)
+    expected = [math.exp(each["logprob"]) for each in steps[1]["top"]]
+    assert [number(share) for _, share in shown] == pytest.approx(expected, rel=0.06, abs=5.1e-4)
     said = page.inner_text(".panel:has(.alternatives) .reading")
     assert f"rank {steps[1]['rank']};" in said
     entropy = re.search(r"entropy ([0-9.e−]+) nats", said)

@@ -24,12 +24,12 @@ def test_seed_reproduces_the_text(watched: Watched, served: Server) -> None:
     page.wait_for_selector("text=writes them again")
     seed = page.input_value("#seed")
     body = {"prompt": "分开", "max_new_tokens": 30, "temperature": 0.8, "top_k": 40, "seed": int(seed)}
-    wanted = "分开" + served.ask("/generate", body)["text"]
-    assert _written(page) == wanted
+    expected = "分开" + served.ask("/generate", body)["text"]
+    assert _written(page) == expected
     watched.until(f"location.hash.includes('seed={seed}')")
     page.click("#write")
     page.wait_for_selector("text=writes them again")
-    assert _written(page) == wanted
+    assert _written(page) == expected
 
 
 def test_characters_are_shaded_by_probability(watched: Watched, served: Server, described: dict[str, Any]) -> None:

@@ -20,13 +20,13 @@ TEXTS = "[...document.querySelector('.training').querySelectorAll('text')].map(e
 
 
 def curves_of(served: Server) -> dict[str, Any]:
-    return {each["name"]: each for each in served.ask("/models/tiny-de-en/curves")["curves"]}
+    return {curve["name"]: curve for curve in served.ask("/models/tiny-de-en/curves")["curves"]}
 
 
 def points(d: str, end: int, low: float, high: float) -> list[tuple[int, float]]:
     """Updates and values of a path, by the picture's own scale: 320 wide, 90 high, its foot at 108."""
-    found = [(float(x), float(y)) for x, y in re.findall(r"[ML](\S+) ([^h]+)h0", d)]
-    return [(round(x * end / 320), low + (108 - y) / 90 * (high - low)) for x, y in found]
+    results = [(float(x), float(y)) for x, y in re.findall(r"[ML](\S+) ([^h]+)h0", d)]
+    return [(round(x * end / 320), low + (108 - y) / 90 * (high - low)) for x, y in results]
 
 
 def test_drawn_curves_equal_the_api(watched: Watched, served: Server) -> None:
@@ -39,11 +39,11 @@ def test_drawn_curves_equal_the_api(watched: Watched, served: Server) -> None:
         low, high = min(numbers), max(numbers)
         for name in names:
             pairs = zip(given[name]["updates"], given[name]["values"], strict=True)
-            wanted = [(update, value) for update, value in pairs if value is not None]
-            found = points(drawn[name], 250, low, high)
-            assert [update for update, _ in found] == [update for update, _ in wanted]
+            expected = [(update, value) for update, value in pairs if value is not None]
+            results = points(drawn[name], 250, low, high)
+            assert [update for update, _ in results] == [update for update, _ in expected]
             close = (high - low) * 0.06 / 90  # places have one decimal
-            assert [value for _, value in found] == pytest.approx([value for _, value in wanted], abs=close)
+            assert [value for _, value in results] == pytest.approx([value for _, value in expected], abs=close)
     assert given["loss"]["values"] == [5.14067, 2.25, None, 0.75, 0.0625]
     assert [drawn[name].count("M") for name in drawn] == [2, 1, 1]  # the NaN is a gap
 
@@ -81,8 +81,8 @@ def test_model_is_loaded_reloaded_and_unloaded_with_the_key(
 def test_axes_have_names_numbers_and_units(watched: Watched) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")
-    wanted = ["0", "250 updates", "5.14 nats per token", "0.0625", "38.5 BLEU", "1.25"]
-    assert page.evaluate(TEXTS) == wanted
+    expected = ["0", "250 updates", "5.14 nats per token", "0.0625", "38.5 BLEU", "1.25"]
+    assert page.evaluate(TEXTS) == expected
     assert page.locator(".training >> nth=0 >> p").all_inner_texts() == [
         "─ training loss: 5.14 → 0.0625",
         "╌ held-out loss: 4.75 → 1.5",

@@ -25,7 +25,7 @@ def test_tutorial_shows_its_own_numbers(chromium: Any, tmp_path: Path) -> None:
     published = random_transformer.published()
     random_transformer.write(tmp_path / "checkpoints" / "random-transformer")
     head, heads = published["head1"], [published[name]["context_scaled_by_30"][0] for name in ("head1", "head2")]
-    wanted = {
+    expected = {
         "sum": [published["x"][0]],
         "query": [head["Q"][0]],
         "keys": head["K"],
@@ -46,6 +46,6 @@ def test_tutorial_shows_its_own_numbers(chromium: Any, tmp_path: Path) -> None:
             tab.click()
             name = page.inner_text(".card h2")
             shown.setdefault(name, numbers(page))  # the feed-forward layer ends with a norm of its own
-        for name, rows in wanted.items():
+        for name, rows in expected.items():
             assert shown[name] == [pytest.approx(row, abs=6e-5) for row in rows], name
         watched.clean()

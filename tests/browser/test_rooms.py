@@ -73,10 +73,10 @@ def test_phone_scrolls_vertically_only(chromium: Any, served: Server, width: int
 
 def test_reduced_motion_disables_animations(chromium: Any, served: Server) -> None:
     moving = "[...document.querySelectorAll('.token')].map(e => getComputedStyle(e).transitionDuration)[0]"
-    for choice, wanted in (("reduce", "0s"), ("no-preference", "0.1s")):
+    for choice, expected in (("reduce", "0s"), ("no-preference", "0.1s")):
         with Watched.opened(chromium, served.base, reduced_motion=choice) as watched:
             page = watched.translated("der hund")
-            assert page.evaluate(moving).split(",")[0] == wanted
+            assert page.evaluate(moving).split(",")[0] == expected
 
 
 def test_listed_models_equal_the_api(watched: Watched, served: Server) -> None:

@@ -17,8 +17,8 @@ TEXT = "ich möchte ein bier"
 
 
 def fields(described: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = described["components"]["schemas"][name]["properties"]
-    return found
+    result: dict[str, Any] = described["components"]["schemas"][name]["properties"]
+    return result
 
 
 def number(text: str) -> float:
@@ -168,7 +168,7 @@ def test_unreachable_server_shows_a_sentence(watched: Watched) -> None:
     page.fill("#source", "der hund")
     page.wait_for_selector(".pane .problem:not(:empty)")
     assert page.inner_text(".pane .problem").startswith("The server does not answer.")
-    assert watched.errors and all("net::ERR_FAILED" in each for each in watched.errors)
+    assert watched.errors and all("net::ERR_FAILED" in error for error in watched.errors)
     watched.errors.clear()
 
 
@@ -179,8 +179,8 @@ def test_head_is_ablated(watched: Watched, served: Server, described: dict[str, 
     page.reload()
     page.wait_for_selector(".without .reading")
     choice = {"kind": "cross", "layer": 1, "head": 2}
-    found = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", "mask_heads": [choice]})["ablation"]
-    change = found["logprob_sum_after"] - found["logprob_sum_before"]
+    result = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", "mask_heads": [choice]})["ablation"]
+    change = result["logprob_sum_after"] - result["logprob_sum_before"]
     said = re.search(r"changes by ([+−0-9.e]+) nats", page.inner_text(".without"))
     assert said is not None
     assert number(said[1]) == pytest.approx(change, abs=0.006)

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.clients
 
 
 def test_translates_lists_and_keeps_glossaries(server: Server, node: Scripts) -> None:
-    found = node("deepl-node.mjs", server.base, "any", GERMAN, LINES)
-    assert found.pop("unknown")["message"].startswith("Bad request, message: There is no model for de → fr here.")
-    assert found == {
+    results = node("deepl-node.mjs", server.base, "any", GERMAN, LINES)
+    assert results.pop("unknown")["message"].startswith("Bad request, message: There is no model for de → fr here.")
+    assert results == {
         "translated": {"text": ours(server, GERMAN), "language": "de", "billed": len(GERMAN)},
         "several": [ours(server, GERMAN), ours(server, LINES)],
         "sources": ["de", "en"],
@@ -28,8 +28,8 @@ def test_translates_lists_and_keeps_glossaries(server: Server, node: Scripts) ->
 
 def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str], node: Scripts) -> None:
     server, key = guarded
-    found = node("deepl-node.mjs", server.base, key, GERMAN, LINES)
-    assert found["translated"]["text"] == ours(server, GERMAN, Authorization=f"Bearer {key}")
+    result = node("deepl-node.mjs", server.base, key, GERMAN, LINES)
+    assert result["translated"]["text"] == ours(server, GERMAN, Authorization=f"Bearer {key}")
     refused = node("deepl-node.mjs", server.base, "wrong", GERMAN, LINES)
     assert {name: each["kind"] for name, each in refused.items()} == dict.fromkeys(
         ("refused", "usage", "unknown"), "AuthorizationError"

@@ -18,16 +18,16 @@ def client(server: Server) -> deepl.DeepLClient:
 
 
 def test_translates(client: deepl.DeepLClient, server: Server) -> None:
-    found = client.translate_text(GERMAN, source_lang="DE", target_lang="EN-US")
-    assert (found.text, found.detected_source_lang) == (ours(server, GERMAN), "DE")
-    assert found.billed_characters == len(GERMAN)
+    result = client.translate_text(GERMAN, source_lang="DE", target_lang="EN-US")
+    assert (result.text, result.detected_source_lang) == (ours(server, GERMAN), "DE")
+    assert result.billed_characters == len(GERMAN)
     several = client.translate_text([GERMAN, LINES], target_lang="EN-GB")
     assert [each.text for each in several] == [ours(server, GERMAN), ours(server, LINES)]
 
 
 def test_lists(client: deepl.DeepLClient) -> None:
-    assert {each.code for each in client.get_source_languages()} == {"DE", "EN"}
-    assert {each.code for each in client.get_target_languages()} == {"EN-GB", "EN-US", "ES"}
+    assert {language.code for language in client.get_source_languages()} == {"DE", "EN"}
+    assert {language.code for language in client.get_target_languages()} == {"EN-GB", "EN-US", "ES"}
     assert client.get_usage().any_limit_reached is False
 
 
@@ -35,7 +35,7 @@ def test_glossaries(client: deepl.DeepLClient) -> None:
     made = client.create_glossary("terms", "DE", "EN", {"bier": "beer", "haus": "house"})
     assert (made.name, made.entry_count, made.ready) == ("terms", 2, True)
     assert client.get_glossary_entries(made) == {"bier": "beer", "haus": "house"}
-    assert [each.glossary_id for each in client.list_glossaries()] == [made.glossary_id]
+    assert [glossary.glossary_id for glossary in client.list_glossaries()] == [made.glossary_id]
     client.delete_glossary(made)
     assert client.list_glossaries() == []
 
@@ -49,8 +49,8 @@ def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str]) -> None:
     server, key = guarded
     deepl.http_client.max_network_retries = 0
     right = deepl.DeepLClient(key, server_url=server.base)
-    found = right.translate_text(GERMAN, source_lang="DE", target_lang="EN-US")
-    assert found.text == ours(server, GERMAN, Authorization=f"Bearer {key}")
+    result = right.translate_text(GERMAN, source_lang="DE", target_lang="EN-US")
+    assert result.text == ours(server, GERMAN, Authorization=f"Bearer {key}")
     assert right.get_usage().character.count >= len(GERMAN)
     wrong = deepl.DeepLClient("wrong", server_url=server.base)
     for work in (

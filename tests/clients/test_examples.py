@@ -28,9 +28,9 @@ def said(server: Server, *command: str) -> str:
 
 @pytest.fixture(scope="module")
 def translation(server: Server) -> str:
-    found: str = server.ask("/translate", TEXT)["translatedText"]
-    assert found
-    return found
+    result: str = server.ask("/translate", TEXT)["translatedText"]
+    assert result
+    return result
 
 
 def test_curl(server: Server, translation: str) -> None:
@@ -48,9 +48,10 @@ def test_javascript(server: Server, translation: str) -> None:
 
 
 def test_openais_sdk(server: Server) -> None:
-    wanted = {"prompt": "分开", "max_new_tokens": 20, "temperature": 1.0, "seed": 7}
+    expected = {"prompt": "分开", "max_new_tokens": 20, "temperature": 1.0, "seed": 7}
     assert (
-        said(server, sys.executable, "examples/clients/openai_sdk.py") == server.ask("/generate", wanted)["text"] + "\n"
+        said(server, sys.executable, "examples/clients/openai_sdk.py")
+        == server.ask("/generate", expected)["text"] + "\n"
     )
 
 

@@ -62,30 +62,30 @@ def test_generated_client_has_every_route(package: str, server: Server) -> None:
 
 def test_translates(package: str, server: Server) -> None:
     asked = {"q": ["a b", "b c"], "source": "de", "target": "en", "alternatives": 1}
-    status, found = call(package, "translate.translate", server.base, body=of(package, "TranslateRequest", asked))
-    assert (status, found.to_dict()) == (200, server.ask("/translate", asked))
+    status, result = call(package, "translate.translate", server.base, body=of(package, "TranslateRequest", asked))
+    assert (status, result.to_dict()) == (200, server.ask("/translate", asked))
 
 
 def test_continues_a_text(package: str, server: Server) -> None:
     asked = {"prompt": "分开", "max_new_tokens": 12, "seed": 5, "logprobs": True}
-    status, found = call(package, "generate.generate", server.base, body=of(package, "GenerateRequest", asked))
-    assert (status, found.to_dict()) == (200, server.ask("/generate", asked))
+    status, result = call(package, "generate.generate", server.base, body=of(package, "GenerateRequest", asked))
+    assert (status, result.to_dict()) == (200, server.ask("/generate", asked))
     asked = {"prompt": "分开", "max_tokens": 12, "seed": 5}
-    status, found = call(package, "open_ai.completions", server.base, body=of(package, "CompletionRequest", asked))
-    assert (status, found.choices[0].text) == (200, server.ask("/v1/completions", asked)["choices"][0]["text"])
+    status, result = call(package, "open_ai.completions", server.base, body=of(package, "CompletionRequest", asked))
+    assert (status, result.choices[0].text) == (200, server.ask("/v1/completions", asked)["choices"][0]["text"])
 
 
 def test_inspection_endpoints(package: str, server: Server) -> None:
     asked = {"source": "a b", "model": "tiny-de-en"}
-    status, found = call(package, "inspect.attention", server.base, body=of(package, "AttentionRequest", asked))
-    wanted = server.ask("/attention", asked)
-    answer = found.to_dict()
-    assert (status, answer["source"], answer["target"]) == (200, wanted["source"], wanted["target"])
-    assert answer["attention"] == wanted["attention"]
+    status, result = call(package, "inspect.attention", server.base, body=of(package, "AttentionRequest", asked))
+    expected = server.ask("/attention", asked)
+    answer = result.to_dict()
+    assert (status, answer["source"], answer["target"]) == (200, expected["source"], expected["target"])
+    assert answer["attention"] == expected["attention"]
 
 
 def test_errors_have_fields(package: str, server: Server) -> None:
     asked = of(package, "TranslateRequest", {"q": "a b", "source": "de", "target": "xx"})
-    status, found = call(package, "translate.translate", server.base, body=asked)
-    assert (status, found.field, found.code) == (400, "target", "unknown_pair")
-    assert "xx" in found.error
+    status, result = call(package, "translate.translate", server.base, body=asked)
+    assert (status, result.field, result.code) == (400, "target", "unknown_pair")
+    assert "xx" in result.error

@@ -17,21 +17,21 @@ NOT_FOUND = {"kind": "TypeError", "message": "This language was not found/does n
 
 def test_libretranslate_ts(server: Server, node: Scripts) -> None:
     asked = {"q": PLAIN, "source": "de", "target": "en", "alternatives": 2}
-    found = node("libretranslate-ts.mjs", server.base, "any", GERMAN, PLAIN)
-    assert found == {
+    result = node("libretranslate-ts.mjs", server.base, "any", GERMAN, PLAIN)
+    assert result == {
         "translated": {"status": 200, "translatedText": ours(server, GERMAN)},
         "alternatives": server.ask("/translate", asked)["alternatives"],
-        "detected": {"status": 200, "language": "de", "confidence": found["detected"]["confidence"]},
+        "detected": {"status": 200, "language": "de", "confidence": result["detected"]["confidence"]},
         "languages": ["de", "en", "es"],
         "unknown": {"status": 500, "translatedText": "", "error": NO_MODEL.format("zz")},
     }
-    assert 50 < found["detected"]["confidence"] <= 100
-    assert len(set(found["alternatives"])) == 2
+    assert 50 < result["detected"]["confidence"] <= 100
+    assert len(set(result["alternatives"])) == 2
 
 
 def test_libretranslate(server: Server, node: Scripts) -> None:
-    found = node("libretranslate.mjs", server.base, "any", GERMAN)
-    assert found == {"translated": ours(server, GERMAN), "detected": ours(server, GERMAN), "unknown": NOT_FOUND}
+    result = node("libretranslate.mjs", server.base, "any", GERMAN)
+    assert result == {"translated": ours(server, GERMAN), "detected": ours(server, GERMAN), "unknown": NOT_FOUND}
 
 
 def test_translate(server: Server, node: Scripts) -> None:
@@ -44,10 +44,10 @@ def test_translate(server: Server, node: Scripts) -> None:
 
 def test_with_their_key(guarded: tuple[Server, str], node: Scripts) -> None:
     server, key = guarded
-    wanted = ours(server, GERMAN, Authorization=f"Bearer {key}")
-    assert node("libretranslate-ts.mjs", server.base, key, GERMAN, PLAIN)["translated"]["translatedText"] == wanted
-    assert node("libretranslate.mjs", server.base, key, GERMAN)["translated"] == wanted
-    assert node("translate.mjs", server.base, key, GERMAN)["translated"] == wanted
+    expected = ours(server, GERMAN, Authorization=f"Bearer {key}")
+    assert node("libretranslate-ts.mjs", server.base, key, GERMAN, PLAIN)["translated"]["translatedText"] == expected
+    assert node("libretranslate.mjs", server.base, key, GERMAN)["translated"] == expected
+    assert node("translate.mjs", server.base, key, GERMAN)["translated"] == expected
 
 
 def test_with_a_bad_key(guarded: tuple[Server, str], node: Scripts) -> None:

@@ -32,11 +32,11 @@ def test_libretranslatepy(server: Server) -> None:
     for text in (GERMAN, LINES):
         assert client.translate(text, "de", "en") == ours(server, text)
     assert client.translate(GERMAN, "auto", "en") == ours(server, GERMAN)
-    listed = {each["code"]: (each["name"], each["targets"]) for each in client.languages()}
+    listed = {language["code"]: (language["name"], language["targets"]) for language in client.languages()}
     assert {code: name for code, (name, _) in listed.items()} == {"de": "German", "en": "English", "es": "Spanish"}
     assert "en" in listed["de"][1]
-    (found,) = client.detect("Ich möchte heute Abend gern ein kaltes Bier trinken")
-    assert (found["language"], found["confidence"] > 50) == ("de", True)
+    (result,) = client.detect("Ich möchte heute Abend gern ein kaltes Bier trinken")
+    assert (result["language"], result["confidence"] > 50) == ("de", True)
     with pytest.raises(urllib.error.HTTPError, match="400"):
         client.translate(GERMAN, "de", "zz")
 

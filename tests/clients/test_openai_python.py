@@ -22,13 +22,17 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
 
 
 def test_completes(client: openai.OpenAI, server: Server) -> None:
-    found = client.completions.create(model="tiny-lyrics", **ASKED)
-    wanted = server.ask("/generate", SAME)
-    assert found.choices[0].text == wanted["text"] != ""
-    assert (found.choices[0].finish_reason, found.model, found.object) == ("length", "tiny-lyrics", "text_completion")
-    assert found.usage is not None
-    assert (found.usage.prompt_tokens, found.usage.completion_tokens, found.usage.total_tokens) == (2, 12, 14)
-    assert found.id == f"cmpl-{found._request_id}"
+    result = client.completions.create(model="tiny-lyrics", **ASKED)
+    expected = server.ask("/generate", SAME)
+    assert result.choices[0].text == expected["text"] != ""
+    assert (result.choices[0].finish_reason, result.model, result.object) == (
+        "length",
+        "tiny-lyrics",
+        "text_completion",
+    )
+    assert result.usage is not None
+    assert (result.usage.prompt_tokens, result.usage.completion_tokens, result.usage.total_tokens) == (2, 12, 14)
+    assert result.id == f"cmpl-{result._request_id}"
 
 
 def test_streams(client: openai.OpenAI, server: Server) -> None:
@@ -44,15 +48,15 @@ def test_streams(client: openai.OpenAI, server: Server) -> None:
 
 
 def test_several_prompts_samples_and_tokens(client: openai.OpenAI, server: Server) -> None:
-    vocabulary = {each["text"]: each["id"] for each in server.ask("/score", {"text": "分开后的"})["tokens"]}
+    vocabulary = {token["text"]: token["id"] for token in server.ask("/score", {"text": "分开后的"})["tokens"]}
     ids = [[vocabulary["分"], vocabulary["开"]], [vocabulary["后"], vocabulary["的"]]]
     by_text = client.completions.create(model="tiny-lyrics", n=2, **{**ASKED, "prompt": ["分开", "后的"]})
     by_ids = client.completions.create(model="tiny-lyrics", n=2, **{**ASKED, "prompt": ids})
-    texts = [each.text for each in by_text.choices]
-    assert [each.text for each in by_ids.choices] == texts
-    assert [each.index for each in by_text.choices] == [0, 1, 2, 3]
-    wanted = server.ask("/generate", {**SAME, "n": 2})
-    assert texts[:2] == [wanted["text"], wanted["alternatives"][0]["text"]]
+    texts = [choice.text for choice in by_text.choices]
+    assert [choice.text for choice in by_ids.choices] == texts
+    assert [choice.index for choice in by_text.choices] == [0, 1, 2, 3]
+    expected = server.ask("/generate", {**SAME, "n": 2})
+    assert texts[:2] == [expected["text"], expected["alternatives"][0]["text"]]
     streamed = dict.fromkeys(range(4), "")
     for chunk in client.completions.create(model="tiny-lyrics", n=2, stream=True, **{**ASKED, "prompt": ids}):
         streamed[chunk.choices[0].index] += chunk.choices[0].text
@@ -67,10 +71,10 @@ def test_logprobs_and_echo(client: openai.OpenAI, server: Server) -> None:
     assert [choice.text[offset : offset + 1] for offset in told.text_offset] == told.tokens
     scored = server.ask("/score", {"text": choice.text, "top_k": 2})["tokens"]
     assert told.token_logprobs == [None, *[pytest.approx(each["logprob"], abs=1e-4) for each in scored[1:]]]
-    for found, wanted in list(zip(told.top_logprobs, scored, strict=True))[1:]:
-        likeliest = {each["text"]: pytest.approx(each["logprob"], abs=1e-4) for each in wanted["top"]}
-        assert {**found, **likeliest} == {wanted["text"]: pytest.approx(wanted["logprob"], abs=1e-4), **likeliest}
-        assert found.keys() == {*likeliest, wanted["text"]}
+    for result, expected in list(zip(told.top_logprobs, scored, strict=True))[1:]:
+        likeliest = {each["text"]: pytest.approx(each["logprob"], abs=1e-4) for each in expected["top"]}
+        assert {**result, **likeliest} == {expected["text"]: pytest.approx(expected["logprob"], abs=1e-4), **likeliest}
+        assert result.keys() == {*likeliest, expected["text"]}
     alone = client.completions.create(model="tiny-lyrics", echo=True, prompt="分", max_tokens=0, logprobs=0)
     assert (alone.choices[0].text, alone.choices[0].logprobs.token_logprobs) == ("分", [None])
 
@@ -85,9 +89,9 @@ def test_stops_and_penalties(client: openai.OpenAI, server: Server) -> None:
 
 
 def test_lists(client: openai.OpenAI) -> None:
-    (found,) = client.models.list().data
-    assert (found.id, found.object, found.owned_by) == ("tiny-lyrics", "model", "parlance")
-    assert client.models.retrieve("tiny-lyrics") == found
+    (result,) = client.models.list().data
+    assert (result.id, result.object, result.owned_by) == ("tiny-lyrics", "model", "parlance")
+    assert client.models.retrieve("tiny-lyrics") == result
 
 
 def test_refusals_become_the_client_s_exceptions(client: openai.OpenAI) -> None:

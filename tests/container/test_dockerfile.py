@@ -29,13 +29,13 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def stages() -> list[list[tuple[str, str]]]:
-    found: list[list[tuple[str, str]]] = []
+    results: list[list[tuple[str, str]]] = []
     for keyword, rest in instructions():
         if keyword == "FROM":
-            found.append([])
-        if found:
-            found[-1].append((keyword, rest))
-    return found
+            results.append([])
+        if results:
+            results[-1].append((keyword, rest))
+    return results
 
 
 def only(stage: list[tuple[str, str]], keyword: str) -> str:

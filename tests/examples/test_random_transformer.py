@@ -14,10 +14,10 @@ from models.networks.loading import load_network
 def test_what_is_written_is_the_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random_transformer.main([str(tmp_path / "tutorial")])
     assert "walk through" in capsys.readouterr().out
-    found = checkpoints.read(tmp_path / "tutorial")
-    assert found.source_ids("hello world") == (0, 1)
+    result = checkpoints.read(tmp_path / "tutorial")
+    assert result.source_ids("hello world") == (0, 1)
     made = random_transformer.network().float().state_dict()
-    loaded = load_network(found).state_dict()
+    loaded = load_network(result).state_dict()
     assert all(made[name].equal(loaded[name]) for name in made)
     assert [each.name for each in tmp_path.iterdir()] == ["tutorial"]
 

@@ -86,16 +86,16 @@ def busy_gauges(found: Samples) -> dict[tuple[str, ...], float]:
 def until(condition: Callable[[Samples], bool], server: Server) -> Samples:
     """Scrapes until the condition holds."""
     end = time.monotonic() + 20
-    while not condition(found := scrape(server)):
-        assert time.monotonic() < end, found
+    while not condition(result := scrape(server)):
+        assert time.monotonic() < end, result
         time.sleep(0.01)
-    return found
+    return result
 
 
 def resident_mib(pid: int) -> float:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    result = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert result is not None
+    return int(result[1]) / 1024
 
 
 def descriptors(pid: int) -> int:

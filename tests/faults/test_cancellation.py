@@ -50,8 +50,8 @@ def computed(server: Server, before: Samples) -> int:
     until(lambda found: not busy_gauges(found), server)
     beats = [scrape(server)["step_duration_seconds_count", *LYRICIST]]
     ask(server, {**LONG, "max_new_tokens": 5})
-    found = until(lambda found: found["step_duration_seconds_count", *LYRICIST] >= beats[0] + 5, server)
-    return int(found["cancelled_tokens_total", *LYRICIST] - before["cancelled_tokens_total", *LYRICIST])
+    result = until(lambda found: found["step_duration_seconds_count", *LYRICIST] >= beats[0] + 5, server)
+    return int(result["cancelled_tokens_total", *LYRICIST] - before["cancelled_tokens_total", *LYRICIST])
 
 
 def test_disconnect_while_queued(server: Server) -> None:
@@ -62,8 +62,8 @@ def test_disconnect_while_queued(server: Server) -> None:
         send(queued, {**LONG, "n": 8})
         until(lambda found: found["num_requests_waiting", *LYRICIST] == 8, server)
         queued.close()
-        found = until(lambda found: in_flight(found) == 16, server)
-        assert left(found) - left(before) == 8
+        result = until(lambda found: in_flight(found) == 16, server)
+        assert left(result) - left(before) == 8
         until(lambda found: found["num_requests_running", *LYRICIST] == 16, server)  # at the next beat, all of them
     until(lambda found: left(found) - left(before) == 24, server)
     assert 0 < computed(server, before) < 16 * 1900

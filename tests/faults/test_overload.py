@@ -84,12 +84,12 @@ def test_slow_reader_delays_no_other_request(tiny_checkpoints: Path, tmp_path: P
             until(lambda found: not busy_gauges(found), server)  # it holds no slot: all of its texts are written
             after = [found for _ in range(6) for found in clients.map(token_events, [server] * 4)]
             assert len(taken) < 200  # all this while it was far from its end
-        for name, found in (("before", before), ("beside", beside), ("after", after)):
-            events_, gaps = statistics.median(f[0] for f in found), statistics.median(f[1] for f in found)
+        for name, results in (("before", before), ("beside", beside), ("after", after)):
+            events_, gaps = statistics.median(f[0] for f in results), statistics.median(f[1] for f in results)
             print(f"{name} a slow reader: {events_} token events a stream, largest gap {1000 * gaps:.1f} ms (medians)")
-            assert [text for *_, text in found] == [right] * 24
-            assert all(count > 1 for count, *_ in found)  # it was written while it was sent
-            assert max(gap for _, gap, _ in found) < NOT_HANGING_S
+            assert [text for *_, text in results] == [right] * 24
+            assert all(count > 1 for count, *_ in results)  # it was written while it was sent
+            assert max(gap for _, gap, _ in results) < NOT_HANGING_S
 
 
 def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints: Path, tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints
         assert len(answered) > 8
         assert all(mib < 8 for mib in growth)
         assert quickest[49] < 1.0  # the promise is 50 ms, of a machine that does not run its clients too
-        found = until(lambda found: not busy_gauges(found), server)
-        assert found["request_refused_total", "overloaded_requests"] == len(waits)
+        result = until(lambda found: not busy_gauges(found), server)
+        assert result["request_refused_total", "overloaded_requests"] == len(waits)
         assert scrape(server)["request_success_total", "cpu", "length", "tiny-lyrics"] == len(answered) + 1
         # a connection closes some time after its client has left
         wait_for(lambda: all(descriptors(pid) <= count for pid, count in zip(pids, open_before, strict=True)))

@@ -81,23 +81,23 @@ def test_second_cpu_worker_serves_when_the_first_dies(tiny_checkpoints: Path, tm
 def test_requests_of_a_dead_worker_are_answered_by_another(tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path, CPU_WORKERS="2", CPU_THREADS="0") as server, ThreadPoolExecutor(8) as all_:
         wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
-        wanted = server.ask("/generate", LONG)["text"]
+        expected = server.ask("/generate", LONG)["text"]
         victim, _ = server.workers()
         os.kill(victim, signal.SIGSTOP)  # so that it has some of them, unfinished, when it dies
-        asked = [all_.submit(status_of, server, "/generate", LONG) for _ in range(8)]
+        futures = [all_.submit(status_of, server, "/generate", LONG) for _ in range(8)]
         time.sleep(0.3)
         os.kill(victim, signal.SIGKILL)
-        assert [(code, body.get("text")) for code, body in (each.result() for each in asked)] == [(200, wanted)] * 8
+        assert [(code, body.get("text")) for code, body in (each.result() for each in futures)] == [(200, expected)] * 8
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_sigterm_drains_requests_and_exits_with_0(sign: int, tiny_checkpoints: Path, tmp_path: Path) -> None:
     with serving(tiny_checkpoints, tmp_path) as server, ThreadPoolExecutor(4) as clients:
         workers = server.workers()
-        asked = [clients.submit(status_of, server, "/generate", LONG) for _ in range(4)]
+        futures = [clients.submit(status_of, server, "/generate", LONG) for _ in range(4)]
         time.sleep(0.3)
         server.process.send_signal(sign)
-        assert [each.result()[0] for each in asked] == [200] * 4
+        assert [each.result()[0] for each in futures] == [200] * 4
         assert server.process.wait(20) == 0
         wait_for(lambda: all(map(gone, workers)))
 
@@ -106,11 +106,11 @@ def test_requests_beyond_the_drain_deadline_get_an_error(tiny_checkpoints: Path,
     with serving(tiny_checkpoints, tmp_path, DRAIN_TIMEOUT_S="0.5") as server, ThreadPoolExecutor(8) as clients:
         (worker,) = server.workers()
         os.kill(worker, signal.SIGSTOP)  # nothing will ever be done
-        asked = [clients.submit(status_of, server, "/generate", LONG) for _ in range(8)]
+        futures = [clients.submit(status_of, server, "/generate", LONG) for _ in range(8)]
         kept = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=20)
         time.sleep(0.3)
         server.process.send_signal(signal.SIGTERM)
-        answers = [each.result() for each in asked]
+        answers = [each.result() for each in futures]
         assert {code for code, _ in answers} == {503}
         assert all("shutting down" in body["error"] for _, body in answers)
         assert server.process.wait(20) == 0
@@ -154,15 +154,15 @@ def test_second_signal_exits_at_once(tiny_checkpoints: Path, tmp_path: Path) -> 
             with contextlib.suppress(OSError):
                 server.ask("/generate", LONG)
 
-        asked = threading.Thread(target=ask)
-        asked.start()
+        thread = threading.Thread(target=ask)
+        thread.start()
         time.sleep(0.3)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         assert server.process.poll() is None
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(5) == 128 + signal.SIGTERM
-        asked.join(10)
+        thread.join(10)
         wait_for(lambda: gone(worker))
 
 

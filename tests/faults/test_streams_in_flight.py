@@ -33,14 +33,14 @@ def long(seed: int, **change: Any) -> dict[str, Any]:
 def begin(server: Server, clients: ThreadPoolExecutor, bodies: Sequence[dict[str, Any]]) -> list[Future[End]]:
     """All are sent, and the streams among them have begun."""
     begun = threading.Semaphore(0)
-    asked = [
+    futures = [
         clients.submit(ask, server, body, begun.release if body.get("stream") else lambda: None) for body in bodies
     ]
     for body in bodies:
         if body.get("stream"):
             assert begun.acquire(timeout=30)
     until(lambda found: in_flight(found) == len(bodies), server)
-    return asked
+    return futures
 
 
 def last(ends: Sequence[End], since: float) -> float:
@@ -80,12 +80,12 @@ def test_streams_of_a_stopped_worker_end(slow_lyricist: Path, tmp_path: Path) ->
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(32) as clients:
         right = ask(server, long(1)).text
         (worker,) = server.workers()
-        asked = begin(server, clients, [long(1, stream=True)] * 16)
-        asked += [clients.submit(ask, server, long(1, stream=True)) for _ in range(8)]
+        futures = begin(server, clients, [long(1, stream=True)] * 16)
+        futures += [clients.submit(ask, server, long(1, stream=True)) for _ in range(8)]
         until(lambda found: in_flight(found) == 24, server)
         stopped = time.monotonic()
         os.kill(worker, signal.SIGSTOP)
-        ends = [each.result(60) for each in asked]
+        ends = [each.result(60) for each in futures]
         print(f"SIGSTOP of the worker: the last of 24 streams ended after {last(ends, stopped):.3f} s")
         assert all(end.may_be_tried_again for end in ends), ends
         assert [end.event for end in ends] == ["error"] * 16 + [None] * 8
@@ -100,10 +100,10 @@ def test_killed_server_with_streams_leaves_no_process(slow_lyricist: Path, tmp_p
         wait_for(lambda: set(server.ask("/health/ready")["devices"].values()) == {"ready"})
         workers = server.workers()
         assert len(workers) == 2
-        asked = begin(server, clients, [long(1, stream=True)] * 8)
+        futures = begin(server, clients, [long(1, stream=True)] * 8)
         killed = time.monotonic()
         server.process.kill()
-        for each in asked:
+        for each in futures:
             assert isinstance(each.exception(60), http.client.IncompleteRead | ConnectionError)
         wait_for(lambda: all(map(gone, workers)))
         print(f"SIGKILL of the server: no client and no process was left after {time.monotonic() - killed:.3f} s")
@@ -113,9 +113,9 @@ def test_sigterm_drains_streams(slow_lyricist: Path, tmp_path: Path) -> None:
     with serving(slow_lyricist, tmp_path, DRAIN_TIMEOUT_S="60") as server, ThreadPoolExecutor(8) as clients:
         right = ask(server, long(1, max_new_tokens=1000)).text
         (worker,) = server.workers()
-        asked = begin(server, clients, [long(1, max_new_tokens=1000, stream=True)] * 8)
+        futures = begin(server, clients, [long(1, max_new_tokens=1000, stream=True)] * 8)
         server.process.send_signal(signal.SIGTERM)
-        ends = [each.result(60) for each in asked]
+        ends = [each.result(60) for each in futures]
         assert [(end.event, end.text) for end in ends] == [("done", right)] * 8
         assert server.process.wait(20) == 0
         wait_for(lambda: gone(worker))
@@ -125,10 +125,10 @@ def test_streams_beyond_the_drain_deadline_get_an_error_event(slow_lyricist: Pat
     settings = {"MAX_NEW_TOKENS": "2000", "DRAIN_TIMEOUT_S": "0.3"}
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(32) as clients:
         (worker,) = server.workers()
-        asked = begin(server, clients, [long(1, stream=True)] * 32)
+        futures = begin(server, clients, [long(1, stream=True)] * 32)
         told = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        ends = [each.result(60) for each in asked]
+        ends = [each.result(60) for each in futures]
         print(f"SIGTERM, 0.3 s to drain: the last of 32 streams ended after {last(ends, told):.3f} s")
         assert all(end.event == "error" and end.may_be_tried_again for end in ends), ends
         assert all("shutting down" in end.body["error"] for end in ends)

@@ -36,8 +36,8 @@ ADMIN_KEY = "fuzz-fuzz-fuzz-fuzz"
 def operations() -> list[str]:
     """Operations such as "POST /translate" that FUZZ_ROUTES selects."""
     document = create_app(Settings(), FakeEngine()).openapi()
-    found = [f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods]
-    return [each for each in found if re.search(ROUTES, each)]
+    results = [f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods]
+    return [result for result in results if re.search(ROUTES, result)]
 
 
 def with_forms(document: dict[str, Any]) -> dict[str, Any]:

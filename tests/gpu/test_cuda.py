@@ -55,8 +55,8 @@ def test_gpu_tokens_equal_cpu_tokens(tiny_checkpoints: Path, name: str) -> None:
     prompts, options = mixed_requests(translator=checkpoint.config.kind == "translator")
     tokens = []
     for device in ("cpu", "cuda"):
-        found = decode(load_network(checkpoint, device), rules, prompts, options, slots=16)
-        tokens.append([[h.tokens for h in hypotheses] for hypotheses in found])
+        results = decode(load_network(checkpoint, device), rules, prompts, options, slots=16)
+        tokens.append([[h.tokens for h in hypotheses] for hypotheses in results])
     different = sum(a != b for a, b in zip(*tokens, strict=True))
     assert different <= 1  # a tie within rounding may fall the other way
 
@@ -101,18 +101,18 @@ def test_cuda_graphs_give_cpu_tokens_under_changing_batches(tiny_checkpoints: Pa
     checkpoint = checkpoints.read(tiny_checkpoints / name)
     prompts, options = mixed_requests(translator=checkpoint.config.kind == "translator")
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
-    wanted = [[h.tokens for h in each] for each in decode(load_network(checkpoint), rules, prompts, options)]
+    expected = [[h.tokens for h in each] for each in decode(load_network(checkpoint), rules, prompts, options)]
     runner = ModelRunner("cuda:0", 0, 16, "fp32", 4)
     runner.load(name, str(tiny_checkpoints / name))
-    model, waiting, found = runner.models[name], list(range(len(prompts))), {}
+    model, waiting, result = runner.models[name], list(range(len(prompts))), {}
     recorded = len(model.decoder.state.recordings)
     assert recorded > 0  # before the first request
     while waiting or model.decoder.requests:
         while waiting and options[waiting[-1]].beam <= model.decoder.free:
             number = waiting.pop()
             model.decoder.join([(number, prompts[number], options[number])])
-        found.update(model.decoder.step().finished)
-    different = sum([h.tokens for h in found[i]] != wanted[i] for i in range(len(prompts)))
+        result.update(model.decoder.step().finished)
+    different = sum([h.tokens for h in result[i]] != expected[i] for i in range(len(prompts)))
     assert different <= 1  # a tie within rounding may fall the other way
 
 

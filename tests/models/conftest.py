@@ -32,6 +32,6 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(params=TESTED)
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
     """The native kernels: each variant that this CPU can run. A network in int8 that is made meanwhile has them."""
-    found = variant_library(request.param)
-    monkeypatch.setattr(build, "library", lambda: found)
-    return found
+    result = variant_library(request.param)
+    monkeypatch.setattr(build, "library", lambda: result)
+    return result

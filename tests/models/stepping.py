@@ -79,9 +79,9 @@ def stepped(decodable: Any, prompts: list[Prompt], continuations: list[list[int]
 
 
 def full(network: Transformer, prompts: list[Prompt], continuations: list[list[int]]) -> Tensor:
-    found = []
+    results = []
     with torch.inference_mode():
         for prompt, tokens in zip(prompts, continuations, strict=True):
             target = torch.tensor([[*prompt.prefix, *tokens]])
-            found.append(network(torch.tensor([prompt.source]), target)[0, len(prompt.prefix) - 1 :])
-    return torch.stack(found)
+            results.append(network(torch.tensor([prompt.source]), target)[0, len(prompt.prefix) - 1 :])
+    return torch.stack(results)

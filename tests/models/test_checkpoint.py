@@ -16,14 +16,14 @@ from tests.models.folders import CONFIG, TARGET, stage, written
 
 def test_written_checkpoint_is_read_back(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    found = checkpoints.read(folder)
-    assert replace(found.config, tokenizers={}, files={}) == CONFIG
-    assert found.config.tokenizers == {"source": "word", "target": "character"}
-    assert set(found.config.files) == {"model.safetensors", "source.json", "target.json"}
-    assert (found.name, found.weights) == ("tiny", folder / "model.safetensors")
-    assert found.source_ids("hello moon world") == (2, 1, 3, 0)
-    assert found.target_ids("ab") == (1, 3, 4)
-    assert found.decode([3, 4, 2]) == "ab"
+    result = checkpoints.read(folder)
+    assert replace(result.config, tokenizers={}, files={}) == CONFIG
+    assert result.config.tokenizers == {"source": "word", "target": "character"}
+    assert set(result.config.files) == {"model.safetensors", "source.json", "target.json"}
+    assert (result.name, result.weights) == ("tiny", folder / "model.safetensors")
+    assert result.source_ids("hello moon world") == (2, 1, 3, 0)
+    assert result.target_ids("ab") == (1, 3, 4)
+    assert result.decode([3, 4, 2]) == "ab"
     assert sorted(path.name for path in folder.iterdir()) == [
         *("README.md", "config.json", "model.safetensors", "source.json", "target.json")
     ]
@@ -36,18 +36,18 @@ def test_the_card_may_be_edited(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("New.", encoding="utf-8")
     edited = checkpoints.read(folder)
     (folder / "README.md").unlink()
-    for found in (edited, checkpoints.read(folder)):
-        assert replace(found.config, tokenizers={}, files={}) == CONFIG
-        assert found.decode([3, 4, 2]) == "ab"
+    for result in (edited, checkpoints.read(folder)):
+        assert replace(result.config, tokenizers={}, files={}) == CONFIG
+        assert result.decode([3, 4, 2]) == "ab"
 
 
 def test_a_lyricist_has_one_tokenizer(tmp_path: Path) -> None:
     folder = tmp_path / "lyrics"
     config = CheckpointConfig(kind="lyrics", architecture={"name": "recurrent"})
     checkpoints.write(stage(tmp_path / "staging"), folder, config, {"target": TARGET})
-    found = checkpoints.read(folder)
-    assert set(found.tokenizers) == {"target"}
-    assert found.target_ids("ba") == (4, 3)
+    result = checkpoints.read(folder)
+    assert set(result.tokenizers) == {"target"}
+    assert result.target_ids("ba") == (4, 3)
 
 
 @pytest.mark.parametrize(("source", "most", "expected"), [(0, 100, 20), (5, 100, 30), (60, 100, 100), (40, 100, 100)])
@@ -58,5 +58,5 @@ def test_translation_length_limit(source: int, most: int, expected: int) -> None
 def test_the_front_end_loads_no_torch() -> None:
     code = "import sys, models.tokenizer, models.checkpoint; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     root = Path(__file__).parents[2]
-    found = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

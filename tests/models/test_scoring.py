@@ -35,21 +35,21 @@ def test_a_hypothesis_has_the_log_probability_that_the_decoder_gave_it(rules: To
     for seed in range(4):
         network = tiny.transformer(seed)
         options = DecodingOptions(max_new_tokens=12, beam_size=beam, n_best=beam)
-        for found in decode(network, rules, [Prompt(SOURCE, (START,))], options)[0]:
-            target = (START, *found.tokens, *([END] if found.finished else []))
+        for result in decode(network, rules, [Prompt(SOURCE, (START,))], options)[0]:
+            target = (START, *result.tokens, *([END] if result.finished else []))
             scored = score(network, SOURCE, target, rules)
             assert len(scored.log_probabilities) == len(target) - 1
-            assert scored.log_probabilities.sum().item() == pytest.approx(found.log_probability, abs=1e-4)
+            assert scored.log_probabilities.sum().item() == pytest.approx(result.log_probability, abs=1e-4)
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_a_continuation_has_the_log_probability_that_the_decoder_gave_it(rules: TokenRules, cell: str) -> None:
     network, prompt = tiny.recurrent(cell=cell), (5, 8, 9)
-    (found,) = decode(network, rules, [Prompt((), prompt)], DecodingOptions(max_new_tokens=20))[0]
-    scored = score(network, (), (*prompt, *found.tokens, *([END] if found.finished else [])), rules)
+    (result,) = decode(network, rules, [Prompt((), prompt)], DecodingOptions(max_new_tokens=20))[0]
+    scored = score(network, (), (*prompt, *result.tokens, *([END] if result.finished else [])), rules)
     total = scored.log_probabilities[len(prompt) - 1 :].sum().item()
-    assert total == pytest.approx(found.log_probability, abs=1e-4)
+    assert total == pytest.approx(result.log_probability, abs=1e-4)
     assert (scored.ranks[len(prompt) - 1 :] == 1).all(), "greedy takes the likeliest"
 
 
@@ -57,7 +57,7 @@ def test_a_continuation_has_the_log_probability_that_the_decoder_gave_it(rules: 
 def test_entropy_and_rank_equal_the_probabilities(rules: TokenRules | None) -> None:
     network = tiny.recurrent()
     text = (5, 8, 9, 5, 5, 17)
-    found = score(network, (), text, rules, top_k=4)
+    result = score(network, (), text, rules, top_k=4)
     with torch.inference_mode():
         logits = network(torch.tensor([text[:-1]]))[0][0].double()
     for place, token in enumerate(text[1:]):
@@ -65,24 +65,24 @@ def test_entropy_and_rank_equal_the_probabilities(rules: TokenRules | None) -> N
         weights = logits[place].exp()
         whole = weights.sum() if rules is None or not rules.renormalise else weights[allowed].sum()
         probability = {i: (weights[i] / whole).item() for i in allowed}
-        assert found.log_probabilities[place].exp().item() == pytest.approx(probability[token], rel=1e-6)
+        assert result.log_probabilities[place].exp().item() == pytest.approx(probability[token], rel=1e-6)
         order = sorted(allowed, key=lambda i: -probability[i])
-        assert found.ranks[place].item() == 1 + order.index(token)
-        assert found.tokens[place].tolist() == order[:4]
-        shown = found.token_log_probabilities[place].exp().tolist()
+        assert result.ranks[place].item() == 1 + order.index(token)
+        assert result.tokens[place].tolist() == order[:4]
+        shown = result.token_log_probabilities[place].exp().tolist()
         assert shown == pytest.approx([probability[i] for i in order[:4]], rel=1e-6)
         total = sum(probability.values())  # less than 1 where suppressed tokens keep their mass
         entropy = -sum(p / total * math.log(p / total) for p in probability.values())
-        assert found.entropies[place].item() == pytest.approx(entropy, rel=1e-6)
+        assert result.entropies[place].item() == pytest.approx(entropy, rel=1e-6)
 
 
 def test_suppressed_tokens_have_probability_0_and_rank_last() -> None:
-    found = score(tiny.recurrent(), (), (5, 0, 9), RULES["renormalised"], top_k=50)
-    assert found.log_probabilities[0].item() == -math.inf
-    assert found.tokens.shape == (2, 19)
-    assert set(found.tokens[0, -3:].tolist()) == set(SUPPRESSED)
-    assert (found.token_log_probabilities[:, -3:] == -math.inf).all()
-    assert torch.isfinite(found.entropies).all()
+    result = score(tiny.recurrent(), (), (5, 0, 9), RULES["renormalised"], top_k=50)
+    assert result.log_probabilities[0].item() == -math.inf
+    assert result.tokens.shape == (2, 19)
+    assert set(result.tokens[0, -3:].tolist()) == set(SUPPRESSED)
+    assert (result.token_log_probabilities[:, -3:] == -math.inf).all()
+    assert torch.isfinite(result.entropies).all()
 
 
 def test_windowed_scores_equal_a_full_pass() -> None:
@@ -104,8 +104,8 @@ def test_entropies_outnumber_tokens_by_one() -> None:
     network = tiny.recurrent()
     tokens = torch.tensor([[4, 5, 6]])
     with torch.inference_mode():
-        found = expected(network, network.features(tokens, tokens)[0], (5, 6), None, 1)
-    assert (len(found.log_probabilities), len(found.entropies), len(found.tokens)) == (2, 3, 3)
+        result = expected(network, network.features(tokens, tokens)[0], (5, 6), None, 1)
+    assert (len(result.log_probabilities), len(result.entropies), len(result.tokens)) == (2, 3, 3)
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +122,11 @@ def test_a_lyricist_scores_as_evaluate_does(root: Path) -> None:
     checkpoint, network = loaded(root / "tiny-lyrics")
     text = "我把灯留给夜里的你\n分开后的街道"
     says = score_lyricist(checkpoint, network, text)
-    found = score(network, (), checkpoint.target_ids(text))
-    nats = -found.log_probabilities.sum().item() / (len(text) - 1)
+    result = score(network, (), checkpoint.target_ids(text))
+    nats = -result.log_probabilities.sum().item() / (len(text) - 1)
     assert round(nats, 4) == says["nats_per_character"]
     assert round(nats / math.log(2), 4) == says["bits_per_character"]
-    assert len(found.log_probabilities) == says["characters"]
+    assert len(result.log_probabilities) == says["characters"]
 
 
 def test_a_translator_scores_as_evaluate_does(root: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_translator_scores_as_evaluate_does(root: Path) -> None:
     total, tokens = 0.0, 0
     for source, target in zip(folders.GERMAN, folders.ENGLISH, strict=True):
         given = (*checkpoint.target_ids(target), checkpoint.config.eos)
-        found = score(network, checkpoint.source_ids(source), given)
-        total -= found.log_probabilities.sum().item()
-        tokens += len(found.log_probabilities)
+        result = score(network, checkpoint.source_ids(source), given)
+        total -= result.log_probabilities.sum().item()
+        tokens += len(result.log_probabilities)
     pairs = Pairs(folders.GERMAN, folders.ENGLISH)
     assert total / tokens == pytest.approx(reference_nats(checkpoint, network, pairs), abs=1e-6)

@@ -116,15 +116,15 @@ def gradients(workers: Workers, updates: list[list[Tensor]]) -> list[dict[str, T
     """Of the summed loss over each update's batches, divided by the number of processes."""
     task = TwoPasses()
     sharded = ShardedTask(task, workers, CPU) if workers.count > 1 else task
-    found = []
+    results = []
     for batches in updates:
         task.network.zero_grad(set_to_none=True)
         for place, batch in enumerate(batches):
             workers.synchronize = place == len(batches) - 1
             loss, tokens = sharded.loss(batch)
             (loss * tokens).backward()
-        found.append({n: None if p.grad is None else p.grad.clone() for n, p in task.network.named_parameters()})
-    return found
+        results.append({n: None if p.grad is None else p.grad.clone() for n, p in task.network.named_parameters()})
+    return results
 
 
 class Sharable(Counting):

@@ -58,9 +58,9 @@ def _member(environment: dict[str, object], pipe: Connection, work: Callable[...
     torch.set_num_threads(1)
     workers: Workers = join_group()
     try:
-        found = work(workers, *arguments)
+        result = work(workers, *arguments)
     except Exception as error:
         traceback.print_exc()
-        found = error
-    pipe.send_bytes(pickle.dumps(found))  # whole: `send` would lend tensors for as long as this process lives
+        result = error
+    pipe.send_bytes(pickle.dumps(result))  # whole: `send` would lend tensors for as long as this process lives
     signal.pause()  # no process leaves before all have finished

@@ -29,8 +29,8 @@ def finished(here: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def scores(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return {name: {k: v for k, v in row.items() if k != "seconds"} for name, row in found.items()}
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return {name: {k: v for k, v in row.items() if k != "seconds"} for name, row in result.items()}
 
 
 def test_test_scores_of_unchanged_weights_are_kept(
@@ -49,13 +49,13 @@ def test_scores_of_another_test_set_are_added(
     here: Path, finished: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, *SHORT, "--resume", "--test", "other.tsv"]) == 0
-    found = scores(capsys)
-    assert list(found) == ["validation (greedy)", *TEST, "other.tsv (greedy)", "other.tsv (beam 5)"]
-    assert {name: found[name] for name in TEST} == {name: finished[name] for name in TEST}
+    results = scores(capsys)
+    assert list(results) == ["validation (greedy)", *TEST, "other.tsv (greedy)", "other.tsv (beam 5)"]
+    assert {name: results[name] for name in TEST} == {name: finished[name] for name in TEST}
     (here / "t.tsv").write_text("a b\tB A\nc\tC\n")
     assert main([*RUN, *SHORT, "--resume", "--test", "t.tsv"]) == 0
-    found = scores(capsys)
-    assert [found[name]["sentences"] for name in TEST] == [2, 2]
+    results = scores(capsys)
+    assert [results[name]["sentences"] for name in TEST] == [2, 2]
 
 
 def test_test_scores_of_changed_weights_are_dropped_with_a_note(
@@ -64,8 +64,8 @@ def test_test_scores_of_changed_weights_are_dropped_with_a_note(
     assert main([*RUN, "--max-epochs", "3", "--resume"]) == 0
     captured = capsys.readouterr()
     assert list(json.loads(captured.out)) == ["validation (greedy)"]
-    said = "The scores of t.tsv (greedy), t.tsv (beam 5) were other weights': give --test again to have them."
-    assert said in captured.err.splitlines()
+    sentence = "The scores of t.tsv (greedy), t.tsv (beam 5) were other weights': give --test again to have them."
+    assert sentence in captured.err.splitlines()
 
 
 @pytest.mark.parametrize("moved", [0, 2, 9])

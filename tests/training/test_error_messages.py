@@ -35,16 +35,16 @@ def test_output_folder_is_checked_before_the_corpus_is_read(here: Path, capsys: 
 def test_wrong_number_of_processes_is_reported_with_other_problems(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted = "This cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
-    assert refused(capsys, *SING, "--processes", "-1", "--max-epochs", "0") == wanted
+    expected = "This cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
+    assert refused(capsys, *SING, "--processes", "-1", "--max-epochs", "0") == expected
 
 
 def test_unreadable_corpus_files_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "folder").mkdir()
     assert refused(capsys, *TRANSLATE, "--train", "folder") == "folder is a folder, and a file is needed."
     (here / "pairs.tsv.gz").write_bytes(b"a\tA\n")
-    wanted = "pairs.tsv.gz cannot be read (no gzip file, or a damaged one): get it once more."
-    assert refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m") == wanted
+    expected = "pairs.tsv.gz cannot be read (no gzip file, or a damaged one): get it once more."
+    assert refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m") == expected
     with gzip.open(here / "pairs.tsv.gz", "wb") as file:
         file.write(b"a\tA\n")
     assert "has 1 pair" in refused(capsys, *TRANSLATE[:5], "--train", "pairs.tsv.gz", "--out", "m")
@@ -52,8 +52,8 @@ def test_unreadable_corpus_files_are_named(here: Path, capsys: pytest.CaptureFix
 
 def test_folder_without_a_marian_model_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "folder").mkdir()
-    wanted = "folder/config.json is missing: folder is not a whole Marian folder."
-    assert refused(capsys, "import-marian", "folder", "--out", "m") == wanted
+    expected = "folder/config.json is missing: folder is not a whole Marian folder."
+    assert refused(capsys, "import-marian", "folder", "--out", "m") == expected
 
 
 def test_failed_run_without_a_snapshot_leaves_no_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +73,6 @@ def test_smaller_vocabulary_is_noted(here: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_missing_out_is_reported_with_other_problems(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = "This cannot start: --sead is no option, did you mean --seed?; --out is missing."
-    assert refused(capsys, *SING[:3], "--sead", "3") == wanted
+    expected = "This cannot start: --sead is no option, did you mean --seed?; --out is missing."
+    assert refused(capsys, *SING[:3], "--sead", "3") == expected
     assert refused(capsys, "translator", "--resume").endswith("; --train is missing; --out is missing.")

@@ -24,17 +24,17 @@ def test_out_with_a_model_is_refused(here: Path, capsys: pytest.CaptureFixture[s
 def test_out_that_cannot_be_a_folder_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "m").write_text("a file")
     assert refused(capsys, *SING) == "m is a file; --out names a folder."
-    wanted = "The run cannot go on: m/inside lies inside of something that is a file, not a folder."
-    assert refused(capsys, *SING, "--out", "m/inside") == wanted
+    expected = "The run cannot go on: m/inside lies inside of something that is a file, not a folder."
+    assert refused(capsys, *SING, "--out", "m/inside") == expected
     (here / "broken").symlink_to(here / "nowhere")
-    wanted = "The run cannot go on: broken is in the way: it is a file or a broken link."
-    assert refused(capsys, *SING, "--out", "broken") == wanted
+    expected = "The run cannot go on: broken is in the way: it is a file or a broken link."
+    assert refused(capsys, *SING, "--out", "broken") == expected
 
 
 def test_existing_readme_is_not_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "README.md").write_text("mine")
-    wanted = ". holds a README.md, which the model card would overwrite; choose another --out."
-    assert refused(capsys, *SING, "--out", ".") == wanted
+    expected = ". holds a README.md, which the model card would overwrite; choose another --out."
+    assert refused(capsys, *SING, "--out", ".") == expected
     assert (here / "README.md").read_text() == "mine"
 
 

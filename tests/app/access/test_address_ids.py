@@ -21,7 +21,7 @@ def test_hosts_that_are_no_addresses_share_an_id() -> None:
 
 
 def test_id_does_not_contain_the_address() -> None:
-    found = address_id("192.0.2.1")
-    assert found.startswith("address-")
-    assert "192" not in found.removeprefix("address-") or "192.0" not in found
-    assert len(found) == len("address-") + 24
+    results = address_id("192.0.2.1")
+    assert results.startswith("address-")
+    assert "192" not in results.removeprefix("address-") or "192.0" not in results
+    assert len(results) == len("address-") + 24

@@ -142,9 +142,9 @@ def test_new_file_has_mode_600_and_existing_file_keeps_its_mode(tmp_path: Path) 
 
 def test_key_outside_the_file_stays_valid(tmp_path: Path) -> None:
     ring = KeyRing(None, [Caller("admin", key_digest("an-operator's-key"), frozenset({"use", "admin"}))])
-    found = ring.find("an-operator's-key")
-    assert found is not None
-    assert (found.name, len(found.key_id)) == ("admin", 16)
-    assert found.key_id not in repr(found)
+    result = ring.find("an-operator's-key")
+    assert result is not None
+    assert (result.name, len(result.key_id)) == ("admin", 16)
+    assert result.key_id not in repr(result)
     assert ring.has_admin()
     assert not KeyRing(None).has_admin()

@@ -53,8 +53,8 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def commands(redis: Redis) -> dict[str, int]:
-    found = redis.info("commandstats")
-    return {name.removeprefix("cmdstat_"): each["calls"] for name, each in found.items()}
+    result = redis.info("commandstats")
+    return {name.removeprefix("cmdstat_"): each["calls"] for name, each in result.items()}
 
 
 def test_redis_store_agrees_with_memory_store(redis: Redis, server: RedisServer) -> None:
@@ -87,9 +87,9 @@ def test_charge_is_one_redis_command(redis: Redis, server: RedisServer) -> None:
         await counts.close()
 
     run(ask)
-    found = commands(redis)
-    assert found["eval"] == 50
-    assert not {"evalsha", "exists", "script|load", "script|exists"} & found.keys()
+    result = commands(redis)
+    assert result["eval"] == 50
+    assert not {"evalsha", "exists", "script|load", "script|exists"} & result.keys()
 
 
 def test_simultaneous_charges_of_several_servers_never_exceed_the_limit(redis: Redis, server: RedisServer) -> None:
@@ -171,9 +171,9 @@ def test_without_redis_requests_are_counted_in_memory_and_logged_once(
         assert (await counts.take(ask)).windows[0].remaining == 9
         server.stop()
         began = time.monotonic()
-        found = await asyncio.gather(*(counts.take(ask) for _ in range(20)))
+        results = await asyncio.gather(*(counts.take(ask) for _ in range(20)))
         assert time.monotonic() - began < 4, "they wait together"
-        assert sum(each.charged for each in found) == 10, "this server's own count, from nothing"
+        assert sum(result.charged for result in results) == 10, "this server's own count, from nothing"
         assert len(lost) == 1
         server.start()
         await asyncio.sleep(0.25)

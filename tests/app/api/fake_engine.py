@@ -181,7 +181,7 @@ class FakeEngine:
     ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
             whole = await self.generate(request)
-            await self._spell(show, [each.text for each in whole.continuations])
+            await self._spell(show, [continuation.text for continuation in whole.continuations])
             return replace(whole, usage=Usage(2, 8, None, 0.002, 0.5))
 
         return TextStream.opened(work)

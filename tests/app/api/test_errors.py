@@ -55,7 +55,7 @@ def test_each_domain_error_has_its_status_and_keeps_its_sentence(path: str, row:
 
 
 def test_every_domain_error_is_in_the_table() -> None:
-    named = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, EngineError)]
+    named = [var for var in vars(errors).values() if isinstance(var, type) and issubclass(var, EngineError)]
     assert len(named) == 15
     assert all(any(base in STATUS for base in each.__mro__[:-3]) for each in named)
 

@@ -23,12 +23,12 @@ GENERATE = {"prompt": "分", "stream": True}
 
 def events(body: str) -> list[tuple[str, Any]]:
     """Strictly: two lines an event, and an empty one behind."""
-    found = []
+    results = []
     assert body.endswith("\n\n")
     for block in body.removesuffix("\n\n").split("\n\n"):
         name, data = block.split("\n")
-        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return found
+        results.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return results
 
 
 def test_translation_events() -> None:
@@ -52,10 +52,10 @@ def test_translation_events() -> None:
 
 
 def test_done_is_the_answer_without_a_stream() -> None:
-    wanted = {**TRANSLATE, "source": "auto", "q": "Ich möchte ein Bier", "alternatives": 2}
-    engine = FakeEngine(length_limited=frozenset({wanted["q"]}))
-    streamed = dict(events(Client(engine).post("/translate", json=wanted).text))["done"]
-    whole = Client(engine).post("/translate", json={**wanted, "stream": False}).json()
+    expected = {**TRANSLATE, "source": "auto", "q": "Ich möchte ein Bier", "alternatives": 2}
+    engine = FakeEngine(length_limited=frozenset({expected["q"]}))
+    streamed = dict(events(Client(engine).post("/translate", json=expected).text))["done"]
+    whole = Client(engine).post("/translate", json={**expected, "stream": False}).json()
     assert {"alternatives", "detectedLanguage", "finishReason"} < whole.keys()
     assert {**whole, "usage": streamed["usage"], "timing": streamed["timing"]} == streamed
 
@@ -72,9 +72,9 @@ def test_a_form_streams_too(way: str) -> None:
 
 def test_white_space_alone_needs_no_engine() -> None:
     client = Client()
-    found = events(client.post("/translate", json={**TRANSLATE, "q": " \n "}).text)
-    assert found[0] == ("token", {"text": " \n "})
-    assert found[1][1]["translatedText"] == " \n "
+    result = events(client.post("/translate", json={**TRANSLATE, "q": " \n "}).text)
+    assert result[0] == ("token", {"text": " \n "})
+    assert result[1][1]["translatedText"] == " \n "
     assert client.engine.calls == 0
 
 
@@ -100,7 +100,9 @@ def test_events_of_several_continuations_carry_their_index() -> None:
     texts = ["", "", ""]
     for _, token in tokens:
         texts[token["index"]] += token["text"]
-    assert texts == ["后0", "后1", "后2"] == [done["text"], *(each["text"] for each in done["alternatives"])]
+    assert (
+        texts == ["后0", "后1", "后2"] == [done["text"], *(alternative["text"] for alternative in done["alternatives"])]
+    )
 
 
 def test_a_list_cannot_be_streamed() -> None:

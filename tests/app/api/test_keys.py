@@ -46,20 +46,20 @@ def test_every_route_but_the_open_ones_needs_a_key(client: Client) -> None:
 
 def _routes(client: Client) -> list[Any]:
     """However deep they are included."""
-    found: list[Any] = []
+    results: list[Any] = []
 
     def collect(routes: list[Any]) -> None:
         for route in routes:
             if isinstance(route, Route) or hasattr(route, "body_field"):
-                found.append(route)
+                results.append(route)
             for inner in ("routes", "original_router"):
                 below = getattr(route, inner, None)
                 if below is not None and inner == "original_router":
                     collect(below.routes)
 
     collect(client.app.routes)
-    assert len(found) > 15
-    return found
+    assert len(results) > 15
+    return results
 
 
 @pytest.mark.parametrize(

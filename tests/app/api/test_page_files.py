@@ -28,8 +28,8 @@ FORBIDDEN = {
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_page_code_never_inserts_markup_or_foreign_requests(what: str) -> None:
-    found = {path: re.findall(FORBIDDEN[what], text) for path, text in TEXTS.items()}
-    assert {path: hits for path, hits in found.items() if hits} == {}
+    result = {path: re.findall(FORBIDDEN[what], text) for path, text in TEXTS.items()}
+    assert {path: hits for path, hits in result.items() if hits} == {}
 
 
 def test_the_patterns_find_what_they_forbid() -> None:
@@ -45,7 +45,7 @@ def test_the_patterns_find_what_they_forbid() -> None:
 
 
 def test_page_is_small() -> None:
-    assert 50_000 < sum(len(each.body) for each in assets().values()) < MOST_BYTES
+    assert 50_000 < sum(len(asset.body) for asset in assets().values()) < MOST_BYTES
 
 
 def test_modules_are_small() -> None:
@@ -56,11 +56,11 @@ def test_modules_are_small() -> None:
 def test_imports_of_page_modules_are_exported() -> None:
     for path, text in MODULES.items():
         for names, target in re.findall(r"import \{([^}]+)\} from \"([^\"]+)\";", text):
-            found = _beside(path, target)
-            assert found in MODULES, f"{path} imports {target}"
+            result = _beside(path, target)
+            assert result in MODULES, f"{path} imports {target}"
             for name in names.split(","):
                 exported = rf"export (?:async )?(?:function|const|class) {name.strip()}\b"
-                assert re.search(exported, MODULES[found]), f"{path} imports {name.strip()} from {target}"
+                assert re.search(exported, MODULES[result]), f"{path} imports {name.strip()} from {target}"
 
 
 def test_every_module_is_reached_from_the_page() -> None:
@@ -69,7 +69,7 @@ def test_every_module_is_reached_from_the_page() -> None:
         path = waiting.pop()
         reached.add(path)
         targets = re.findall(r"from \"([^\"]+)\";", MODULES[path])
-        waiting += [found for target in targets if (found := _beside(path, target)) not in reached]
+        waiting += [result for target in targets if (result := _beside(path, target)) not in reached]
     assert reached == set(MODULES)
 
 
@@ -95,8 +95,8 @@ def test_texts_of_the_page_are_complete_and_used() -> None:
 def test_package_contains_the_page_files() -> None:
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["app"]
     for path in TEXTS:
-        found = PurePosixPath("web", path)
-        assert any(found.match(each) and len(found.parts) == each.count("/") + 1 for each in patterns), path
+        result = PurePosixPath("web", path)
+        assert any(result.match(pattern) and len(result.parts) == pattern.count("/") + 1 for pattern in patterns), path
 
 
 def _beside(path: str, target: str) -> str:

@@ -96,12 +96,12 @@ def test_a_cancelled_caller_is_cancelled_also_if_the_client_leaves_too() -> None
 
 def test_an_answer_and_a_leaving_in_one_turn_come_to_either_and_leave_no_cancellation_over() -> None:
     async def run() -> int:
-        leaves, found = asyncio.Event(), asyncio.get_running_loop().create_future()
+        leaves, result = asyncio.Event(), asyncio.get_running_loop().create_future()
 
         async def work() -> int:
-            return await asyncio.shield(found)
+            return await asyncio.shield(result)
 
-        asyncio.get_running_loop().call_later(0.01, lambda: (found.set_result(5), leaves.set()))
+        asyncio.get_running_loop().call_later(0.01, lambda: (result.set_result(5), leaves.set()))
         try:
             return await while_connected(request(leaves, []), work())
         except ClientDisconnected:

@@ -69,9 +69,9 @@ class Scripted:
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float:
-    found = metrics.registry.get_sample_value(f"parlance:{name}", labels)
-    assert found is not None, f"no series {name} {labels}"
-    return found
+    result = metrics.registry.get_sample_value(f"parlance:{name}", labels)
+    assert result is not None, f"no series {name} {labels}"
+    return result
 
 
 def play(scene: Callable[[Scripted], Awaitable[None]], timeout_s: float = 5.0) -> Scripted:

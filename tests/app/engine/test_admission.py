@@ -27,7 +27,9 @@ def singles(admission: Admission, requests: int, tokens: int) -> Iterator[None]:
 def held(admission: Admission) -> tuple[int, int, int, int]:
     """requests, tokens, work and rows; there is one model only."""
     assert all(
-        vars(each)[name] == vars(admission.all)[name] for each in admission.models.values() for name in ("work", "rows")
+        vars(model)[name] == vars(admission.all)[name]
+        for model in admission.models.values()
+        for name in ("work", "rows")
     )
     return admission.requests, admission.tokens, admission.all.work, admission.all.rows
 

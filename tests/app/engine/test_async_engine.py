@@ -29,13 +29,13 @@ def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     for request, answer in zip(requests, answers, strict=True):
         source = checkpoint.source_ids(request.text)
-        wanted = decode(
+        expected = decode(
             load_network(checkpoint),
             rules,
             [Prompt(source, checkpoint.config.target_prefix)],
             DecodingOptions(max_new_tokens=min(32, 2 * len(source) + 20), beam_size=4, n_best=4),
         )[0]
-        texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in wanted))
+        texts = list(dict.fromkeys(checkpoint.decode(h.tokens) for h in expected))
         assert answer.text == texts[0]
         assert answer.alternatives == tuple(text for text in texts[1:] if text)[:1]
         assert answer.text.split()[-12:] == ["dog"] * 12
@@ -133,12 +133,12 @@ def test_long_text_is_tokenized_in_a_thread(running: Running) -> None:
     """The event loop must run at least once during the tokenization."""
 
     async def scene() -> tuple[bool, Any]:
-        asked = asyncio.create_task(running.pool.translate([translation_request("ich " * 25_000, "de", "en")]))
+        task = asyncio.create_task(running.pool.translate([translation_request("ich " * 25_000, "de", "en")]))
         turns = 0
-        while not asked.done():
+        while not task.done():
             turns += 1
             await asyncio.sleep(0)
-        return turns > 5, asked.exception()
+        return turns > 5, task.exception()
 
     others_ran, refused = running.do(scene())
     assert others_ran

@@ -69,12 +69,12 @@ def test_deadlines_overload_and_shutdown(tiny_checkpoints: Path, tmp_path: Path)
 
 def test_requests_before_loading_are_retryable(tiny_checkpoints: Path) -> None:
     pool = AsyncEngine(options(tiny_checkpoints))  # not started
-    asked: list[Coroutine[Any, Any, Any]] = [
+    messages: list[Coroutine[Any, Any, Any]] = [
         pool.translate([translation_request("ich", "de", "en")]),
         pool.generate(generate()),
         pool.attention(attention_query("ich")),
     ]
-    for outcome in asyncio.run(together(*asked)):
+    for outcome in asyncio.run(together(*messages)):
         assert isinstance(outcome, errors.EngineUnavailable)
 
 

@@ -28,7 +28,7 @@ def test_streams_join_to_the_answers_without(running: Running) -> None:
     request = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
     texts, result = running.do(heard(running.pool.stream_generation(request)))
     whole = running.do(running.pool.generate(request))
-    assert [texts.get(i, "") for i in range(3)] == [each.text for each in whole.continuations]
+    assert [texts.get(i, "") for i in range(3)] == [continuation.text for continuation in whole.continuations]
     assert result.continuations == whole.continuations
     assert result.usage.first_token_s <= result.usage.total_s
 
@@ -41,7 +41,7 @@ def test_streamed_log_probabilities_equal_the_answer(running: Running) -> None:
         tokens: dict[int, list[WrittenToken]] = {}
         async with running.pool.stream_generation(request) as stream:
             async for delta in stream.deltas():
-                assert delta.text == "".join(each.text for each in delta.tokens)
+                assert delta.text == "".join(token.text for token in delta.tokens)
                 tokens.setdefault(delta.index, []).extend(delta.tokens)
             return tokens, stream.result
 
@@ -50,7 +50,7 @@ def test_streamed_log_probabilities_equal_the_answer(running: Running) -> None:
         request = generate(n=3, max_new_tokens=40, logprobs=True, **options)
         tokens, result = running.do(listened(request))
         whole = running.do(running.pool.generate(request))
-        assert [replace(each, tokens=None) for each in whole.continuations] == list(plain.continuations)
+        assert [replace(continuation, tokens=None) for continuation in whole.continuations] == list(plain.continuations)
         assert whole.continuations == result.continuations
         for index, each in enumerate(result.continuations):
             assert tuple(tokens.get(index, ())) == each.tokens

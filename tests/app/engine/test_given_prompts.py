@@ -66,14 +66,14 @@ def test_a_pool_continues_and_scores_them(running: Running, tiny_checkpoints: Pa
         for request in (ScoreQuery(text, top_k=2), ScoreQuery("", top_k=2, ids=ids))
     )
     assert (said.text, said.steps, said.log_probability) == (text, told.steps, told.log_probability)
-    assert [(each.id, each.end) for each in said.tokens] == [(each.id, each.end) for each in told.tokens]
+    assert [(token.id, token.end) for token in said.tokens] == [(token.id, token.end) for token in told.tokens]
 
 
 @pytest.mark.slow
 def test_score_of_one_given_token(running: Running, tiny_checkpoints: Path) -> None:
     (token,) = read(tiny_checkpoints).target_ids("分")
     for request in (ScoreQuery("分", least_predicted=0), ScoreQuery("", ids=(token,), least_predicted=0)):
-        found = running.do(running.pool.score(request))
-        assert ([each.text for each in found.tokens], found.steps, found.predicted) == (["分"], (None,), 0)
+        result = running.do(running.pool.score(request))
+        assert ([each.text for each in result.tokens], result.steps, result.predicted) == (["分"], (None,), 0)
     with pytest.raises(errors.InvalidRequest, match="too short to be scored"):
         running.do(running.pool.score(ScoreQuery("分")))

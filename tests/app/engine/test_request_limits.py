@@ -58,8 +58,8 @@ def test_suggested_limit_is_the_first_that_fits(
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
     with pytest.raises(errors.AnswerTooLarge) as refused:
         check_attention_size(config, asked(fields, limit), S, T)
-    found = refused.value
-    assert (found.values, found.suggest) == (values, suggest)
+    result = refused.value
+    assert (result.values, result.suggest) == (values, suggest)
     if suggest is not None:
         check_attention_size(config, asked({**fields, **suggest}, limit), S, T)
 
@@ -135,8 +135,8 @@ def test_fewer_units_are_suggested_and_fewer_gates_where_not_one_fits(
     config = checkpoints.read_config(tiny_checkpoints / "tiny-lyrics")  # a gru of one layer: r, z, n and h
     with pytest.raises(errors.AnswerTooLarge) as refused:
         gates_task.check_gates_size(config, query, 2)
-    found = refused.value
-    assert (found.values, found.limit, found.suggest, found.field) == (values, query.max_values, suggest, "units")
+    result = refused.value
+    assert (result.values, result.limit, result.suggest, result.field) == (values, query.max_values, suggest, "units")
     if suggest is not None:
         lists = {name: tuple(each) if isinstance(each, list) else each for name, each in suggest.items()}
         gates_task.check_gates_size(config, changed(query, **lists), 2)

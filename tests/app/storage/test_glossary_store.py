@@ -172,11 +172,11 @@ def test_listing_holds_the_entries_of_one_glossary_at_a_time(tmp_path: Path) -> 
         glossaries.add("anna", f"{number}", [Dictionary("de", "en", entries)])
     tracemalloc.start()
     try:
-        found = glossaries.all("anna", lambda each: (each.name, len(each.dictionaries[0].entries)))
+        result = glossaries.all("anna", lambda each: (each.name, len(each.dictionaries[0].entries)))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == [(f"{number}", 500) for number in range(12)]
+    assert result == [(f"{number}", 500) for number in range(12)]
     assert most < 2_500_000, "12 of 500 kB"
 
 

@@ -17,10 +17,10 @@ def same(text: str) -> tuple[str, list[AlignedSpan]]:
 def backwards(text: str) -> tuple[str, list[AlignedSpan]]:
     """The words in capitals, last first."""
     out, alignment = "", []
-    for found in reversed(list(re.finditer(r"\S+", text))):
+    for result in reversed(list(re.finditer(r"\S+", text))):
         out += " " * bool(out)
-        alignment.append(AlignedSpan(len(out), len(out) + len(found[0].upper()), *found.span()))
-        out += found[0].upper()
+        alignment.append(AlignedSpan(len(out), len(out) + len(result[0].upper()), *result.span()))
+        out += result[0].upper()
     return out, alignment
 
 

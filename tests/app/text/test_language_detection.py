@@ -32,21 +32,21 @@ def detector() -> Detector:
     ],
 )
 def test_short_texts(detector: Detector, text: str, language: str) -> None:
-    found = detector.detect(text, ALL)
-    assert found.language == language
-    assert 50 < found.confidence <= 100
+    result = detector.detect(text, ALL)
+    assert result.language == language
+    assert 50 < result.confidence <= 100
 
 
 @pytest.mark.parametrize("text", ["", " ", "123", "😀", "?!"])
 def test_text_without_language_has_confidence_0(detector: Detector, text: str) -> None:
-    found = detector.detect(text, ["en", "de"])
-    assert (found.language, found.confidence) == ("en", 0.0)
+    result = detector.detect(text, ["en", "de"])
+    assert (result.language, result.confidence) == ("en", 0.0)
 
 
 def test_candidates_of_another_language_have_little_confidence(detector: Detector) -> None:
-    found = detector.detect("Je voudrais une bière, s'il vous plaît", ["de"])
-    assert found.language == "de"
-    assert found.confidence < 5
+    result = detector.detect("Je voudrais une bière, s'il vous plaît", ["de"])
+    assert result.language == "de"
+    assert result.confidence < 5
 
 
 def test_regional_codes_are_scored_as_their_language(detector: Detector) -> None:
@@ -66,8 +66,8 @@ def test_only_the_beginning_of_a_long_text_is_read(detector: Detector) -> None:
 def test_detector_is_thread_safe(detector: Detector) -> None:
     texts = ["Ich möchte ein Bier", "I want a beer"] * 20
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda text: detector.detect(text, ALL).language, texts))
-    assert found == ["de", "en"] * 20
+        result = list(threads.map(lambda text: detector.detect(text, ALL).language, texts))
+    assert result == ["de", "en"] * 20
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_single_words(detector: Detector, word: str, language: str) -> None:
 
 
 def test_top_is_sorted_and_limited(detector: Detector) -> None:
-    found = detector.top("Ich möchte ein Bier", ["en", "es", "de", "zh"], 3)
-    assert found[0].language == "de"
-    assert len(found) == 3
-    assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
-    assert sum(each.confidence for each in found) <= 100.2
+    results = detector.top("Ich möchte ein Bier", ["en", "es", "de", "zh"], 3)
+    assert results[0].language == "de"
+    assert len(results) == 3
+    assert [result.confidence for result in results] == sorted((result.confidence for result in results), reverse=True)
+    assert sum(result.confidence for result in results) <= 100.2
     assert detector.top("12 😀", ["en", "de"], 3) == [Detection("en", 0.0)]

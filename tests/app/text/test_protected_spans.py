@@ -18,8 +18,8 @@ from app.text.protected_spans import (
 
 def kept(text: str) -> list[str]:
     spans = protected_spans(text)
-    assert [text[each.start : each.end] for each in spans] == [each.key for each in spans]
-    return [each.key for each in spans]
+    assert [text[span.start : span.end] for span in spans] == [span.key for span in spans]
+    return [span.key for span in spans]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_links_and_placeholders_are_protected(text: str, wanted: list[str]) -> N
     ],
 )
 def test_number_spans(text: str, wanted: list[str]) -> None:
-    assert [text[each.start : each.end] for each in number_spans(text)] == wanted
+    assert [text[span.start : span.end] for span in number_spans(text)] == wanted
 
 
 def test_numbers_are_compared_by_their_digits() -> None:
@@ -67,7 +67,7 @@ def test_numbers_are_compared_by_their_digits() -> None:
 
 def test_numbers_within_links_are_not_counted() -> None:
     text = "https://x.org/12 has 7"
-    assert [each.key for each in number_spans(text, protected_spans(text))] == ["7"]
+    assert [span.key for span in number_spans(text, protected_spans(text))] == ["7"]
 
 
 @pytest.mark.parametrize(("number", "word"), [("2", True), ("12", True), ("13", False), ("100", False), ("3.5", False)])

@@ -93,8 +93,8 @@ def test_bytes_follow_replaced_entries() -> None:
 
 
 def translated(translator: Translator, text: str = "Ein Satz.", **options: object) -> str:
-    (found,) = asyncio.run(translator.translate([text_request(text, "de", "en", **options)]))  # type: ignore[arg-type]
-    return found.text
+    (result,) = asyncio.run(translator.translate([text_request(text, "de", "en", **options)]))  # type: ignore[arg-type]
+    return result.text
 
 
 def test_sentence_is_translated_once_per_model_version() -> None:
@@ -121,9 +121,9 @@ def test_cached_translation_uses_no_tokens() -> None:
 def test_result_across_a_reload_is_not_cached() -> None:
     class Reloading(WordEngine):
         async def translate(self, requests):  # type: ignore[no-untyped-def]
-            found = await super().translate(requests)
+            result = await super().translate(requests)
             with_reload(self)
-            return found
+            return result
 
     engine = Reloading()
     translator = Translator(engine, TranslationCache(1_000_000))

@@ -69,8 +69,8 @@ LAYOUT = re.compile(r"(?! )\s|[\x00-\x1f\x7f-\x9f]|(?! )" + MARK.pattern.removes
 
 def layout_characters(text: str) -> list[str]:
     """All that is layout, in order, but for plain spaces; joiners within words are not."""
-    found = LAYOUT.finditer(text)
-    return [each[0] for each in found if each[0] not in JOINERS or not is_spelling_joiner(text, each.start())]
+    results = LAYOUT.finditer(text)
+    return [result[0] for result in results if result[0] not in JOINERS or not is_spelling_joiner(text, result.start())]
 
 
 def wide_spaces(text: str) -> int:
@@ -82,17 +82,17 @@ def wide_spaces(text: str) -> int:
 @given(TEXTS, st.booleans(), st.booleans(), st.booleans())
 def test_layout_survives_any_translation(text: str, backwards: bool, aligns: bool, split: bool) -> None:
     engine = WordEngine(backwards=backwards, aligns=aligns)
-    (found,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en", split=split)]))
-    assert layout_characters(found.text) == layout_characters(text)
-    assert wide_spaces(found.text) >= wide_spaces(text)
+    (result,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en", split=split)]))
+    assert layout_characters(result.text) == layout_characters(text)
+    assert wide_spaces(result.text) >= wide_spaces(text)
 
 
 @settings(max_examples=40, deadline=None)
 @given(TEXTS)
 def test_copying_engine_gives_the_text_back(text: str) -> None:
     engine = WordEngine(copies=True)
-    (found,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en")]))
-    assert found.text == text
+    (result,) = asyncio.run(Translator(engine).translate([text_request(text, "de", "en")]))
+    assert result.text == text
 
 
 def test_cut_never_splits_a_link() -> None:

@@ -21,19 +21,19 @@ def translate(engine: WordEngine, text: str, **options: object) -> TranslationRe
 
 def test_model_reads_single_sentences_and_the_text_keeps_its_layout() -> None:
     engine = WordEngine(words={"hallo": "hello", "welt": "world"})
-    found = translate(engine, "  - Hallo Welt.  Hallo!\r\n\tWelt 😀\n")
-    assert found.text == "  - hello world.  hello!\r\n\tworld 😀\n"
+    result = translate(engine, "  - Hallo Welt.  Hallo!\r\n\tWelt 😀\n")
+    assert result.text == "  - hello world.  hello!\r\n\tworld 😀\n"
     assert engine.source_texts == ["Hallo Welt.", "Hallo!", "Welt"]
 
 
 def test_texts_of_one_call_are_one_group_of_distinct_sentences() -> None:
     engine = WordEngine()
     requests = [text_request(text, "de", "en") for text in ("Ja. Nein.", " ", "Nein.", "12 😀")]
-    found = asyncio.run(Translator(engine).translate(requests))
-    assert [each.text for each in found] == ["JA. NEIN.", " ", "NEIN.", "12 😀"]
+    results = asyncio.run(Translator(engine).translate(requests))
+    assert [result.text for result in results] == ["JA. NEIN.", " ", "NEIN.", "12 😀"]
     assert engine.source_texts == ["Ja.", "Nein."]
     assert engine.groups == [2]
-    assert [each.model for each in found] == ["tiny-de-en", "", "tiny-de-en", ""]
+    assert [result.model for result in results] == ["tiny-de-en", "", "tiny-de-en", ""]
 
 
 @pytest.mark.parametrize("text", ["B", "ÄÖ", "&lt;b&gt; fett &amp; so", "a&nbsp;b"])
@@ -53,31 +53,33 @@ def test_options_reach_every_sentence_and_the_prefix_only_the_first() -> None:
         "no_repeat_ngram_size": 3,
         "model": None,
     }
-    found = translate(engine, "Eins da. Zwei da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options)
+    result = translate(engine, "Eins da. Zwei da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options)
     assert engine.requests == [
         translation_request("Eins da.", prefix="So", alternatives=1, wants=frozenset({"scores"}), **options),
         translation_request("Zwei da.", alternatives=1, wants=frozenset({"scores"}), **options),
     ]
-    assert found.text == "So EINS DA. ZWEI DA."
-    assert found.alternatives == ("So EINS DA. (1) ZWEI DA. (1)",)
-    assert found.scores == (-0.5, -1.5)
+    assert result.text == "So EINS DA. ZWEI DA."
+    assert result.alternatives == ("So EINS DA. (1) ZWEI DA. (1)",)
+    assert result.scores == (-0.5, -1.5)
 
 
 def test_tokens_and_alignment_refer_to_the_full_text() -> None:
     text = "\n- Ein Hund.  Der 😀 Hase\tda \n"
-    found = translate(WordEngine(backwards=True), text, wants=frozenset({"tokens", "alignment"}))
-    assert found.text == "\n- HUND. EIN  HASE DER 😀\tDA \n"
-    assert found.tokens is not None
-    assert "".join(token.text for token in found.tokens) == found.text
-    assert found.alignment is not None
-    words = [(text[a.source_start : a.source_end], found.text[a.target_start : a.target_end]) for a in found.alignment]
+    result = translate(WordEngine(backwards=True), text, wants=frozenset({"tokens", "alignment"}))
+    assert result.text == "\n- HUND. EIN  HASE DER 😀\tDA \n"
+    assert result.tokens is not None
+    assert "".join(token.text for token in result.tokens) == result.text
+    assert result.alignment is not None
+    words = [
+        (text[a.source_start : a.source_end], result.text[a.target_start : a.target_end]) for a in result.alignment
+    ]
     assert words == [("Hund.", "HUND."), ("Ein", "EIN"), ("Hase", "HASE"), ("Der", "DER"), ("da", "DA")]
-    assert (found.usage.read_tokens, found.usage.new_tokens) == (5, 5)
+    assert (result.usage.read_tokens, result.usage.new_tokens) == (5, 5)
 
 
 def test_details_that_were_not_requested_are_none() -> None:
-    found = translate(WordEngine(), "Ein 😀 Hund")
-    assert (found.tokens, found.alignment, found.scores, found.alternatives) == (None, None, None, ())
+    result = translate(WordEngine(), "Ein 😀 Hund")
+    assert (result.tokens, result.alignment, result.scores, result.alternatives) == (None, None, None, ())
 
 
 def test_long_text_is_translated_in_groups() -> None:
@@ -94,9 +96,9 @@ def test_long_text_is_translated_in_groups() -> None:
 def test_long_sentence_is_cut_at_clauses() -> None:
     engine = WordEngine(room=10)
     text = "eins zwei drei vier fünf, sechs sieben acht neun zehn, elf zwölf dreizehn vierzehn fünfzehn."
-    found = translate(engine, text)
-    assert found.text == text.upper()
-    assert found.finish_reason == "stop"
+    result = translate(engine, text)
+    assert result.text == text.upper()
+    assert result.finish_reason == "stop"
     assert all(text.endswith((",", ".")) for text in engine.source_texts)
     assert len(engine.source_texts) > 1
 
@@ -104,8 +106,8 @@ def test_long_sentence_is_cut_at_clauses() -> None:
 @pytest.mark.parametrize("split", [True, False])
 def test_word_of_ten_thousand_letters_loses_nothing(split: bool) -> None:
     engine = WordEngine(room=20)
-    found = translate(engine, "Das " + "äb" * 5000 + " hier " * 100, split=split)
-    assert found.text == "DAS " + "ÄB" * 5000 + " HIER " * 100
+    result = translate(engine, "Das " + "äb" * 5000 + " hier " * 100, split=split)
+    assert result.text == "DAS " + "ÄB" * 5000 + " HIER " * 100
     assert max(engine._tokens(text) for text in engine.source_texts) <= 20
 
 
@@ -131,8 +133,8 @@ def test_model_without_room_for_one_character_refuses() -> None:
 def test_unfinished_translation_is_repeated_in_halves() -> None:
     engine = WordEngine(ends_after=10)
     text = " ".join(f"Wort{chr(97 + number)}" for number in range(18)) + "."
-    found = translate(engine, text)
-    assert (found.text, found.finish_reason) == (text.upper(), "stop")
+    result = translate(engine, text)
+    assert (result.text, result.finish_reason) == (text.upper(), "stop")
     assert len(engine.source_texts) == 3
     cut = translate(WordEngine(ends_after=10), text, max_new_tokens=10)
     assert (cut.text.split()[-1], cut.finish_reason) == ("WORTJ", "length")

@@ -27,17 +27,17 @@ class Capitals:
         return [self._answer(request) for request in requests]
 
     def _answer(self, request: TextRequest) -> TranslationResult:
-        found = list(re.finditer(r"\S+", request.text))
-        found[:2] = reversed(found[:2])
+        results = list(re.finditer(r"\S+", request.text))
+        results[:2] = reversed(results[:2])
         out, alignment = "", []
-        for each in found:
+        for result in results:
             out += " " * bool(out)
-            alignment.append(AlignedWord(len(out), len(out) + len(each[0]), *each.span(), 1.0))
-            out += each[0].upper()
+            alignment.append(AlignedWord(len(out), len(out) + len(result[0]), *result.span(), 1.0))
+            out += result[0].upper()
         reason = "length" if "endless" in request.text else "stop"
-        usage = Usage(len(found), 2 * len(found), 0.25, None, len(found) / 10)
+        usage = Usage(len(results), 2 * len(results), 0.25, None, len(results) / 10)
         told = tuple(alignment) if self._alignment and "alignment" in request.options.wants else None
-        scores = (-float(len(found)),) if "scores" in request.options.wants else None
+        scores = (-float(len(results)),) if "scores" in request.options.wants else None
         return TranslationResult(out, (), reason, "tiny-de-en", usage, scores, None, told)
 
 
@@ -57,7 +57,7 @@ def test_texts_of_all_pages_are_translated_in_one_call() -> None:
     answers = asyncio.run(translated_pages(requests, translate))
     first = text_request("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
     assert translate.calls == [[first, changed(first, text="three", prefix=""), plain]]
-    texts = [each.text for each in answers]
+    texts = [answer.text for answer in answers]
     assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
 
 

@@ -77,8 +77,8 @@ def test_an_edited_transformer_is_decoded(name: str, monkeypatch: pytest.MonkeyP
     in_int8 = select.select(network, "int8")
     assert not in_int8.native
     assert in_int8.reason
-    found = stepped(in_int8.decodable, RAGGED, CONTINUATIONS)
-    assert (found - expected).norm() < 0.8 * (found - before).norm(), (
+    result = stepped(in_int8.decodable, RAGGED, CONTINUATIONS)
+    assert (result - expected).norm() < 0.8 * (result - before).norm(), (
         "it is rounded, and still nearer to the edited one"
     )
 
@@ -108,9 +108,9 @@ def test_edited_transformer_is_scored_and_inspected(name: str, monkeypatch: pyte
     network = edits.edited_transformer(name, monkeypatch)
     with torch.inference_mode():
         logits = network(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
-    wanted = logits.double().log_softmax(-1)[range(5), TARGET[1:]]
+    expected = logits.double().log_softmax(-1)[range(5), TARGET[1:]]
     scored = score(select.teacher_forced(network), SOURCE, TARGET)
-    torch.testing.assert_close(scored.log_probabilities, wanted, rtol=0, atol=1e-5)
+    torch.testing.assert_close(scored.log_probabilities, expected, rtol=0, atol=1e-5)
     forced = forced_pass(network, SOURCE, TARGET)
     torch.testing.assert_close(forced.logits, logits, rtol=0, atol=2e-5)
     for side, layer in (("encoder", 0), ("encoder", 1), ("decoder", 0), ("decoder", 1)):
@@ -247,8 +247,8 @@ def test_an_edited_method_that_reads_a_matrix_reads_it_in_int8(tied: str, monkey
     expected = full(network, RAGGED, CONTINUATIONS)
     selection = select.select(network, "int8")
     assert selection.label == ("int8" if tied == "none" else "int8 in part")
-    found = stepped(selection.decodable, RAGGED, CONTINUATIONS)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.15)
+    result = stepped(selection.decodable, RAGGED, CONTINUATIONS)
+    torch.testing.assert_close(result, expected, rtol=0, atol=0.15)
     assert "int8" in select.fastest(network, torch.device("cpu"))[1]
 
 

@@ -80,9 +80,9 @@ def test_all_tensors_are_cast(name: str) -> None:
     network, _ = NETWORKS[name]()
     select.decodable(network).allocate(2, 3, 80)  # an existing position table is cast too
     for precision, dtype in DTYPES.items():
-        found = prepared(network, precision)
-        assert all(tensor.dtype == dtype for tensor in [*found.parameters(), *found.buffers()])
-        assert (found is network) == (precision == "fp32")
+        result = prepared(network, precision)
+        assert all(tensor.dtype == dtype for tensor in [*result.parameters(), *result.buffers()])
+        assert (result is network) == (precision == "fp32")
 
 
 def test_fp32_shares_the_networks_weights() -> None:
@@ -162,8 +162,8 @@ def test_other_precision_must_be_clearly_faster(
         return steps_ms[made.index(decodable)]
 
     monkeypatch.setattr(precisions, "step_ms", step_ms)
-    found, times = fastest(tiny.transformer(), CPU)
-    assert found.decodable is made[chosen]
+    result, times = fastest(tiny.transformer(), CPU)
+    assert result.decodable is made[chosen]
     assert next(iter(times)) == ("fp32", "int8", "bf16")[chosen]
     assert times == dict(zip(("fp32", "int8", "bf16"), (2 * ms for ms in steps_ms), strict=True))
 

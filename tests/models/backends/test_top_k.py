@@ -36,10 +36,10 @@ def logits(draw: st.DrawFn) -> Tensor:
 @given(logits())
 @settings(max_examples=200, deadline=None)
 def test_argmax_is_the_first_of_the_largest(rows: Tensor) -> None:
-    found = argmax(rows)
-    assert found.dtype == torch.long
+    result = argmax(rows)
+    assert result.dtype == torch.long
     expected = [row.index(max(row)) for row in rows.tolist()]
-    assert found.tolist() == expected
+    assert result.tolist() == expected
 
 
 @given(logits(), st.integers(1, 20))
@@ -70,8 +70,8 @@ def test_the_log_of_the_total(scale: float) -> None:
     rows = torch.randn(5, 300) * scale
     rows[:, 7] = -math.inf
     expected = rows.double().logsumexp(-1)
-    found = logsumexp(rows, rows.amax(-1, keepdim=True))
-    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=2e-6)
+    result = logsumexp(rows, rows.amax(-1, keepdim=True))
+    torch.testing.assert_close(result.double(), expected, rtol=1e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -85,6 +85,6 @@ def test_rows_are_added_until_they_fill_blocks(outputs: int, biased: bool) -> No
     if len(wider) == outputs:
         assert wider is weight
         assert with_it is bias
-    found, expected = torch.nn.functional.linear(x, wider, with_it), torch.nn.functional.linear(x, weight, bias)
-    torch.testing.assert_close(found[:, :outputs], expected, rtol=0, atol=1e-5)
-    assert found[:, outputs:].eq(-math.inf).all()
+    result, expected = torch.nn.functional.linear(x, wider, with_it), torch.nn.functional.linear(x, weight, bias)
+    torch.testing.assert_close(result[:, :outputs], expected, rtol=0, atol=1e-5)
+    assert result[:, outputs:].eq(-math.inf).all()

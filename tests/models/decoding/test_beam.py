@@ -31,8 +31,8 @@ class Beam:
 
     @property
     def log_probabilities(self) -> list[float]:
-        found: list[float] = self.beams.log_probabilities[0].tolist()
-        return found
+        result: list[float] = self.beams.log_probabilities[0].tolist()
+        return result
 
     @property
     def live(self) -> list[tuple[int, ...]]:
@@ -58,8 +58,8 @@ class Beam:
 def advance(beam: Beam, candidates: list[Candidate]) -> list[tuple[int, int]]:
     """Which hypothesis each live one continues, and with what."""
     values, parents, tokens = zip(*candidates, strict=True)
-    found = np.array([parents]), np.array([tokens])
-    beam.beams.advance(Continuations(np.array([values], dtype=np.float32), *found))
+    result = np.array([parents]), np.array([tokens])
+    beam.beams.advance(Continuations(np.array([values], dtype=np.float32), *result))
     return list(zip(beam.beams.origins[0].tolist(), beam.beams.new_tokens[0].tolist(), strict=True))
 
 
@@ -244,9 +244,9 @@ def test_concurrent_beams_equal_single_beams() -> None:
                 key = request.key
                 told = [token for _, token in alone[key].beams.agreed_tokens()]
                 assert news.pop(key, []) == (told if key % 3 else [])
-                found = together.results(together.requests.index(request), width)
-                assert found == alone[key].results(width)
-                ended_among_others += len(together.requests) > 1 and found[0].finished
+                result = together.results(together.requests.index(request), width)
+                assert result == alone[key].results(width)
+                ended_among_others += len(together.requests) > 1 and result[0].finished
             for request in leaving:
                 together.remove(request)
             if len(together.requests) and chance.random() < 0.1:  # cancelled

@@ -32,10 +32,10 @@ def test_wide_beam_without_end_token_equals_brute_force(seed: int) -> None:
     network, prompt = Scripted(3, seed=seed), Prompt((), (1, 2))
     everything = [(total, tokens) for tokens, total, _ in network.everything(prompt, 4, None)]
     assert len(everything) == 81
-    found = one(network, prompt, options(max_new_tokens=4, beam_size=81, n_best=81), NO_END)
-    assert [h.tokens for h in found] == [tokens for _, tokens in sorted(everything, reverse=True)]
-    assert not any(h.finished for h in found)
-    assert sum(math.exp(h.log_probability) for h in found) == pytest.approx(1, abs=1e-5)
+    results = one(network, prompt, options(max_new_tokens=4, beam_size=81, n_best=81), NO_END)
+    assert [h.tokens for h in results] == [tokens for _, tokens in sorted(everything, reverse=True)]
+    assert not any(h.finished for h in results)
+    assert sum(math.exp(h.log_probability) for h in results) == pytest.approx(1, abs=1e-5)
 
 
 def beam_by_hand(network: Scripted, prompt: Prompt, width: int, limit: int, penalty: float) -> list[Hypothesis]:
@@ -69,17 +69,17 @@ def beam_by_hand(network: Scripted, prompt: Prompt, width: int, limit: int, pena
 @pytest.mark.parametrize("seed", range(6))
 def test_a_narrow_beam_keeps_its_rows_in_step(seed: int, width: int) -> None:
     network, prompt = Scripted(9, seed=seed, spread=1.2), Prompt((5, seed), (1,))
-    found = one(network, prompt, options(max_new_tokens=7, beam_size=width, n_best=width, length_penalty=0.8))
-    same(found, beam_by_hand(network, prompt, width, 7, 0.8))
-    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-    for hypothesis in found:
+    results = one(network, prompt, options(max_new_tokens=7, beam_size=width, n_best=width, length_penalty=0.8))
+    same(results, beam_by_hand(network, prompt, width, 7, 0.8))
+    assert [h.score for h in results] == sorted((h.score for h in results), reverse=True)
+    for hypothesis in results:
         tokens = [*hypothesis.tokens, *([EOS] if hypothesis.finished else [])]
         assert hypothesis.log_probability == pytest.approx(network.score(prompt, tokens, RULES.suppressed), abs=1e-5)
         assert hypothesis.score == pytest.approx(hypothesis.log_probability / len(tokens) ** 0.8)
 
 
 def test_a_beam_wider_than_the_vocabulary() -> None:
-    found = one(Scripted(3), Prompt((), (1,)), options(max_new_tokens=2, beam_size=8, n_best=8), TokenRules(2))
+    results = one(Scripted(3), Prompt((), (1,)), options(max_new_tokens=2, beam_size=8, n_best=8), TokenRules(2))
     # a and b, then each with a, b or an end; and an end at once
-    assert {h.tokens for h in found} == {(), (0,), (1,)}
-    assert all(h.finished for h in found)
+    assert {h.tokens for h in results} == {(), (0,), (1,)}
+    assert all(h.finished for h in results)

@@ -47,8 +47,8 @@ def test_impossible_term_fails_alone(run: tuple[int, ...]) -> None:
 
 
 def test_unknown_constraint_token_is_reported_missing() -> None:
-    (found,) = one(Scripted(6), PROMPT, options(beam_size=3, required=(((99,),), ((B,),))))
-    assert (found.finished, found.unmet, B in found.tokens) == (False, 1, True)
+    (result,) = one(Scripted(6), PROMPT, options(beam_size=3, required=(((99,),), ((B,),))))
+    assert (result.finished, result.unmet, B in result.tokens) == (False, 1, True)
 
 
 KINDS: list[dict[str, Any]] = [
@@ -68,8 +68,8 @@ def test_batch_mates_change_no_result(slots: int) -> None:
     prompts = [Prompt((n % 5,), (1,)) for n in range(35)]
     each = [options(max_new_tokens=7, **KINDS[n % len(KINDS)]) for n in range(35)]
     together = decode(network, RULES, prompts, each, slots=slots)
-    for found, prompt, chosen in zip(together, prompts, each, strict=True):
-        same(found, one(network, prompt, chosen))
+    for result, prompt, chosen in zip(together, prompts, each, strict=True):
+        same(result, one(network, prompt, chosen))
 
 
 def test_cancelled_beam_leaves_no_state() -> None:
@@ -115,6 +115,6 @@ def test_a_translator_writes_terms_of_unlikely_tokens(precision: Any) -> None:
     required: Required = (((7, 9),), ((11,), (12, 13)))
     for n in range(6):
         chosen = options(max_new_tokens=12, beam_size=5, required=required)
-        (found,) = decode(network, RULES, [Prompt((3 + n, 4, 5), (1,))], chosen, precision=precision)[0]
-        assert holds(found.tokens, required)
-        assert found.unmet == 0
+        (result,) = decode(network, RULES, [Prompt((3 + n, 4, 5), (1,))], chosen, precision=precision)[0]
+        assert holds(result.tokens, required)
+        assert result.unmet == 0

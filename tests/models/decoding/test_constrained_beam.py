@@ -51,12 +51,12 @@ def test_wide_beam_finds_the_best_satisfying_hypothesis(required: Required, word
         network, prompt = Scripted(6, seed=seed), Prompt((5,), (1,))
         expected = best(network, prompt, 5, required, penalty, words)
         chosen = options(max_new_tokens=5, beam_size=90, n_best=10, length_penalty=penalty, required=required)
-        found = decode(network, RULES, [prompt], chosen, slots=90, parts=words)[0]
+        results = decode(network, RULES, [prompt], chosen, slots=90, parts=words)[0]
         if expected:
-            same([each for each in found if each.finished], expected)
-            assert all(each.unmet == 0 for each in found if each.finished)
+            same([result for result in results if result.finished], expected)
+            assert all(result.unmet == 0 for result in results if result.finished)
         else:
-            assert all(each.unmet and not each.finished for each in found)
+            assert all(result.unmet and not result.finished for result in results)
 
 
 @given(terms, st.integers(0, 50), st.integers(2, 4), st.integers(0, 4), st.booleans(), st.booleans())
@@ -86,9 +86,9 @@ def test_word_boundaries_between_terms_are_reserved(
     words = parts(continues, open_, 8)
     needed = sum(min(len(run) + (run[0] in continues) for run in term) for term in required)
     chosen = options(max_new_tokens=needed + 1 + spare, beam_size=width, required=required)
-    (found,) = decode(Scripted(8, seed=seed, spread=3.0), RULES, [Prompt((), (1,))], chosen, parts=words)[0]
-    assert holds(found.tokens, required, words)
-    assert (found.finished, found.unmet) == (True, 0)
+    (result,) = decode(Scripted(8, seed=seed, spread=3.0), RULES, [Prompt((), (1,))], chosen, parts=words)[0]
+    assert holds(result.tokens, required, words)
+    assert (result.finished, result.unmet) == (True, 0)
 
 
 @given(terms, st.integers(0, 50), st.integers(2, 4))
@@ -96,9 +96,9 @@ def test_word_boundaries_between_terms_are_reserved(
 def test_terms_in_texts_that_never_end(required: Required, seed: int, width: int) -> None:
     needed = sum(min(map(len, term)) for term in required)
     chosen = options(max_new_tokens=needed, beam_size=width, required=required)
-    (found,) = one(Scripted(6, seed=seed), Prompt((), (1,)), chosen, NO_END)
-    assert holds(found.tokens, required)
-    assert (len(found.tokens), found.finished, found.unmet) == (needed, False, 0)
+    (result,) = one(Scripted(6, seed=seed), Prompt((), (1,)), chosen, NO_END)
+    assert holds(result.tokens, required)
+    assert (len(result.tokens), result.finished, result.unmet) == (needed, False, 0)
 
 
 @pytest.mark.parametrize("forced_end", [False, True])
@@ -106,10 +106,10 @@ def test_term_longer_than_the_limit_is_reported(forced_end: bool) -> None:
     rules = TokenRules(EOS, (0, 1), forced_end=forced_end)
     for limit in (1, 3, 4):
         chosen = options(max_new_tokens=limit, beam_size=3, required=(((A, B, C, A),), ((C,),)))
-        (found,) = one(Scripted(6), PROMPT, chosen, rules)
-        assert (len(found.tokens), found.finished) == (limit - forced_end, False)
-        assert found.unmet == (2 if found.tokens.count(C) < 1 else 1)
-        assert not holds(found.tokens, chosen.required)
+        (result,) = one(Scripted(6), PROMPT, chosen, rules)
+        assert (len(result.tokens), result.finished) == (limit - forced_end, False)
+        assert result.unmet == (2 if result.tokens.count(C) < 1 else 1)
+        assert not holds(result.tokens, chosen.required)
 
 
 def test_terms_of_the_prefix_are_satisfied() -> None:
@@ -119,8 +119,8 @@ def test_terms_of_the_prefix_are_satisfied() -> None:
         one(network, prompt, options(beam_size=20, n_best=3, required=(((A, B),),))),
         one(network, prompt, options(beam_size=20, n_best=3)),
     )
-    (found,) = one(network, Prompt((5,), (1, A)), options(beam_size=3, required=(((A, B), (C, C, C)),)))
-    assert holds((A, *found.tokens), (((A, B), (C, C, C)),))
+    (result,) = one(network, Prompt((5,), (1, A)), options(beam_size=3, required=(((A, B), (C, C, C)),)))
+    assert holds((A, *result.tokens), (((A, B), (C, C, C)),))
     assert plain
 
 

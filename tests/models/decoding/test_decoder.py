@@ -76,9 +76,9 @@ def test_sampling_inverts_the_distribution_at_its_counter(seed: int) -> None:
 
 def test_same_seed_gives_the_same_text() -> None:
     network = Scripted(30, spread=0.3)
-    found = [one(network, PROMPT, options(temperature=1.0, seed=seed))[0].tokens for seed in (1, 1, 2, 3)]
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
+    results = [one(network, PROMPT, options(temperature=1.0, seed=seed))[0].tokens for seed in (1, 1, 2, 3)]
+    assert results[0] == results[1]
+    assert len(set(results)) == 3
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_without_an_end_token_the_limit_decides(chosen: dict[str, Any]) -> None:
 def test_suppressed_tokens_are_never_chosen(chosen: dict[str, Any]) -> None:
     network, rules = Scripted(6, spread=4.0), TokenRules(EOS, (0, 1, 4))
     prompts = [Prompt((n,), (1,)) for n in range(20)]
-    for found in decode(network, rules, prompts, options(max_new_tokens=8, **chosen)):
-        for hypothesis in found:
+    for results in decode(network, rules, prompts, options(max_new_tokens=8, **chosen)):
+        for hypothesis in results:
             assert not {0, 1, 2, 4} & set(hypothesis.tokens)
 
 

@@ -48,8 +48,8 @@ def test_mixed_requests_equal_single_requests_for_any_number_of_slots(slots: int
     prompts, chosen = mixed(21)
     together = decode(network, RULES, prompts, chosen, slots=slots)
     assert max(network.widths) <= max(slots, 5)
-    for found, prompt, each in zip(together, prompts, chosen, strict=True):
-        same(found, one(network, prompt, each))
+    for result, prompt, each in zip(together, prompts, chosen, strict=True):
+        same(result, one(network, prompt, each))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["join", "step", "step", "leave"]), st.integers(0, 5)), max_size=40))
@@ -81,11 +81,11 @@ def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
         check_rows(decoder)
     assert not decoder.requests, "ten steps finish everything"
     assert set(finished) == set(range(14)) - set(waiting) - left
-    for key, found in finished.items():
+    for key, result in finished.items():
         assert isinstance(key, int)
-        same(found, one(network, prompts[key], chosen[key]))
+        same(result, one(network, prompts[key], chosen[key]))
         told = tuple(streamed.get(key, []))
-        assert told == (found[0].tokens if chosen[key].beam == 1 else found[0].tokens[: len(told)])
+        assert told == (result[0].tokens if chosen[key].beam == 1 else result[0].tokens[: len(told)])
 
 
 def check_rows(decoder: Decoder) -> None:
@@ -164,8 +164,8 @@ def test_a_failed_prefill_leaves_the_others_alone() -> None:
 def test_long_sources_go_first_and_freed_rows_are_filled() -> None:
     network = Scripted(4, table={})
     prompts = [Prompt((3,) * n, (1,)) for n in (1, 6, 3, 5, 2, 4)]
-    found = decode(network, NO_END, prompts, [options(max_new_tokens=n + 1) for n in range(6)], slots=2)
-    assert [len(each[0].tokens) for each in found] == [1, 2, 3, 4, 5, 6]
+    results = decode(network, NO_END, prompts, [options(max_new_tokens=n + 1) for n in range(6)], slots=2)
+    assert [len(result[0].tokens) for result in results] == [1, 2, 3, 4, 5, 6]
     assert sum(network.widths) == 21, "no row is stepped in vain"
     assert network.source_length == 6
 

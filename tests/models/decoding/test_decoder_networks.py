@@ -62,9 +62,9 @@ def test_mixed_batches_equal_single_requests(name: str) -> None:
     options = [chosen(n) for n in range(len(prompts))]
     together = decode(network, RULES, prompts, options, slots=7)
     written = set()
-    for found, prompt, each in zip(together, prompts, options, strict=True):
-        same(found, decode(network, RULES, [prompt], each)[0])
-        for hypothesis in found:
+    for results, prompt, each in zip(together, prompts, options, strict=True):
+        same(results, decode(network, RULES, [prompt], each)[0])
+        for hypothesis in results:
             expected = teacher_forced(network, prompt, hypothesis)
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
             written.add(hypothesis.tokens)
@@ -88,8 +88,8 @@ def test_joining_and_leaving_in_the_middle(name: str) -> None:
     while decoder.requests:
         finished.update(decoder.step().finished)
     assert set(finished) == {1, 3, 4, 5, 8}
-    for n, found in finished.items():
-        same(found, decode(network, RULES, [prompts[n]], chosen(n))[0])
+    for n, result in finished.items():
+        same(result, decode(network, RULES, [prompts[n]], chosen(n))[0])
 
 
 def test_empty_source_gives_the_same_alone_and_in_a_batch() -> None:
@@ -101,9 +101,9 @@ def test_empty_source_gives_the_same_alone_and_in_a_batch() -> None:
 
 def test_lyrics_continue_from_a_single_token() -> None:
     network = tiny.recurrent()
-    (found,) = decode(network, TokenRules(None), [Prompt((), (5,))], DecodingOptions(max_new_tokens=20))
+    (result,) = decode(network, TokenRules(None), [Prompt((), (5,))], DecodingOptions(max_new_tokens=20))
     tokens = [5]
     with torch.inference_mode():
         for _ in range(20):
             tokens.append(int(network(torch.tensor([tokens]))[0][0, -1].argmax()))
-    assert list(found[0].tokens) == tokens[1:]
+    assert list(result[0].tokens) == tokens[1:]

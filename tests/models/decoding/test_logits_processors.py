@@ -67,10 +67,10 @@ WAYS: list[dict[str, Any]] = [
 def test_greedy_texts_equal_the_formulas(way: dict[str, Any]) -> None:
     for seed in range(5):
         network, prompt = Scripted(14, seed=seed, spread=1.0), Prompt((), PREFIX)
-        found = one(network, prompt, options(max_new_tokens=11, **way), TokenRules(None, (0, 1)))[0]
-        assert list(found.tokens) == greedily(network, prompt, 11, way, TokenRules(None, (0, 1)))
-        plain = network.score(prompt, found.tokens, (0, 1))
-        assert found.log_probability == pytest.approx(plain, abs=1e-5), "of the model's own distribution"
+        result = one(network, prompt, options(max_new_tokens=11, **way), TokenRules(None, (0, 1)))[0]
+        assert list(result.tokens) == greedily(network, prompt, 11, way, TokenRules(None, (0, 1)))
+        plain = network.score(prompt, result.tokens, (0, 1))
+        assert result.log_probability == pytest.approx(plain, abs=1e-5), "of the model's own distribution"
 
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 5))
@@ -104,11 +104,11 @@ def test_a_text_that_may_write_nothing_more_ends_unfinished() -> None:
     for rules in (TokenRules(None, (0, 1)), TokenRules(None, (0, 1), forced_end=True)):
         for drawing in ({}, {"temperature": 1.0, "seed": 3}, {"beam_size": 2}):
             chosen = options(max_new_tokens=9, no_repeat_ngram_size=1, **drawing)
-            (found,) = one(Scripted(5), Prompt((), (1,)), chosen, rules)
-            assert sorted(found.tokens) == [2, 3, 4]
-            assert not found.finished
-            plain = Scripted(5).score(Prompt((), (1,)), found.tokens, (0, 1))
-            assert found.log_probability == pytest.approx(plain, abs=1e-5)
+            (result,) = one(Scripted(5), Prompt((), (1,)), chosen, rules)
+            assert sorted(result.tokens) == [2, 3, 4]
+            assert not result.finished
+            plain = Scripted(5).score(Prompt((), (1,)), result.tokens, (0, 1))
+            assert result.log_probability == pytest.approx(plain, abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -119,13 +119,13 @@ def test_no_hypothesis_of_a_beam_repeats_a_run(size: int, width: int) -> None:
         network, prompt = Scripted(5, seed=seed, spread=1.0), Prompt((3,), (1,))
         given: dict[str, Any] = {"max_new_tokens": 9, "beam_size": width, "n_best": width}
         for way in ({}, {"no_repeat_ngram_size": size}):
-            for found in one(network, prompt, options(**given, **way)):
-                runs = list(zip(*(found.tokens[i:] for i in range(size)), strict=False))
+            for result in one(network, prompt, options(**given, **way)):
+                runs = list(zip(*(result.tokens[i:] for i in range(size)), strict=False))
                 repeats += bool(not way and len(set(runs)) < len(runs))
                 assert not way or len(set(runs)) == len(runs)
-                whole = [*found.tokens, *([EOS] if found.finished else [])]
+                whole = [*result.tokens, *([EOS] if result.finished else [])]
                 plain = network.score(prompt, whole, RULES.suppressed)
-                assert found.log_probability == pytest.approx(plain, abs=1e-5)
+                assert result.log_probability == pytest.approx(plain, abs=1e-5)
     assert repeats or size == 3
 
 
@@ -139,10 +139,10 @@ def test_batch_mates_change_no_result() -> None:
     each = [options(max_new_tokens=8, seed=n, **kinds[n % len(kinds)]) for n in range(len(prompts))]
     for slots in (3, 7, 50):
         together = decode(network, RULES, prompts, each, slots=slots)
-        for found, prompt, chosen in zip(together, prompts, each, strict=True):
+        for result, prompt, chosen in zip(together, prompts, each, strict=True):
             (lone,) = one(network, prompt, chosen)
-            assert (found[0].tokens, found[0].finished) == (lone.tokens, lone.finished)
-            assert found[0].log_probability == pytest.approx(lone.log_probability, abs=1e-5)
+            assert (result[0].tokens, result[0].finished) == (lone.tokens, lone.finished)
+            assert result[0].log_probability == pytest.approx(lone.log_probability, abs=1e-5)
 
 
 def test_freed_row_loses_its_banned_tokens() -> None:
@@ -187,11 +187,11 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
     assert done["quiet"][0].top is None
     assert told.keys() == {"two", "it"}
     for key, count in (("two", 2), ("it", 4), ("deaf", 4)):
-        (found,) = done[key]
-        assert len(found.top) == len(found.tokens) > 0
-        assert key == "deaf" or tuple(told[key]) == found.top
-        for place, each in enumerate(found.top):
-            logits = torch.tensor(network.logits((prompt.source, (*prompt.prefix, *found.tokens[:place]))))
+        (result,) = done[key]
+        assert len(result.top) == len(result.tokens) > 0
+        assert key == "deaf" or tuple(told[key]) == result.top
+        for place, each in enumerate(result.top):
+            logits = torch.tensor(network.logits((prompt.source, (*prompt.prefix, *result.tokens[:place]))))
             own = logits.log_softmax(-1)
             if rules.renormalise:
                 own = logits.index_fill(0, torch.tensor([0, 1]), -math.inf).log_softmax(-1)
@@ -199,16 +199,16 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
             values, tokens = top_k(own[None], count)
             assert [token for token, _ in each] == tokens[0].tolist()
             assert [nats for _, nats in each] == pytest.approx(values[0].tolist(), abs=1e-5)
-            assert found.token_log_probabilities[place] == pytest.approx(own[found.tokens[place]].item(), abs=1e-5)
+            assert result.token_log_probabilities[place] == pytest.approx(own[result.tokens[place]].item(), abs=1e-5)
 
 
 def test_more_top_tokens_than_the_vocabulary() -> None:
-    (found,) = one(Scripted(5), Prompt((), (1,)), options(logprobs=True, top_logprobs=20), NO_END)
-    assert [len(each) for each in found.top or ()] == [5] * 5
-    for each in found.top or ():
+    (result,) = one(Scripted(5), Prompt((), (1,)), options(logprobs=True, top_logprobs=20), NO_END)
+    assert [len(each) for each in result.top or ()] == [5] * 5
+    for each in result.top or ():
         assert sum(math.exp(nats) for _, nats in each) == pytest.approx(1, abs=1e-6)
-    (found,) = one(Scripted(6), Prompt((), (1,)), options(logprobs=True, top_logprobs=20, max_new_tokens=2))
-    assert {token for each in found.top or () for token, _ in each} == {2, 3, 4, 5}, "suppressed ones never come"
+    (result,) = one(Scripted(6), Prompt((), (1,)), options(logprobs=True, top_logprobs=20, max_new_tokens=2))
+    assert {token for each in result.top or () for token, _ in each} == {2, 3, 4, 5}, "suppressed ones never come"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -217,15 +217,15 @@ def test_real_networks_follow_the_formulas(cell: str, precision: Any) -> None:
     network = tiny.recurrent(cell=cell)
     for way in ({"repetition_penalty": 1.8, "no_repeat_ngram_size": 2}, {"frequency_penalty": 1.0}):
         chosen = options(max_new_tokens=14, logprobs=True, top_logprobs=20, **way)
-        (found,) = decode(network, NO_END, [Prompt((), (5, 8))], chosen, precision=precision)[0]
-        assert found.top is not None
-        for place, each in enumerate(found.top):
-            written, scores = list(found.tokens[:place]), torch.full((64,), -1e9)
+        (result,) = decode(network, NO_END, [Prompt((), (5, 8))], chosen, precision=precision)[0]
+        assert result.top is not None
+        for place, each in enumerate(result.top):
+            written, scores = list(result.tokens[:place]), torch.full((64,), -1e9)
             for token, nats in each:
                 scores[token] = nats
             if "repetition_penalty" not in way:  # which depends on the logits' zero
-                assert changed(scores, (5, 8), written, way).argmax() == found.tokens[place]
-        runs = list(itertools.pairwise(found.tokens))
+                assert changed(scores, (5, 8), written, way).argmax() == result.tokens[place]
+        runs = list(itertools.pairwise(result.tokens))
         assert "no_repeat_ngram_size" not in way or len(set(runs)) == len(runs)
 
 

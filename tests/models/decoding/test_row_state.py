@@ -117,14 +117,14 @@ def test_requesting_scores_does_not_change_tokens(eos: int | None) -> None:
         {"temperature": 0.8, "top_k": 4},
     ]
     prompts = [Prompt((n,), (1,)) for n in range(24)]
-    found = []
+    outputs = []
     for scores in (lambda n: True, lambda n: False, lambda n: n % 3 == 0):
         chosen = [options(max_new_tokens=7, scores=scores(n), **kinds[n % 4]) for n in range(24)]
         results = decode(network, rules, prompts, chosen, slots=13)
-        found.append([(h[0].tokens, h[0].finished) for h in results])
+        outputs.append([(h[0].tokens, h[0].finished) for h in results])
         for n, (hypothesis, *_) in enumerate(results):
             assert math.isnan(hypothesis.log_probability) == (not scores(n) and "beam_size" not in kinds[n % 4])
-    assert found[0] == found[1] == found[2]
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_moved_rows_keep_their_state() -> None:

@@ -77,8 +77,8 @@ def test_suppressed_tokens_keep_their_probability_mass(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_text_is_scored_over_the_full_vocabulary(seed: int) -> None:
     network, prompt = Scripted(9, seed=seed), Prompt((5,), (1, 4))
-    (found,), (usual,) = (one(network, prompt, options(), rules) for rules in (SHARED, RULES))
-    assert (found.tokens, found.finished) == (usual.tokens, usual.finished)
-    tokens = [*found.tokens, *([EOS] if found.finished else [])]
-    assert found.log_probability == pytest.approx(network.score(prompt, tokens), abs=1e-5)
-    assert found.log_probability < usual.log_probability
+    (result,), (usual,) = (one(network, prompt, options(), rules) for rules in (SHARED, RULES))
+    assert (result.tokens, result.finished) == (usual.tokens, usual.finished)
+    tokens = [*result.tokens, *([EOS] if result.finished else [])]
+    assert result.log_probability == pytest.approx(network.score(prompt, tokens), abs=1e-5)
+    assert result.log_probability < usual.log_probability

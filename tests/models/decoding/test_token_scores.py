@@ -45,11 +45,11 @@ def options(**given: Any) -> DecodingOptions:
 def test_each_token_has_the_log_probability_that_the_text_scores(cell: str, precision: Any, rules: TokenRules) -> None:
     """Whatever the temperature and the cuts by which it was drawn."""
     network = tiny.recurrent(cell=cell)
-    found = decode(
+    results = decode(
         network, rules, [Prompt((), PROMPT)] * len(WAYS), [options(**way) for way in WAYS], precision=precision
     )
     different = set()
-    for (hypothesis,) in found:
+    for (hypothesis,) in results:
         scored = score(network, (), (*PROMPT, *hypothesis.tokens), rules).log_probabilities[len(PROMPT) - 1 :]
         assert hypothesis.token_log_probabilities is not None
         assert len(hypothesis.token_log_probabilities) == len(hypothesis.tokens)
@@ -60,10 +60,10 @@ def test_each_token_has_the_log_probability_that_the_text_scores(cell: str, prec
 
 def test_a_translation_written_token_by_token_too() -> None:
     network, rules = tiny.transformer(), RULES["renormalised"]
-    (found,) = decode(network, rules, [Prompt((3, 4, 5), (1,))], options(temperature=1.0, seed=2, scores=True))[0]
-    nats = score(network, (3, 4, 5), (1, *found.tokens, *([END] if found.finished else [])), rules).log_probabilities
-    assert found.token_log_probabilities == pytest.approx(nats[: len(found.tokens)].tolist(), abs=1e-5)
-    assert found.log_probability == pytest.approx(nats.sum().item(), abs=1e-4)
+    (result,) = decode(network, rules, [Prompt((3, 4, 5), (1,))], options(temperature=1.0, seed=2, scores=True))[0]
+    nats = score(network, (3, 4, 5), (1, *result.tokens, *([END] if result.finished else [])), rules).log_probabilities
+    assert result.token_log_probabilities == pytest.approx(nats[: len(result.tokens)].tolist(), abs=1e-5)
+    assert result.log_probability == pytest.approx(nats.sum().item(), abs=1e-4)
 
 
 def mixed(asks: Any) -> list[DecodingOptions]:
@@ -81,11 +81,11 @@ def test_requesting_logprobs_changes_no_text_in_any_batch() -> None:
     nobody = decode(network, rules, prompts, mixed(lambda n: False), slots=13)
     alone = [decode(network, rules, [p], o)[0] for p, o in zip(prompts, mixed(lambda n: True), strict=True)]
     for asks in (lambda n: True, lambda n: n % 3 == 0, lambda n: n == 7):
-        found = decode(network, rules, prompts, mixed(asks), slots=13)
-        for n, ((quiet, *_), (lone, *_), (each, *_)) in enumerate(zip(nobody, alone, found, strict=True)):
+        results = decode(network, rules, prompts, mixed(asks), slots=13)
+        for n, ((quiet, *_), (lone, *_), (each, *_)) in enumerate(zip(nobody, alone, results, strict=True)):
             assert (each.tokens, each.finished) == (quiet.tokens, quiet.finished)
-            wanted = lone.token_log_probabilities if asks(n) else None
-            assert each.token_log_probabilities == wanted
+            expected = lone.token_log_probabilities if asks(n) else None
+            assert each.token_log_probabilities == expected
             assert quiet.token_log_probabilities is None
 
 
@@ -94,13 +94,13 @@ def test_log_probabilities_do_not_depend_on_the_batch(cell: str) -> None:
     network, rules = tiny.recurrent(cell=cell), RULES["kept shares"]
     prompts = [Prompt((), tuple(tiny.ids((1 + n % 4,), n, low=3).tolist())) for n in range(12)]
     kinds = [options(**WAYS[n % 5], logprobs=n % 2 == 0) for n in range(12)]
-    for n, (found,) in enumerate(decode(network, rules, prompts, kinds, slots=5)):
+    for n, (result,) in enumerate(decode(network, rules, prompts, kinds, slots=5)):
         (lone,) = decode(network, rules, [prompts[n]], kinds[n])[0]
-        assert found.tokens == lone.tokens
+        assert result.tokens == lone.tokens
         if n % 2:
-            assert found.token_log_probabilities is lone.token_log_probabilities is None
+            assert result.token_log_probabilities is lone.token_log_probabilities is None
         else:
-            assert found.token_log_probabilities == pytest.approx(lone.token_log_probabilities, abs=2e-6)
+            assert result.token_log_probabilities == pytest.approx(lone.token_log_probabilities, abs=2e-6)
 
 
 def test_step_reports_rows_with_logprobs_or_streams() -> None:

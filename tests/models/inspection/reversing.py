@@ -55,11 +55,11 @@ def trained(steps: int, seed: int) -> Transformer:
 
 def examples(network: Transformer, count: int, seed: int) -> list[AlignmentExample]:
     """Other sentences, with the links that they must have."""
-    chance, found = random.Random(f"held out {seed}"), list[AlignmentExample]()
+    chance, results = random.Random(f"held out {seed}"), list[AlignmentExample]()
     for _ in range(count):
         words = sentence(chance)
         maps = forced_pass(network, [*words, EOS], [BOS, *words[::-1]], ["cross"]).maps["cross"]
         links = frozenset((len(words) - 1 - j, j) for j in range(len(words)))
         units = [*range(len(words)), None]
-        found.append(AlignmentExample(maps, units, units, GoldLinks(links, links)))
-    return found
+        results.append(AlignmentExample(maps, units, units, GoldLinks(links, links)))
+    return results

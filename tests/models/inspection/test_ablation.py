@@ -27,22 +27,22 @@ BOTH = pytest.mark.parametrize("options", [{"max_new_tokens": 8}, {"max_new_toke
 
 def test_empty_ablation_changes_nothing() -> None:
     network = tiny.transformer()
-    found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], [], RULES)
-    assert found.logprob_sum_before == found.logprob_sum_after
-    assert found.per_step_delta == [0.0, 0.0, 0.0]
+    result = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], [], RULES)
+    assert result.logprob_sum_before == result.logprob_sum_after
+    assert result.per_step_delta == [0.0, 0.0, 0.0]
 
 
 def test_deltas_are_log_probability_differences() -> None:
     network = tiny.transformer()
-    found = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], HEADS, RULES)
+    result = ablation(network, PROMPT.source, [1, 5, 6], [5, 6, 2], HEADS, RULES)
     zeroed = without_heads(network, HEADS)
     before, after = (
         [s.logprob for s in forced_steps(forced_pass(each, PROMPT.source, [1, 5, 6]).logits, [5, 6, 2], RULES)]
         for each in (network, zeroed)
     )
-    assert found.per_step_delta == pytest.approx([b - a for a, b in zip(before, after, strict=True)], abs=1e-5)
-    assert (found.logprob_sum_before, found.logprob_sum_after) == pytest.approx((sum(before), sum(after)), abs=1e-5)
-    assert min(abs(delta) for delta in found.per_step_delta) > 1e-3
+    assert result.per_step_delta == pytest.approx([b - a for a, b in zip(before, after, strict=True)], abs=1e-5)
+    assert (result.logprob_sum_before, result.logprob_sum_after) == pytest.approx((sum(before), sum(after)), abs=1e-5)
+    assert min(abs(delta) for delta in result.per_step_delta) > 1e-3
 
 
 def test_prefix_tokens_are_left_out() -> None:
@@ -53,9 +53,13 @@ def test_prefix_tokens_are_left_out() -> None:
 
 
 def test_suppressed_token_has_no_delta() -> None:
-    found = ablation(tiny.transformer(), PROMPT.source, [1, 5], [0, 2], HEADS, RULES)
-    assert (found.logprob_sum_before, found.logprob_sum_after, found.per_step_delta[0]) == (-math.inf, -math.inf, 0.0)
-    assert math.isfinite(found.per_step_delta[1])
+    result = ablation(tiny.transformer(), PROMPT.source, [1, 5], [0, 2], HEADS, RULES)
+    assert (result.logprob_sum_before, result.logprob_sum_after, result.per_step_delta[0]) == (
+        -math.inf,
+        -math.inf,
+        0.0,
+    )
+    assert math.isfinite(result.per_step_delta[1])
 
 
 @BOTH
@@ -67,10 +71,10 @@ def test_ablated_translation(name: str, options: dict[str, Any]) -> None:
     for hypothesis in decode(without_heads(network, HEADS), RULES, [PROMPT], chosen)[0]:
         outputs = [*hypothesis.tokens, *([2] if hypothesis.finished else [])]
         logits = forced_pass(network, PROMPT.source, [1, *outputs[:-1]], masked=HEADS).logits
-        found = forced_steps(logits, outputs, RULES)
-        assert sum(s.logprob for s in found) == pytest.approx(hypothesis.log_probability, abs=1e-4)
+        results = forced_steps(logits, outputs, RULES)
+        assert sum(s.logprob for s in results) == pytest.approx(hypothesis.log_probability, abs=1e-4)
         if chosen.beam == 1:
-            assert [s.rank for s in found] == [1] * len(found)
+            assert [s.rank for s in results] == [1] * len(results)
 
 
 def shared_layers(network: Transformer) -> None:

@@ -26,13 +26,13 @@ def noise(seed: int, *shape: int) -> Tensor:
 
 def examples(make: dict[tuple[int, int], Tensor], spread: float = 0.0) -> list[AlignmentExample]:
     """Two layers of three heads of noise, except for the given heads [T, S]."""
-    found = []
+    results = []
     for seed in range(4):
         maps = [noise(10 * seed + layer, 3, WORDS + 1, WORDS + 1) for layer in range(2)]
         for (layer, head), weights in make.items():
             maps[layer][head] = weights * (1 - spread) + noise(100 + 7 * seed + head, WORDS + 1, WORDS + 1) * spread
-        found.append(AlignmentExample(maps, UNITS, UNITS, GoldLinks(LINKS, LINKS)))
-    return found
+        results.append(AlignmentExample(maps, UNITS, UNITS, GoldLinks(LINKS, LINKS)))
+    return results
 
 
 def test_one_good_head_is_chosen() -> None:

@@ -33,9 +33,9 @@ def test_maps_of_all_kinds() -> None:
     expected = tiny.attention(network, torch.tensor([SOURCE]), torch.tensor([TARGET]))
     shapes = {"encoder": (3, 4, 4, 4), "decoder": (2, 4, 3, 3), "cross": (2, 4, 3, 4)}
     assert {kind: reduced_map(found, AttentionSelection()).shape for kind, found in maps.items()} == shapes
-    for kind, found in maps.items():
-        whole = reduced_map(found, AttentionSelection())
-        assert (whole.layers, whole.heads) == (tuple(range(len(found))), (0, 1, 2, 3))
+    for kind, results in maps.items():
+        whole = reduced_map(results, AttentionSelection())
+        assert (whole.layers, whole.heads) == (tuple(range(len(results))), (0, 1, 2, 3))
         weights = torch.tensor(whole.values)
         torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), rtol=0, atol=1e-6)
         torch.testing.assert_close(weights, torch.stack([m[0] for m in expected[kind]]), rtol=0, atol=1e-6)

@@ -31,12 +31,12 @@ def test_batched_maps_and_probabilities_equal_single_requests(options: dict[str,
     for chosen in HEADS:
         heads = [(layer % depth, head % network.config.heads) for layer, head in chosen]
         for rules in (RULES, None):
-            found = forced_batch(network, SENTENCES, heads, rules)
-            for sentence, weights in zip(SENTENCES, found.maps, strict=True):
+            result = forced_batch(network, SENTENCES, heads, rules)
+            for sentence, weights in zip(SENTENCES, result.maps, strict=True):
                 alone = forced_pass(network, sentence.source, sentence.target[:-1])
                 torch.testing.assert_close(weights, mean_of_heads(alone.maps["cross"], heads), rtol=0, atol=1e-6)
-            assert len(found.nats) == (3 if rules else 0)
-            for sentence, nats in zip(SENTENCES, found.nats, strict=bool(rules)):
+            assert len(result.nats) == (3 if rules else 0)
+            for sentence, nats in zip(SENTENCES, result.nats, strict=bool(rules)):
                 expected = score(network, sentence.source, sentence.target, RULES).log_probabilities
                 assert nats.tolist() == pytest.approx(expected[sentence.given - 1 :].tolist(), abs=1e-5)
 

@@ -30,14 +30,14 @@ def padded(network: Any) -> list[int]:
 @ALL
 def test_rows_sum_to_1_and_hidden_keys_have_exactly_0(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
-    found = forced_pass(network, padded(network), INPUTS)
-    assert found.readable.tolist() == [True, False, True, True, False]
+    result = forced_pass(network, padded(network), INPUTS)
+    assert result.readable.tolist() == [True, False, True, True, False]
     for kind in KINDS:
-        valid = found.valid(kind)
-        assert len(found.maps[kind]) == (
+        valid = result.valid(kind)
+        assert len(result.maps[kind]) == (
             network.config.encoder_layers if kind == "encoder" else network.config.decoder_layers
         )
-        for weights in found.maps[kind]:
+        for weights in result.maps[kind]:
             assert weights.dtype == torch.float32
             assert weights.shape == (network.config.heads, 5, 5)
             assert (weights.sum(dim=-1) - 1).abs().max() <= 1e-6
@@ -120,14 +120,14 @@ def test_a_worked_row(name: str, row: Row) -> None:
     if name == "narrow heads":
         row = replace(row, head=-1)
     source = padded(network)
-    found = forced_pass(network, source, INPUTS, row=row)
-    worked = found.worked
+    result = forced_pass(network, source, INPUTS, row=row)
+    worked = result.worked
     assert worked is not None
-    weights = found.maps[row.kind][row.layer][row.head, row.row]
+    weights = result.maps[row.kind][row.layer][row.head, row.row]
     place = row.layer % 2, row.head % network.config.heads, row.row % 5
     assert (worked.kind, worked.layer, worked.head, worked.row) == (row.kind, *place)
     assert worked.softmax == weights.tolist()
-    assert worked.mask == found.valid(row.kind)[row.row].tolist()
+    assert worked.mask == result.valid(row.kind)[row.row].tolist()
     traced = {kind: Capture(traced=place[0]) for kind in KINDS}
     with torch.inference_mode():
         memory, readable = network.encode(torch.tensor([source]), traced["encoder"])
@@ -199,7 +199,7 @@ def test_concurrent_passes_with_different_heads_do_not_mix() -> None:
     expected = [ask(n)[0] for n in range(8)]
     with ThreadPoolExecutor(8) as pool:
         for each, right in zip(pool.map(ask, range(8)), expected, strict=True):
-            for found in each:
-                assert same(found, right)
-                assert found.worked == right.worked is not None
+            for result in each:
+                assert same(result, right)
+                assert result.worked == right.worked is not None
     assert {name: set(vars(module)) for name, module in network.named_modules()} == before

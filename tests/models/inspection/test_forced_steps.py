@@ -54,8 +54,8 @@ def test_log_probabilities_equal_decoding(name: str, rules: TokenRules) -> None:
         ):
             for prompt in (PROMPT, Prompt((3, 9), (1, 6, 4))):
                 for hypothesis in decode(network, rules, [prompt], options)[0]:
-                    found = told(network, hypothesis, rules, prompt)
-                    total = sum(step.logprob for step in found)
+                    results = told(network, hypothesis, rules, prompt)
+                    total = sum(step.logprob for step in results)
                     assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)
                     ended.add(hypothesis.finished)
     assert ended == {True, False} or name != "pre", "both kinds of hypotheses are among them"
@@ -68,11 +68,11 @@ def test_rank_of_greedy_and_sampled_tokens(rules: TokenRules) -> None:
     for step in told(network, greedy, rules, top_k=3):
         assert (step.rank, step.top[0].logprob) == (1, step.logprob)
     (drawn,) = decode(network, rules, [PROMPT], DecodingOptions(max_new_tokens=LIMIT, temperature=3.0, seed=4))[0]
-    found = told(network, drawn, rules, top_k=tiny.TARGET)
-    for step in found:
+    results = told(network, drawn, rules, top_k=tiny.TARGET)
+    for step in results:
         assert step.top[step.rank - 1].logprob == step.logprob
-    assert [step.top[step.rank - 1].id for step in found] == [*drawn.tokens, *([2] if drawn.finished else [])]
-    assert {step.rank for step in found} - {1}, "something else than the likeliest was drawn"
+    assert [step.top[step.rank - 1].id for step in results] == [*drawn.tokens, *([2] if drawn.finished else [])]
+    assert {step.rank for step in results} - {1}, "something else than the likeliest was drawn"
 
 
 def test_statistics_equal_manual_computation() -> None:
@@ -119,8 +119,8 @@ def test_step_equals_the_score_at_the_same_position(renormalise: bool) -> None:
     logits = 4 * torch.randn(7, 256, generator=torch.Generator().manual_seed(1))
     rules, outputs = TokenRules(2, SUPPRESSED, renormalise), [3, 4, 9, 2, 250, 8, 7]
     scored = scoring.judged(scoring.log_probabilities(logits, rules), torch.tensor(outputs), 4)
-    found = forced_steps(logits, outputs, rules, 4)
-    for place, step in enumerate(found):
+    results = forced_steps(logits, outputs, rules, 4)
+    for place, step in enumerate(results):
         assert step.logprob == pytest.approx(scored.log_probabilities[place].item(), abs=1e-5)
         assert step.rank == scored.ranks[place].item()
         assert step.entropy_nats == pytest.approx(scored.entropies[place].item(), abs=1e-6)

@@ -48,15 +48,15 @@ def test_gate_names_of_each_cell() -> None:
 @LAYERS
 def test_states_equal_pytorch(cell: str, embedding: int, layers: int) -> None:
     network = loud(cell=cell, embedding=embedding, layers=layers)
-    found = in_order(network)
+    result = in_order(network)
     with torch.inference_mode():
         outputs, last = network.recurrent(network.inputs(torch.tensor([TOKENS])))
     hidden, memory = last if cell == "lstm" else (last, None)
-    torch.testing.assert_close(found.values["h"][-1], outputs[0], **EXACT)
-    torch.testing.assert_close(found.values["h"][:, -1], hidden[:, 0], **EXACT)
+    torch.testing.assert_close(result.values["h"][-1], outputs[0], **EXACT)
+    torch.testing.assert_close(result.values["h"][:, -1], hidden[:, 0], **EXACT)
     if memory is not None:
-        torch.testing.assert_close(found.values["c"][:, -1], memory[:, 0], rtol=0, atol=2e-6)
-    torch.testing.assert_close(found.features, outputs[0], **EXACT)
+        torch.testing.assert_close(result.values["c"][:, -1], memory[:, 0], rtol=0, atol=2e-6)
+    torch.testing.assert_close(result.features, outputs[0], **EXACT)
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2])
@@ -64,15 +64,15 @@ def test_states_equal_pytorch(cell: str, embedding: int, layers: int) -> None:
 def test_gru_gates_equal_the_formulas(embedding: int, layer: int) -> None:
     """h' = (1 - z) n + z h, so that z = 1 keeps; every gate from PyTorch's states and weights alone."""
     network = loud(cell="gru", embedding=embedding, layers=3)
-    found = {name: each[layer].double() for name, each in in_order(network).values.items()}
+    result = {name: each[layer].double() for name, each in in_order(network).values.items()}
     inputs = network.inputs(torch.tensor([TOKENS]))[0] if layer == 0 else in_order(network).values["h"][layer - 1]
     w, b, u, d = (parameter.detach().double() for parameter in network.parameters_of(layer))
-    before = torch.cat([torch.zeros(1, 10, dtype=torch.float64), found["h"][:-1]])
+    before = torch.cat([torch.zeros(1, 10, dtype=torch.float64), result["h"][:-1]])
     x, y = inputs.detach().double() @ w.T + b, before @ u.T + d
     r, z = torch.sigmoid(x[:, :10] + y[:, :10]), torch.sigmoid(x[:, 10:20] + y[:, 10:20])
     n = torch.tanh(x[:, 20:] + r * y[:, 20:])
     for name, expected in {"r": r, "z": z, "n": n, "h": (1 - z) * n + z * before}.items():
-        torch.testing.assert_close(found[name], expected, rtol=0, atol=2e-6)
+        torch.testing.assert_close(result[name], expected, rtol=0, atol=2e-6)
     assert (z > 0.9).any()
     assert (z < 0.1).any()
 
@@ -80,15 +80,15 @@ def test_gru_gates_equal_the_formulas(embedding: int, layer: int) -> None:
 @LAYERS
 def test_lstm_gates_equal_the_formulas(layers: int) -> None:
     network = loud(cell="lstm", embedding=0, layers=layers)
-    found = {name: each[0].double() for name, each in in_order(network).values.items()}
+    result = {name: each[0].double() for name, each in in_order(network).values.items()}
     w, b, u, d = (parameter.detach().double() for parameter in network.parameters_of(0))
     zero = torch.zeros(1, 10, dtype=torch.float64)
-    h, c = torch.cat([zero, found["h"][:-1]]), torch.cat([zero, found["c"][:-1]])
+    h, c = torch.cat([zero, result["h"][:-1]]), torch.cat([zero, result["c"][:-1]])
     i, f, g, o = (w.T[list(TOKENS)] + b + h @ u.T + d).chunk(4, dim=1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     for name, expected in {"i": i, "f": f, "g": g, "o": o, "c": f * c + i * g}.items():
-        torch.testing.assert_close(found[name], expected, rtol=0, atol=2e-6)
-    torch.testing.assert_close(found["h"], o * found["c"].tanh(), rtol=0, atol=2e-6)
+        torch.testing.assert_close(result[name], expected, rtol=0, atol=2e-6)
+    torch.testing.assert_close(result["h"], o * result["c"].tanh(), rtol=0, atol=2e-6)
 
 
 @CELLS
@@ -96,58 +96,58 @@ def test_lstm_gates_equal_the_formulas(layers: int) -> None:
 @LAYERS
 def test_states_equal_served_states(cell: str, embedding: int, layers: int) -> None:
     network = loud(cell=cell, embedding=embedding, layers=layers)
-    found, decodable = in_order(network), select.decodable(network)
+    result, decodable = in_order(network), select.decodable(network)
     state = decodable.allocate(2, 1, len(TOKENS))
     decodable.prefill(state, [0, 1], [Prompt((), (TOKENS[0],)), Prompt((), (5, 6))])
     with torch.inference_mode():
-        expected = network.project(found.features)
+        expected = network.project(result.features)
     for place, token in enumerate(TOKENS):
         logits = decodable.step(state, torch.tensor([token, 7]))[0, : network.config.vocabulary]
-        torch.testing.assert_close(state.hidden[:, 0], found.values["h"][:, place], rtol=0, atol=1e-5)
+        torch.testing.assert_close(state.hidden[:, 0], result.values["h"][:, place], rtol=0, atol=1e-5)
         torch.testing.assert_close(logits, expected[place], rtol=0, atol=1e-5)
 
 
 def test_the_most_varied_units_are_chosen_in_each_layer_by_their_states() -> None:
     network = loud(layers=2)
     whole = in_order(network)
-    found = gate_trace(network, TOKENS, GateSelection(gates=("h", "z"), layers=(-1, 0), units=3))
-    assert found.layers == (1, 0)
-    assert list(found.values) == ["z", "h"]
+    result = gate_trace(network, TOKENS, GateSelection(gates=("h", "z"), layers=(-1, 0), units=3))
+    assert result.layers == (1, 0)
+    assert list(result.values) == ["z", "h"]
     for place, layer in enumerate((1, 0)):
         variance = whole.values["h"][layer].double().var(dim=0, correction=0)
-        chosen = list(found.units[place])
+        chosen = list(result.units[place])
         assert variance[chosen].tolist() == sorted(variance.tolist(), reverse=True)[:3]
         for name in ("z", "h"):
-            assert torch.equal(found.values[name][place], whole.values[name][layer][:, chosen])
-    assert found.units[0] != found.units[1]
+            assert torch.equal(result.values[name][place], whole.values[name][layer][:, chosen])
+    assert result.units[0] != result.units[1]
 
 
 def test_chosen_units_come_in_the_order_in_which_they_were_chosen() -> None:
     network = loud(layers=2)
-    found = gate_trace(network, TOKENS, GateSelection(units=(7, -1, 0, 7)))
-    assert found.units == ((7, 9, 0), (7, 9, 0))
-    assert torch.equal(found.values["r"], in_order(network).values["r"][:, :, [7, 9, 0]])
+    result = gate_trace(network, TOKENS, GateSelection(units=(7, -1, 0, 7)))
+    assert result.units == ((7, 9, 0), (7, 9, 0))
+    assert torch.equal(result.values["r"], in_order(network).values["r"][:, :, [7, 9, 0]])
     assert len(gate_trace(network, TOKENS, GateSelection(units=64)).units[0]) == 10
 
 
 def test_summaries_cover_all_units() -> None:
     network = loud(cell="lstm", layers=2)
     whole = in_order(network).values
-    (found,) = gate_trace(network, TOKENS, GateSelection(gates=("f",), layers=(1,), units=1)).summaries
-    assert list(found.mean) == ["i", "f", "g", "o", "c", "h"]
-    assert list(found.low) == list(found.high) == ["i", "f", "g", "o", "h"]  # c has no bounds
-    for name in found.mean:
-        torch.testing.assert_close(torch.tensor(found.mean[name]), whole[name][1].mean(dim=1))
+    (result,) = gate_trace(network, TOKENS, GateSelection(gates=("f",), layers=(1,), units=1)).summaries
+    assert list(result.mean) == ["i", "f", "g", "o", "c", "h"]
+    assert list(result.low) == list(result.high) == ["i", "f", "g", "o", "h"]  # c has no bounds
+    for name in result.mean:
+        torch.testing.assert_close(torch.tensor(result.mean[name]), whole[name][1].mean(dim=1))
     for t in range(len(TOKENS)):
         forgets, writes, hidden = (whole[name][1, t].tolist() for name in ("f", "g", "h"))
-        assert found.low["f"][t] == pytest.approx(sum(value < 0.1 for value in forgets) / 10)
-        assert found.high["f"][t] == pytest.approx(sum(value > 0.9 for value in forgets) / 10)
-        assert found.low["g"][t] == pytest.approx(sum(value < -0.9 for value in writes) / 10)
+        assert result.low["f"][t] == pytest.approx(sum(value < 0.1 for value in forgets) / 10)
+        assert result.high["f"][t] == pytest.approx(sum(value > 0.9 for value in forgets) / 10)
+        assert result.low["g"][t] == pytest.approx(sum(value < -0.9 for value in writes) / 10)
         before = whole["h"][1, t - 1].tolist() if t else [0.0] * 10
         change = sum(abs(a - b) for a, b in zip(hidden, before, strict=True)) / 10
-        assert found.hidden_change[t] == pytest.approx(change, abs=1e-6)
-    assert max(found.high["f"]) > 0
-    assert max(found.low["g"]) > 0
+        assert result.hidden_change[t] == pytest.approx(change, abs=1e-6)
+    assert max(result.high["f"]) > 0
+    assert max(result.low["g"]) > 0
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,15 @@ def as_tensors(found: Rollout) -> Tensors:
 def test_rows_sum_to_1(options: dict[str, Any]) -> None:
     network = tiny.transformer(**options)
     maps = forced_pass(network, SOURCE, INPUTS).maps
-    found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
-    assert (found.encoder.shape, found.cross.shape) == ((5, 5), (4, 5))
-    for rows in (found.encoder, found.cross):
+    result = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
+    assert (result.encoder.shape, result.cross.shape) == ((5, 5), (4, 5))
+    for rows in (result.encoder, result.cross):
         assert (rows.sum(dim=-1) - 1).abs().max() <= 1e-6
         assert (rows >= 0).all()
     if network.config.pad == 0:
-        assert (found.cross[:, 2] == 0).all(), "what nobody reads gets nothing"
-    assert (found.source_share > 0.5 - 1e-6).all()
-    assert (found.source_share < 1).all()
+        assert (result.cross[:, 2] == 0).all(), "what nobody reads gets nothing"
+    assert (result.source_share > 0.5 - 1e-6).all()
+    assert (result.source_share < 1).all()
 
 
 def test_rollout_equals_the_formula() -> None:
@@ -55,25 +55,25 @@ def test_rollout_equals_the_formula() -> None:
         mixed = (self_weights + np.eye(4)) / 2
         own, other = mixed @ own, mixed @ other
         own, other = own / 2, (other + cross_weights @ memory) / 2
-    found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
-    np.testing.assert_allclose(found.encoder.numpy(), memory, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.source_share.numpy(), other.sum(axis=1), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.cross.numpy(), other / other.sum(axis=1, keepdims=True), rtol=0, atol=1e-6)
+    result = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
+    np.testing.assert_allclose(result.encoder.numpy(), memory, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(result.source_share.numpy(), other.sum(axis=1), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(result.cross.numpy(), other / other.sum(axis=1, keepdims=True), rtol=0, atol=1e-6)
 
 
 def test_one_layer_by_hand() -> None:
     encoder, decoder = torch.tensor([[[0.0, 1.0], [0.5, 0.5]]]), torch.tensor([[[1.0]]])
-    found = rollout([encoder], [decoder], [torch.tensor([[[0.0, 1.0]]])])
-    assert found.encoder == [[0.5, 0.5], [0.25, 0.75]]
-    assert (found.cross, found.source_share) == ([[0.25, 0.75]], [0.5])
+    result = rollout([encoder], [decoder], [torch.tensor([[[0.0, 1.0]]])])
+    assert result.encoder == [[0.5, 0.5], [0.25, 0.75]]
+    assert (result.cross, result.source_share) == ([[0.25, 0.75]], [0.5])
 
 
 def test_rollout_of_padding_is_the_identity() -> None:
     maps = forced_pass(tiny.transformer(), [0, 0], INPUTS).maps
-    found = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
-    assert torch.equal(found.encoder, torch.eye(2))
-    assert (found.cross == 0).all(), "no row reads anything of it"
-    assert (found.source_share == 0).all()
+    result = as_tensors(rollout(maps["encoder"], maps["decoder"], maps["cross"]))
+    assert torch.equal(result.encoder, torch.eye(2))
+    assert (result.cross == 0).all(), "no row reads anything of it"
+    assert (result.source_share == 0).all()
 
 
 def test_rollout_documents_its_limits() -> None:

@@ -46,10 +46,10 @@ def test_every_number_equals_a_float64_computation(name: str, place: tuple[str, 
     network = tiny.transformer(**tiny.OPTIONS[name])
     side, layer, head, position = place
     depth = network.config.encoder_layers if side == "encoder" else network.config.decoder_layers
-    found = told(network, *place, rules=TokenRules(2))
+    results = told(network, *place, rules=TokenRules(2))
     expected = InNumpy(network).walk(SOURCE, INPUTS, side, layer % depth, head % network.config.heads, position)
-    assert [step.name for step in found] == [name for name, _ in expected]
-    for step, (_, numbers) in zip(found, expected, strict=True):
+    assert [step.name for step in results] == [name for name, _ in expected]
+    for step, (_, numbers) in zip(results, expected, strict=True):
         if step.indices is not None:
             assert sorted(step.indices) == list(range(len(numbers))), "all of them were asked for"
             numbers = numbers[list(step.indices)]
@@ -69,10 +69,10 @@ def test_numbers_equal_the_forced_pass(name: str) -> None:
     ):
         depth = len(forced.maps[side])
         for layer, head, position in [(0, 0, 1), (depth - 1, 1, 3)]:
-            found = told(network, side, layer, head, position)
+            results = told(network, side, layer, head, position)
             for part, kind in kinds.items():
-                assert values(found, part, "softmax") == forced.maps[kind][layer][head, position].tolist()
-    (logits,) = [step for step in found if step.name == "logits"]
+                assert values(results, part, "softmax") == forced.maps[kind][layer][head, position].tolist()
+    (logits,) = [step for step in results if step.name == "logits"]
     assert logits.indices is not None
     assert list(logits.values) == forced.logits[3, list(logits.indices)].tolist()
 
@@ -82,10 +82,10 @@ def test_probabilities_equal_the_steps(rules: TokenRules) -> None:
     network = tiny.transformer()
     logits = forced_pass(network, SOURCE, INPUTS).logits
     expected = forced_steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].top
-    (found,) = [s for s in told(network, "decoder", -1, 0, 3, rules=rules, most=5) if s.name == "probabilities"]
-    assert found.indices == tuple(candidate.id for candidate in expected)
+    (result,) = [s for s in told(network, "decoder", -1, 0, 3, rules=rules, most=5) if s.name == "probabilities"]
+    assert result.indices == tuple(candidate.id for candidate in expected)
     np.testing.assert_allclose(
-        np.array(found.values), np.exp([candidate.logprob for candidate in expected]), rtol=0, atol=1e-6
+        np.array(result.values), np.exp([candidate.logprob for candidate in expected]), rtol=0, atol=1e-6
     )
 
 
@@ -120,12 +120,12 @@ def test_the_order_of_steps(norm: str, order: list[str]) -> None:
 
 def test_masked_positions_have_no_weight() -> None:
     focus = WalkthroughFocus("decoder", 0, 0, 1, most_keys=99)
-    found = list(walkthrough(tiny.transformer(), [3, 0, 5], INPUTS, focus, RULES).steps)
+    result = list(walkthrough(tiny.transformer(), [3, 0, 5], INPUTS, focus, RULES).steps)
     for part, hidden in (("self-attention", {2, 3}), ("cross-attention", {1})):
-        masked, weights = values(found, part, "masked scores"), values(found, part, "softmax")
+        masked, weights = values(result, part, "masked scores"), values(result, part, "softmax")
         assert {k for k, score in enumerate(masked) if score is None} == hidden
         assert {k for k, weight in enumerate(weights) if weight == 0} == hidden
-        assert all(np.isfinite(values(found, part, "scores")))
+        assert all(np.isfinite(values(result, part, "scores")))
         assert sum(weights) == pytest.approx(1, abs=1e-6)
 
 

@@ -29,19 +29,19 @@ WEIGHTS = torch.tensor(
 
 
 def test_word_weights_combine_their_pieces() -> None:
-    found = links(WEIGHTS, SOURCE_UNITS, TARGET_UNITS)
-    assert [link[:2] for link in found] == [(0, 0), (1, 1), (2, 2)]
-    assert [link.weight for link in found] == pytest.approx([0.3, 0.4, 0.3], abs=1e-6)
+    results = links(WEIGHTS, SOURCE_UNITS, TARGET_UNITS)
+    assert [link[:2] for link in results] == [(0, 0), (1, 1), (2, 2)]
+    assert [link.weight for link in results] == pytest.approx([0.3, 0.4, 0.3], abs=1e-6)
     tokens = links(WEIGHTS, [None, 0, 1, 2, 3, None], TARGET_UNITS)
     assert [link[:2] for link in tokens] == [(0, 0), (0, 1), (3, 2)], "alone, no piece of the cats has as much"
-    assert pharaoh(found) == "0-0 1-1 2-2"
+    assert pharaoh(results) == "0-0 1-1 2-2"
 
 
 def test_special_tokens_are_never_linked() -> None:
-    found = links(WEIGHTS, SOURCE_UNITS, TARGET_UNITS)
-    assert len(found) == 3, "the end token of the target has no link"
-    assert found[0].source == 0, "although the language token has more of the row"
-    assert found[2].source == 2, "although the end token has more of the row"
+    results = links(WEIGHTS, SOURCE_UNITS, TARGET_UNITS)
+    assert len(results) == 3, "the end token of the target has no link"
+    assert results[0].source == 0, "although the language token has more of the row"
+    assert results[2].source == 2, "although the end token has more of the row"
 
 
 def test_shifted_reading_differs_by_one_row() -> None:
@@ -60,9 +60,9 @@ def test_last_token_of_an_unfinished_text_is_unaligned() -> None:
 
 
 def test_rows_of_units_are_averaged_and_columns_summed() -> None:
-    found = map_over_units(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]]), [4, 4, 7], [3, 3])
-    assert (found.targets, found.sources) == ([3], [4, 7])
-    assert found.weights.tolist() == [pytest.approx([0.6, 0.4], abs=1e-6)]
+    result = map_over_units(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]]), [4, 4, 7], [3, 3])
+    assert (result.targets, result.sources) == ([3], [4, 7])
+    assert result.weights.tolist() == [pytest.approx([0.6, 0.4], abs=1e-6)]
 
 
 def test_empty_alignment() -> None:

@@ -73,8 +73,8 @@ def test_encoder_layer_equals_pytorch(norm: str, activation: str) -> None:
     x = torch.randn(3, 6, 16)
     for mask in (None, READABLE):
         expected = theirs(x, src_key_padding_mask=None if mask is None else ~mask)
-        found = ours(x, Scope(torch.arange(6), None if mask is None else mask[:, None, None, :]))
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+        result = ours(x, Scope(torch.arange(6), None if mask is None else mask[:, None, None, :]))
+        torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("norm", "activation"), CASES)
@@ -87,8 +87,8 @@ def test_decoder_layer_equals_pytorch(norm: str, activation: str) -> None:
     expected = theirs(x, memory, tgt_mask=later, memory_key_padding_mask=~READABLE)
     source = ours.cross_attention.key_value(memory)
     places = torch.arange(5)
-    found = ours(x, Scope(places, ~later), source, Scope(places, READABLE[:, None, None, :]))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    result = ours(x, Scope(places, ~later), source, Scope(places, READABLE[:, None, None, :]))
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-5)
 
 
 def their_logits(ours: Transformer, source: Tensor, target: Tensor) -> Tensor:

@@ -60,9 +60,9 @@ def test_weights_come_back_bit_by_bit(name: str, tmp_path: Path) -> None:
     again = loaded(written(tmp_path, network))
     assert again.config == network.config
     assert not again.training
-    expected, found = network.state_dict(), again.state_dict()
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(expected[key], found[key]) for key in expected)
+    expected, result = network.state_dict(), again.state_dict()
+    assert expected.keys() == result.keys()
+    assert all(torch.equal(expected[key], result[key]) for key in expected)
     assert [p.requires_grad for p in again.parameters()] == [p.requires_grad for p in network.parameters()]
     tokens = tiny.ids((2, 4), 0)
     with torch.inference_mode():

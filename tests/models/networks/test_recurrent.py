@@ -83,11 +83,11 @@ def test_cells_equal_the_formulas(cell: Any) -> None:
     x, h, c = torch.randn(3, 4), torch.randn(3, 5), torch.randn(3, 5)
     W, U, b, d = torch.randn(size, 4), torch.randn(size, 5), torch.randn(size), torch.randn(size)
     expected = by_hand(cell, x, h, c, W, U, b, d)
-    found = cells.CELLS[cell].step(F.linear(x, W, b), F.linear(h, U, d), h, c)
-    torch.testing.assert_close(found.hidden, expected["h"], rtol=0, atol=2e-6)
-    torch.testing.assert_close(found.memory, expected.get("c", expected["h"]), rtol=0, atol=2e-6)
-    assert tuple(found.gates) == tuple(cells.CELLS[cell].gates)
-    for name, gate in found.gates.items():
+    result = cells.CELLS[cell].step(F.linear(x, W, b), F.linear(h, U, d), h, c)
+    torch.testing.assert_close(result.hidden, expected["h"], rtol=0, atol=2e-6)
+    torch.testing.assert_close(result.memory, expected.get("c", expected["h"]), rtol=0, atol=2e-6)
+    assert tuple(result.gates) == tuple(cells.CELLS[cell].gates)
+    for name, gate in result.gates.items():
         torch.testing.assert_close(gate, expected[name], rtol=0, atol=2e-6)
 
 
@@ -103,9 +103,9 @@ def test_update_gate_of_1_keeps_the_state() -> None:
 def test_lstm_gate_order() -> None:
     """i, f, g, o: forget nothing, let nothing in."""
     bias = torch.tensor([-60.0, 60.0, 3.0, 60.0])
-    found = cells.lstm(torch.zeros(1, 4), bias[None], torch.zeros(1, 1), torch.tensor([[0.7]]))
-    assert found.memory.item() == pytest.approx(0.7, abs=1e-7)
-    assert found.hidden.item() == pytest.approx(torch.tensor(0.7).tanh().item(), abs=1e-7)
+    result = cells.lstm(torch.zeros(1, 4), bias[None], torch.zeros(1, 1), torch.tensor([[0.7]]))
+    assert result.memory.item() == pytest.approx(0.7, abs=1e-7)
+    assert result.hidden.item() == pytest.approx(torch.tensor(0.7).tanh().item(), abs=1e-7)
 
 
 # Three paths --------------------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ def test_fused_scan_and_step_agree(cell: str, embedding: int, layers: int) -> No
     decodable = select.decodable(network)
     stepping = RecurrentState(begin.hidden.clone(), begin.memory.clone())
     for number in range(12):
-        found = decodable.step(stepping, tokens[:, number])
-        torch.testing.assert_close(found, logits[:, number], **TOLERANCE)
+        result = decodable.step(stepping, tokens[:, number])
+        torch.testing.assert_close(result, logits[:, number], **TOLERANCE)
     same_state(network, stepping, after)
     assert logits.std() > 0.1
 
@@ -140,8 +140,8 @@ def test_one_hot_input_equals_pytorch(cell: str) -> None:
     theirs.load_state_dict(network.recurrent.state_dict())
     tokens = tiny.ids((3, 9), 4, high=tiny.TARGET)
     expected, _ = theirs(F.one_hot(tokens, tiny.TARGET).float())
-    found, _ = network.run(tokens, network.zeros(3), network.scan)
-    torch.testing.assert_close(found, expected, **TOLERANCE)
+    result, _ = network.run(tokens, network.zeros(3), network.scan)
+    torch.testing.assert_close(result, expected, **TOLERANCE)
     torch.testing.assert_close(network(tokens)[0], network.output(expected), **TOLERANCE)
 
 

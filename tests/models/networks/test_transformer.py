@@ -119,9 +119,9 @@ def test_the_future_does_not_leak(options: dict[str, Any]) -> None:
     for changed in range(7):
         other = target.clone()
         other[:, changed] = other[:, changed] % 15 + 1
-        found = network(source, other)
-        assert torch.equal(found[:, :changed], logits[:, :changed])
-        assert not torch.equal(found[:, changed], logits[:, changed])
+        result = network(source, other)
+        assert torch.equal(result[:, :changed], logits[:, :changed])
+        assert not torch.equal(result[:, changed], logits[:, changed])
 
 
 @ALL
@@ -132,11 +132,11 @@ def test_source_padding_does_not_leak(options: dict[str, Any]) -> None:
     source, target = tiny.ids((2, 4), 3), tiny.ids((2, 6), 4)
     padded = torch.cat([source, torch.full((2, 3), pad)], dim=1)
     expected = network(source, target)
-    found = network(padded, target)
-    torch.testing.assert_close(found, expected, rtol=0, atol=3e-6)
+    result = network(padded, target)
+    torch.testing.assert_close(result, expected, rtol=0, atol=3e-6)
     if network.config.tied != "all":
         network.source_embedding.weight[pad] = 50.0  # padding is masked, whatever it holds
-        assert torch.equal(network(padded, target), found)
+        assert torch.equal(network(padded, target), result)
 
 
 @torch.no_grad()
@@ -200,9 +200,9 @@ def test_attention_equals_manual_computation(name: str) -> None:
     maps = tiny.attention(network, source, target)
     readable = (source != 0)[:, None, :]
     x = network.embed(network.source_embedding, source, network.first_positions(5))
-    for layer, found in zip(network.encoder, maps["encoder"], strict=True):
+    for layer, result in zip(network.encoder, maps["encoder"], strict=True):
         y = layer.around_attention.norm(x) if pre else x
-        torch.testing.assert_close(found, by_hand(layer.attention, y, y, readable), **TOLERANCE)
+        torch.testing.assert_close(result, by_hand(layer.attention, y, y, readable), **TOLERANCE)
         x = layer(x, Scope(torch.arange(5), readable[:, None]))
     memory, x = network.encoder_norm(x), network.embed(network.target_embedding, target, torch.arange(4))
     causal = torch.ones(4, 4, dtype=torch.bool).tril()
@@ -229,9 +229,9 @@ def test_captures_of_two_threads_do_not_mix() -> None:
     def ask(which: int) -> None:
         for _ in range(40):
             barrier.wait(timeout=20)
-            found = tiny.attention(network, *requests[which])
-            for kind in found:
-                if len(found[kind]) != 2 or not all(map(torch.equal, found[kind], expected[which][kind])):
+            results = tiny.attention(network, *requests[which])
+            for kind in results:
+                if len(results[kind]) != 2 or not all(map(torch.equal, results[kind], expected[which][kind])):
                     wrong.append(kind)
 
     threads = [threading.Thread(target=ask, args=(which,)) for which in range(2)]

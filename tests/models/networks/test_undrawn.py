@@ -39,13 +39,13 @@ def test_undrawn_network_uses_no_random_numbers(architecture: dict[str, Any]) ->
 
 
 def test_buffers_of_undrawn_network_are_initialised() -> None:
-    wanted = build(TRANSFORMER)
+    expected = build(TRANSFORMER)
     with Undrawn():
         network = build(TRANSFORMER)
-    loaded = wanted.state_dict().keys()
-    others = {name: buffer for name, buffer in wanted.named_buffers() if name not in loaded}
-    found = dict(network.named_buffers())
-    assert all(torch.equal(found[name], buffer) for name, buffer in others.items())
+    loaded = expected.state_dict().keys()
+    others = {name: buffer for name, buffer in expected.named_buffers() if name not in loaded}
+    result = dict(network.named_buffers())
+    assert all(torch.equal(result[name], buffer) for name, buffer in others.items())
     assert network.state_dict().keys() == loaded
 
 

@@ -45,5 +45,5 @@ def test_non_finite_narrow_weights_are_refused(tmp_path: Path, value: float) -> 
 def test_every_finite_weight_is_accepted(tmp_path: Path, value: float) -> None:
     network = spoilt(tiny.recurrent(), "recurrent.weight_hh_l0", value)
     spoilt(network, "recurrent.weight_ih_l0", value)
-    found = loaded(written(tmp_path, network)).get_parameter("recurrent.weight_hh_l0")
-    assert found.view(-1)[-1].item() == value
+    result = loaded(written(tmp_path, network)).get_parameter("recurrent.weight_hh_l0")
+    assert result.view(-1)[-1].item() == value

@@ -16,5 +16,5 @@ def test_sampling_does_not_depend_on_earlier_calls(algorithm: str, room: int, mo
     monkeypatch.setattr(sentencepiece_tokenizer, "MAX_CACHED", room)
     made = trained(algorithm)
     for share in (0.3, 0.1, 0.3):
-        found = [made.sample(TEXTS, share, seed, algorithm) for seed in range(3)]
-        assert (found == fresh) == (share == 0.3)
+        result = [made.sample(TEXTS, share, seed, algorithm) for seed in range(3)]
+        assert (result == fresh) == (share == 0.3)

@@ -60,7 +60,7 @@ def test_merge_dropout_rate_equals_sequential_draws() -> None:
     scores = {"ab": -1.0, "bc": -2.0, "abc": -3.0, "cd": -4.0, "abcd": -5.0, "bcd": -6.0}
     share, count, generator = 0.3, 40_000, random.Random(1)
     cutter = BpeDropout(scores, share)
-    found = Counter(tuple(cutter.cut("abcd", generator)) for _ in range(count))
+    result = Counter(tuple(cutter.cut("abcd", generator)) for _ in range(count))
     p, q = share, 1 - share
     expected = {  # each factor is a merge that comes up, the best first
         ("abcd",): q * q * q + q * p * q * q + p * q * q * q + p * q * p * q * q + p * p * q * q * q,
@@ -73,9 +73,9 @@ def test_merge_dropout_rate_equals_sequential_draws() -> None:
         ("a", "b", "c", "d"): p * p * p,
     }
     assert math.isclose(sum(expected.values()), 1.0)
-    assert found.keys() == expected.keys()
+    assert result.keys() == expected.keys()
     for cut, probability in expected.items():
-        assert found[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut
+        assert result[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut
 
 
 def test_segmentation_frequencies_equal_their_probabilities() -> None:
@@ -87,8 +87,8 @@ def test_segmentation_frequencies_equal_their_probabilities() -> None:
         cut = tuple("abc"[i:j] for i, j in itertools.pairwise(places))
         weights[cut] = math.exp(alpha * sum(scores[piece] for piece in cut))
     cutter = UnigramSampler(scores, alpha)
-    found = Counter(tuple(cutter.cut("abc", generator)) for _ in range(count))
-    assert found.keys() == weights.keys()
+    result = Counter(tuple(cutter.cut("abc", generator)) for _ in range(count))
+    assert result.keys() == weights.keys()
     for cut, weight in weights.items():
         probability = weight / sum(weights.values())
-        assert found[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut
+        assert result[cut] / count == pytest.approx(probability, abs=5 * math.sqrt(probability / count)), cut

@@ -146,8 +146,8 @@ def test_offsets_are_code_points_exactly() -> None:
         ("s", 9, 10),
     ]
     # the bytes of one character: the last of them carries it
-    found = [(p.piece, p.start, p.end) for p in BYTES.pieces("the🙂")]
-    assert found == [
+    result = [(p.piece, p.start, p.end) for p in BYTES.pieces("the🙂")]
+    assert result == [
         ("▁the", 0, 3),
         ("<0xF0>", 3, 3),
         ("<0x9F>", 3, 3),

@@ -22,8 +22,8 @@ SUBWORDS, BYTES = trained(), trained(vocab_size=330, byte_fallback=True)
 
 def flags(tokenizer: SentencePieceTokenizer | VocabularyTokenizer, *names: str) -> list[tuple[bool, bool]]:
     of = {tokenizer.piece(token): token for token in range(tokenizer.size)}
-    found = word_parts(tokenizer)
-    return [(bool(found.continues[of[name]]), bool(found.open[of[name]])) for name in names]
+    result = word_parts(tokenizer)
+    return [(bool(result.continues[of[name]]), bool(result.open[of[name]])) for name in names]
 
 
 def test_pieces_begin_words_with_their_sign_for_a_space() -> None:
@@ -64,9 +64,9 @@ def test_other_characters_stand_for_themselves(text: str) -> None:
 def test_marians_vocabulary_counts() -> None:
     vocabulary = ["</s>", "<unk>", "▁cat", "egory", "▁猫", ">>deu<<", "<pad>"]
     tokenizer = MarianTokenizer(vocabulary, SpecialTokens(6, 1, None, 0), SUBWORDS._model)
-    found = word_parts(tokenizer)
-    assert found.continues.tolist() == [False, False, False, True, False, False, False]
-    assert found.open.tolist() == [False, False, True, True, False, False, False]
+    result = word_parts(tokenizer)
+    assert result.continues.tolist() == [False, False, False, True, False, False, False]
+    assert result.open.tolist() == [False, False, True, True, False, False, False]
 
 
 def test_pieces_inside_a_word_do_not_match() -> None:
@@ -77,8 +77,8 @@ def test_pieces_inside_a_word_do_not_match() -> None:
     marian = WordParts(*np.array([[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]], dtype=bool))
     table = {(1,): [0, 0, 0, 9, 0, 0], (1, 3): [0, 0, 6, 0, 9, 0], (1, 3, 4): [0, 0, 9, 0, 0, 0]}
     chosen = options(beam_size=4, length_penalty=0.0, required=(((3,),),))
-    found = [
+    result = [
         decode(Scripted(6, table=table), RULES, [Prompt((), (1,))], chosen, parts=parts)[0][0].tokens
         for parts in (word_parts(tokenizer), marian)
     ]
-    assert found == [(3, 4), (3,)]
+    assert result == [(3, 4), (3,)]

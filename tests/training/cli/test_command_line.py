@@ -93,19 +93,19 @@ def test_a_vocabulary_too_small(
 
 def test_no_cuda(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    wanted = "There is no CUDA device here; use --device cpu or --device auto."
+    expected = "There is no CUDA device here; use --device cpu or --device auto."
     for arguments in (TRANSLATE, SING):
-        assert refused(capsys, *arguments, "--device", "cuda") == wanted
+        assert refused(capsys, *arguments, "--device", "cuda") == expected
 
 
 @pytest.mark.parametrize("name", ["d2l-random", "d2l-consecutive"])
 def test_a_text_too_short_for_a_batch(here: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (here / "song.txt").write_text("la" * 30)
-    wanted = f"The text has 60 characters to train on; recipe {name} needs 65."
-    assert refused(capsys, *SING, "--recipe", name) == wanted
+    expected = f"The text has 60 characters to train on; recipe {name} needs 65."
+    assert refused(capsys, *SING, "--recipe", name) == expected
     (here / "song.txt").write_text("la" * 40)
-    wanted = "This corpus is too small for a single batch of this recipe."
-    assert refused(capsys, *SING, "--recipe", name) == wanted
+    expected = "This corpus is too small for a single batch of this recipe."
+    assert refused(capsys, *SING, "--recipe", name) == expected
     assert not checkpoints.is_checkpoint(here / "m")
     (here / "song.txt").write_text(text(3000))
     assert main([*SING, "--recipe", name, *SHORT]) == 0  # the failed run is not in the way
@@ -125,19 +125,19 @@ def test_a_faulty_corpus(here: Path, capsys: pytest.CaptureFixture[str], which: 
 
 
 def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path) -> None:
-    for given, wanted in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
+    for given, expected in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
         arguments = parser().parse_args([*SING, *given])
         arguments.unknown = []
         config = build_request(arguments, recipes.LYRICISTS, "small", {"corpus": "song.txt"}, {}).config
-        assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, wanted)
+        assert (config.loop.max_minutes, config.loop.max_epochs) == (3.0, expected)
 
 
 def test_invalid_language_codes_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["--source", "", "--target", "auto", "--train", "p.tsv", "--out", str(tmp_path / "out")]
     assert main(["translator", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert "source_language must be a language code such as de or pt-BR, not ''" in said
-    assert "target_language must be a language code such as de or pt-BR, not 'auto'" in said
+    output = capsys.readouterr().err
+    assert "source_language must be a language code such as de or pt-BR, not ''" in output
+    assert "target_language must be a language code such as de or pt-BR, not 'auto'" in output
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main(["inspect-corpus", *arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
 
 
 def test_pair_statistics_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = inspected(capsys, "p.tsv", "--test", "t.tsv")
-    report = found["report"]
+    result = inspected(capsys, "p.tsv", "--test", "t.tsv")
+    report = result["report"]
     assert {name: reason["count"] for name, reason in report["dropped"].items()} == {
         "empty side": 1,
         "exact duplicate": 1,
@@ -48,24 +48,24 @@ def test_pair_statistics_as_json(folder: Path, capsys: pytest.CaptureFixture[str
     }
     assert report["overlaps"] == {"test": {"pair": 0, "source": 1, "target": 0}}
     assert (report["read"], report["kept"]) == (6, 3)
-    words = found["lengths"]["words"]
+    words = result["lengths"]["words"]
     assert {side: (v["mean"], v["least"], v["most"]) for side, v in words.items()} == {
         "source": (3.33, 3, 4),
         "target": (3.67, 3, 4),
     }
     assert words["source"]["histogram"][3:] == [{"at_least": 3, "count": 2}, {"at_least": 4, "count": 1}]
-    assert found["characters_per_source_character"]["median"] == pytest.approx(18 / 17, abs=1e-3)
-    assert found["repeated"]["source"] == {"distinct": 2, "most": [{"text": ROWS[0][0], "count": 2}]}
-    assert found["repeated"]["target"] == {"distinct": 3, "most": []}
-    assert found["sources_with_several_targets"] == 1
-    assert found["inventory"]["source"]["odd"] == []
-    assert found["inventory"]["source"]["scripts"] == {"latin": 41}
+    assert result["characters_per_source_character"]["median"] == pytest.approx(18 / 17, abs=1e-3)
+    assert result["repeated"]["source"] == {"distinct": 2, "most": [{"text": ROWS[0][0], "count": 2}]}
+    assert result["repeated"]["target"] == {"distinct": 3, "most": []}
+    assert result["sources_with_several_targets"] == 1
+    assert result["inventory"]["source"]["odd"] == []
+    assert result["inventory"]["source"]["scripts"] == {"latin": 41}
 
 
 def test_odd_characters_name_their_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = inspected(capsys, "p.tsv")["inventory"]["source"]["odd"]
-    wanted = {"character": "U+00A0 NO-BREAK SPACE", "kind": "unusual space", "count": 1, "first": "p.tsv:5"}
-    assert odd == [wanted]
+    expected = {"character": "U+00A0 NO-BREAK SPACE", "kind": "unusual space", "count": 1, "first": "p.tsv:5"}
+    assert odd == [expected]
 
 
 def test_pair_statistics_as_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,40 +89,42 @@ def test_pair_statistics_as_page(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_inspect_corpus_applies_cleaning_rules(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = inspected(capsys, "p.tsv", "--clean", "off")
-    assert found["report"]["kept"] == 5
-    assert found["report"]["dropped"].keys() == {"empty side"}
+    result = inspected(capsys, "p.tsv", "--clean", "off")
+    assert result["report"]["kept"] == 5
+    assert result["report"]["dropped"].keys() == {"empty side"}
 
 
 def test_subwords_option_counts_subwords(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspected(capsys, "p.tsv")["lengths"].keys() == {"words", "characters"}
-    found = inspected(capsys, "p.tsv", "--subwords", "60")["lengths"]
+    result = inspected(capsys, "p.tsv", "--subwords", "60")["lengths"]
     for side in ("source", "target"):
-        assert found["words"][side]["mean"] <= found["subwords"][side]["mean"] <= found["characters"][side]["mean"] + 1
+        assert (
+            result["words"][side]["mean"] <= result["subwords"][side]["mean"] <= result["characters"][side]["mean"] + 1
+        )
 
 
 def test_languages_select_columns_of_a_translation_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "m.tmx", tmx(ROWS))
-    found = inspected(capsys, "m.tmx", "--source", "en", "--target", "de")
-    assert found["repeated"]["target"]["most"] == [{"text": ROWS[0][0], "count": 2}]
+    result = inspected(capsys, "m.tmx", "--source", "en", "--target", "de")
+    assert result["repeated"]["target"]["most"] == [{"text": ROWS[0][0], "count": 2}]
     assert "say which with --source and --target" in refused(capsys, "inspect-corpus", "m.tmx")
 
 
 def test_text_statistics_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = inspected(capsys, "s.txt")
-    assert (found["origin"], found["lines"], found["blank_lines"]) == ("s.txt", 81, 20)
-    assert found["repeated"]["lines"] == {
+    result = inspected(capsys, "s.txt")
+    assert (result["origin"], result["lines"], result["blank_lines"]) == ("s.txt", 81, 20)
+    assert result["repeated"]["lines"] == {
         "distinct": 3,
         "most": [{"text": "la la", "count": 40}, {"text": "lü\u200b", "count": 20}],
     }
-    inventory = found["inventory"]["text"]
+    inventory = result["inventory"]["text"]
     assert (inventory["characters"], inventory["distinct"]) == (len("la la\nla la\n\nlü\u200b\n") * 20 + 4, 10)
     assert inventory["odd"] == [
         {"character": "U+200B ZERO WIDTH SPACE", "kind": "invisible", "count": 20, "first": "line 4"}
     ]
     assert (inventory["rare"], inventory["rare_count"]) == ("Eden", 4)
-    assert found["only_at_the_end"] == "Eden"
-    assert found["lengths"]["characters"]["lines"]["most"] == 5
+    assert result["only_at_the_end"] == "Eden"
+    assert result["lengths"]["characters"]["lines"]["most"] == 5
 
 
 def test_text_statistics_as_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ threads = 0
             "loop.max_epochs=7",
         ),
     )
-    wanted = [
+    expected = [
         "--ressume is no option, did you mean --resume?",
         "--nonsense is no option",
         "--set nonsense lacks its =: write KEY=VALUE",
@@ -112,7 +112,7 @@ threads = 0
     ]
     assert message.startswith("This cannot start: ")
     assert sorted(message.removeprefix("This cannot start: ").removesuffix(".").split("; ")) == sorted(
-        "; ".join(wanted).split("; ")
+        "; ".join(expected).split("; ")
     )
     assert not (here / "m").exists()
 
@@ -124,14 +124,14 @@ def test_later_override_wins(here: Path) -> None:
     config = of(
         "--config", "my.toml", "--seed", "6", "--set", "optimizer.learning_rate=2.5e-3", "--set", "loop.max_minutes=3"
     )
-    wanted = translator()
+    expected = translator()
     assert config == replace(
-        wanted,
+        expected,
         source_language="aa",
         target_language="bb",
         label_smoothing=0.3,
-        optimizer=replace(wanted.optimizer, learning_rate=2.5e-3),
-        loop=replace(wanted.loop, seed=6, patience=2, max_minutes=3.0, max_epochs=10_000),
+        optimizer=replace(expected.optimizer, learning_rate=2.5e-3),
+        loop=replace(expected.loop, seed=6, patience=2, max_minutes=3.0, max_epochs=10_000),
     )
     assert isinstance(asdict(of("--set", "optimizer.learning_rate=1"))["optimizer"]["learning_rate"], float)
 
@@ -139,9 +139,9 @@ def test_later_override_wins(here: Path) -> None:
 def test_a_file_names_its_base(here: Path) -> None:
     Path("my.toml").write_text('recipe = "base"\n[network]\nheads = 4\n')
     config = of("--config", "my.toml")
-    wanted = recipes.TRANSLATORS["base"].config
-    assert config.network == {**wanted.network, "heads": 4}
-    assert (config.recipe, config.optimizer, config.tokenizer) == ("base", wanted.optimizer, wanted.tokenizer)
+    expected = recipes.TRANSLATORS["base"].config
+    assert config.network == {**expected.network, "heads": 4}
+    assert (config.recipe, config.optimizer, config.tokenizer) == ("base", expected.optimizer, expected.tokenizer)
     assert of("--config", "my.toml", "--recipe", "small").optimizer == recipes.TRANSLATORS["small"].config.optimizer
 
 
@@ -159,8 +159,8 @@ def test_a_file_names_its_base(here: Path) -> None:
     ],
 )
 def test_parse_value_by_type(text: str, annotation: Any, value: Any) -> None:
-    found = parse_value(text, annotation)
-    assert (found, type(found)) == (value, type(value))
+    result = parse_value(text, annotation)
+    assert (result, type(result)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
@@ -349,5 +349,5 @@ def test_a_recipe_that_chooses_by_bleu_trains_on_few_pairs_too(
     choosing = translator(loop=LoopConfig(max_epochs=1, choose_by="bleu"))
     monkeypatch.setitem(recipes.TRANSLATORS, "tiny", recipes.Recipe("", choosing))
     assert main(TRANSLATE) == 0
-    said = "Too few pairs to hold some out: nothing is validated, and the last weights are kept."
-    assert said in capsys.readouterr().err.splitlines()
+    sentence = "Too few pairs to hold some out: nothing is validated, and the last weights are kept."
+    assert sentence in capsys.readouterr().err.splitlines()

@@ -50,8 +50,8 @@ def test_data_that_has_changed_is_refused_unless_it_is_named(here: Path, capsys:
     (here / "song.txt").write_text((here / "song.txt").read_text() + "more")
     capsys.readouterr()
     again = ["lyrics", "--config", "m/run.toml", "--out", "again", "--device", "cpu"]
-    wanted = "song.txt is not what run.toml recorded; to train on it as it is now, name it with --corpus."
-    assert refused(capsys, *again) == f"This cannot start: {wanted}"
+    expected = "song.txt is not what run.toml recorded; to train on it as it is now, name it with --corpus."
+    assert refused(capsys, *again) == f"This cannot start: {expected}"
     assert main([*again, "--corpus", "song.txt"]) == 0
 
 

@@ -81,8 +81,8 @@ def test_random_windows_equal_the_reference() -> None:
     batches = list(random_windows(torch.arange(100, 124), 2, 5, random.Random(7)))
     starts = [0, 1, 2, 3]  # 23 predictions hold four whole windows
     random.Random(7).shuffle(starts)
-    wanted = [[[100 + s * 5 + i for i in range(5)] for s in starts[b : b + 2]] for b in (0, 2)]
-    assert [batch.inputs.tolist() for batch in batches] == wanted
+    expected = [[[100 + s * 5 + i for i in range(5)] for s in starts[b : b + 2]] for b in (0, 2)]
+    assert [batch.inputs.tolist() for batch in batches] == expected
     for batch in batches:
         assert torch.equal(batch.outputs, batch.inputs + 1)
         assert batch.carry is False
@@ -90,10 +90,10 @@ def test_random_windows_equal_the_reference() -> None:
 
 @pytest.mark.parametrize(("length", "batches"), [(20, 1), (21, 2), (25, 2), (11, 1), (10, 0)])
 def test_random_windows_use_the_last_character_as_an_output(length: int, batches: int) -> None:
-    found = list(random_windows(torch.arange(length), 2, 5, random.Random(0)))
-    assert len(found) == batches
+    results = list(random_windows(torch.arange(length), 2, 5, random.Random(0)))
+    assert len(results) == batches
     if length == 21:
-        assert max(int(batch.outputs.max()) for batch in found) == 20
+        assert max(int(batch.outputs.max()) for batch in results) == 20
 
 
 def test_consecutive_windows_equal_the_reference() -> None:
@@ -106,6 +106,6 @@ def test_consecutive_windows_equal_the_reference() -> None:
 
 @pytest.mark.parametrize(("length", "windows"), [(25, 2), (26, 3), (33, 3), (34, 4), (9, 0), (10, 1)])
 def test_consecutive_windows_use_every_complete_window(length: int, windows: int) -> None:
-    found = list(consecutive_windows(torch.arange(length), 2, 4))
-    assert len(found) == windows
-    assert [batch.carry for batch in found] == [i > 0 for i in range(windows)]
+    results = list(consecutive_windows(torch.arange(length), 2, 4))
+    assert len(results) == windows
+    assert [batch.carry for batch in results] == [i > 0 for i in range(windows)]

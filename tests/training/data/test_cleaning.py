@@ -25,13 +25,13 @@ def pairs(*rows: tuple[str, str]) -> Pairs:
 
 def reasons(given: Pairs, config: CleaningConfig | None = None, **held_out: Pairs) -> dict[str, list[str]]:
     """{reason: places} of the dropped pairs; checks that the rest keeps its order."""
-    found = clean(given, config or CleaningConfig(), **held_out)
-    assert found.report is not None
-    assert found.report.kept == len(found)
-    assert found.report.left_out == len(given) - len(found)
+    results = clean(given, config or CleaningConfig(), **held_out)
+    assert results.report is not None
+    assert results.report.kept == len(results)
+    assert results.report.left_out == len(given) - len(results)
     before = iter(zip(given.sources, given.targets, strict=True))
-    assert all(pair in before for pair in zip(found.sources, found.targets, strict=True))
-    return {name: [example.place for example in reason.examples] for name, reason in found.report.dropped.items()}
+    assert all(pair in before for pair in zip(results.sources, results.targets, strict=True))
+    return {name: [example.place for example in reason.examples] for name, reason in results.report.dropped.items()}
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_the_tolerance_is_in_characters() -> None:
 
 def test_only_the_first_reason_counts_and_examples_are_three() -> None:
     copies = [LONG_COPY] * 5
-    found = clean(pairs(DOG, CAT, *copies), CleaningConfig())
-    assert found.report is not None
-    assert {name: reason.count for name, reason in found.report.dropped.items()} == {"identical sides": 5}
-    assert [e.place for e in found.report.dropped["identical sides"].examples] == ["file:3", "file:4", "file:5"]
+    result = clean(pairs(DOG, CAT, *copies), CleaningConfig())
+    assert result.report is not None
+    assert {name: reason.count for name, reason in result.report.dropped.items()} == {"identical sides": 5}
+    assert [e.place for e in result.report.dropped["identical sides"].examples] == ["file:3", "file:4", "file:5"]
 
 
 OTHER = ("Ein Vogel singt.", "A bird sings.")
@@ -111,16 +111,16 @@ def test_overlap_with_a_held_out_set(overlap: Any, left_out: list[int]) -> None:
     given = pairs(
         DOG, (DOG[0], "The dog sleeps."), ("Ein Vogel zwitschert.", OTHER[1]), CAT, ("Gut.", "Good."), ("Ja.", "Yes.")
     )
-    wanted = {"in the test set": [f"file:{line}" for line in left_out]} if left_out else {}
+    expected = {"in the test set": [f"file:{line}" for line in left_out]} if left_out else {}
     config = CleaningConfig(overlap=overlap)
-    assert reasons(given, config, test=TEST) == wanted
-    found = clean(given, config, test=TEST, validation=pairs(CAT)).report
-    assert found is not None
-    assert found.overlaps == {
+    assert reasons(given, config, test=TEST) == expected
+    result = clean(given, config, test=TEST, validation=pairs(CAT)).report
+    assert result is not None
+    assert result.overlaps == {
         "test": {"pair": 1, "source": 1, "target": 1},
         "validation": {"pair": 1, "source": 0, "target": 0},
     }
-    assert ("in the validation set" in found.dropped) == (overlap != "off")
+    assert ("in the validation set" in result.dropped) == (overlap != "off")
 
 
 def test_default_overlap_check_uses_test_set_sources() -> None:
@@ -172,5 +172,5 @@ def test_too_few_pairs_are_refused() -> None:
     def clean_all() -> Pairs:
         return clean(everything, CleaningConfig(), test=everything)
 
-    wanted = "file has no pairs of 2 after cleaning (in the test set 2); training needs at least two."
-    assert refusal(clean_all) == wanted
+    expected = "file has no pairs of 2 after cleaning (in the test set 2); training needs at least two."
+    assert refusal(clean_all) == expected

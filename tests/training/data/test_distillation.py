@@ -54,12 +54,12 @@ def test_the_nearest_to_the_reference_is_chosen_and_of_equals_the_likeliest(tiny
 
 
 def test_a_beam_offers_all_its_hypotheses_and_the_first_is_the_translation(tiny_checkpoints: Path) -> None:
-    found = teacher(tiny_checkpoints, 4).hypotheses(SOURCES)
+    results = teacher(tiny_checkpoints, 4).hypotheses(SOURCES)
     checkpoint = checkpoints.read(tiny_checkpoints / TRANSLATOR)
     network = load_network(checkpoint, torch.device("cpu"))
-    assert [each[0] for each in found] == translate(checkpoint, network, SOURCES, beam=4)
-    assert all(len(each) == 4 for each in found)
-    assert any(len(set(each)) > 1 for each in found)
+    assert [result[0] for result in results] == translate(checkpoint, network, SOURCES, beam=4)
+    assert all(len(result) == 4 for result in results)
+    assert any(len(set(result)) > 1 for result in results)
 
 
 def test_the_file_has_the_corpus_in_its_order_and_can_be_trained_on(
@@ -72,9 +72,9 @@ def test_the_file_has_the_corpus_in_its_order_and_can_be_trained_on(
     assert len(expected) > 2
     assert distil(tiny_checkpoints, "d.jsonl.gz", "--beam", "3") == 0
     assert written(here / "d.jsonl.gz") == expected
-    said = json.loads(capsys.readouterr().out)
-    assert (said["pairs"], said["too_long"]) == (len(expected), 0)
-    assert said["bleu"] >= said["bleu_of_first"]
+    output = json.loads(capsys.readouterr().out)
+    assert (output["pairs"], output["too_long"]) == (len(expected), 0)
+    assert output["bleu"] >= output["bleu_of_first"]
     targets = [" ".join(text.split()) for _, text in expected]
     assert read_pairs("d.jsonl.gz", ("de", "en")).targets == targets
     assert read_pairs("d.jsonl.gz", ("en", "de")).sources == targets  # what it is to a student of the other direction
@@ -114,10 +114,10 @@ def test_failure_leaves_no_partial_file(here: Path, tiny_checkpoints: Path, monk
 
 
 def test_all_problems_are_reported_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(capsys, "distil", "m", "--beam", "0", "--processes", "0", "--out", "d.tsv", "--device", "cpu")
+    output = refused(capsys, "distil", "m", "--beam", "0", "--processes", "0", "--out", "d.tsv", "--device", "cpu")
     for part in ("--train is missing", "--beam must be 1 to 64, not 0", "--processes must be at least 1, not 0"):
-        assert part in said
-    assert "--out must end in .jsonl or .jsonl.gz, not be d.tsv" in said
+        assert part in output
+    assert "--out must end in .jsonl or .jsonl.gz, not be d.tsv" in output
 
 
 def test_unusable_teachers_and_corpora_are_refused(

@@ -17,15 +17,15 @@ from training.data.sentence_pairs import Pairs
 def test_two_files_are_read_line_by_line(tmp_path: Path, suffix: str) -> None:
     source = write(tmp_path / f"a.{suffix}", "ein Bier\nzwei Biere\n")
     target = write(tmp_path / f"b.{suffix}", "a beer\ntwo beers")
-    found = read_pairs(f"{source},{target}")
-    assert found == Pairs(["ein Bier", "zwei Biere"], ["a beer", "two beers"], f"{source},{target}")
+    result = read_pairs(f"{source},{target}")
+    assert result == Pairs(["ein Bier", "zwei Biere"], ["a beer", "two beers"], f"{source},{target}")
 
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz", "with, comma.tsv"])
 def test_one_file_of_tab_separated_pairs(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, "ein Bier\ta beer\n\nzwei Biere\ttwo beers\n")
-    found = read_pairs(str(path))
-    assert (found.sources, found.targets) == (["ein Bier", "zwei Biere"], ["a beer", "two beers"])
+    result = read_pairs(str(path))
+    assert (result.sources, result.targets) == (["ein Bier", "zwei Biere"], ["a beer", "two beers"])
 
 
 def test_line_ends_and_a_byte_order_mark_are_no_part_of_a_sentence(tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_only_a_newline_ends_a_line(tmp_path: Path, separator: str) -> None:
 def test_pairs_with_an_empty_side_are_dropped_and_counted(tmp_path: Path) -> None:
     source = write(tmp_path / "a", "eins\n\n  \nvier\n\u3000\n")
     target = write(tmp_path / "b", "one\ntwo\nthree\n\t\nfive\n")
-    found = read_pairs(f"{source},{target}")
-    assert (found.sources, found.targets, found.reported().left_out) == (["eins"], ["one"], 4)
+    result = read_pairs(f"{source},{target}")
+    assert (result.sources, result.targets, result.reported().left_out) == (["eins"], ["one"], 4)
     table = write(tmp_path / "t.tsv", "eins\tone\nzwei\t\n\tthree\n")
     assert (len(read_pairs(str(table))), read_pairs(str(table)).reported().left_out) == (1, 2)
 

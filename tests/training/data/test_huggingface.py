@@ -43,10 +43,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     ],
 )
 def test_parse_dataset_name(asked: list[tuple[Any, ...]], argument: str, wanted: tuple[Any, ...]) -> None:
-    found = read_pairs(argument, ("de", "en"))
+    result = read_pairs(argument, ("de", "en"))
     assert asked == [wanted]
-    assert list(zip(found.sources, found.targets, strict=True)) == PAIRS
-    assert (found.origin, found.place(1)) == (argument, f"{argument}:2")
+    assert list(zip(result.sources, result.targets, strict=True)) == PAIRS
+    assert (result.origin, result.place(1)) == (argument, f"{argument}:2")
 
 
 @pytest.mark.parametrize("argument", ["hf:", "hf::x", "hf:a:b:c:d", "hf:a:"])
@@ -55,15 +55,15 @@ def test_invalid_dataset_names_are_refused(argument: str) -> None:
 
 
 def test_unloadable_data_set_is_reported(asked: list[tuple[Any, ...]]) -> None:
-    wanted = "hf:owner/missing cannot be loaded (Dataset 'owner/missing' doesn't exist on the Hub)."
-    assert fault("hf:owner/missing", ("de", "en")) == wanted
+    expected = "hf:owner/missing cannot be loaded (Dataset 'owner/missing' doesn't exist on the Hub)."
+    assert fault("hf:owner/missing", ("de", "en")) == expected
 
 
 def test_row_without_the_languages_is_reported(asked: list[tuple[Any, ...]]) -> None:
-    wanted = (
+    expected = (
         "hf:name row 1 has the keys 'translation', 'de', 'en'; a pair needs 'de' and 'fr', or 'source' and 'target'."
     )
-    assert fault("hf:name", ("de", "fr")) == wanted
+    assert fault("hf:name", ("de", "fr")) == expected
 
 
 def test_text_data_set_is_read(asked: list[tuple[Any, ...]]) -> None:
@@ -72,9 +72,9 @@ def test_text_data_set_is_read(asked: list[tuple[Any, ...]]) -> None:
 
 def test_missing_library_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    wanted = "hf:name needs the datasets library: pip install datasets."
-    assert fault("hf:name", ("de", "en")) == wanted
-    assert refusal(read_text, "hf:name") == wanted
+    expected = "hf:name needs the datasets library: pip install datasets."
+    assert fault("hf:name", ("de", "en")) == expected
+    assert refusal(read_text, "hf:name") == expected
 
 
 def test_a_local_folder_with_the_real_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +84,6 @@ def test_a_local_folder_with_the_real_library(tmp_path: Path, monkeypatch: pytes
     folder = tmp_path / "data"
     folder.mkdir()
     write(folder / "train.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
-    found = read_pairs(f"hf:{folder}", ("de", "en"))
-    assert list(zip(found.sources, found.targets, strict=True)) == PAIRS
+    result = read_pairs(f"hf:{folder}", ("de", "en"))
+    assert list(zip(result.sources, result.targets, strict=True)) == PAIRS
     assert "cannot be loaded (" in fault(f"hf:{folder}:no-such", ("de", "en"))

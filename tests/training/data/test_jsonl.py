@@ -28,9 +28,9 @@ DOG = {"de": "Der Hund schläft.", "en": "The dog is asleep."}
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz", "p.json", "p.NDJSON"])
 def test_jsonl_layouts(tmp_path: Path, record: object, name: str) -> None:
     path = write(tmp_path / name, json.dumps(record) + "\n\n" + json.dumps(record, ensure_ascii=False))
-    found = read_pairs(str(path), DE_EN)
-    assert list(zip(found.sources, found.targets, strict=True)) == [PAIRS[0]] * 2
-    assert found.place(1) == f"{path}:3"
+    result = read_pairs(str(path), DE_EN)
+    assert list(zip(result.sources, result.targets, strict=True)) == [PAIRS[0]] * 2
+    assert result.place(1) == f"{path}:3"
 
 
 def test_the_languages_say_which_side_is_the_source(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_the_languages_say_which_side_is_the_source(tmp_path: Path) -> None:
 
 def test_null_is_an_empty_side(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", '{"de": null, "en": "x"}\n{"de": "a", "en": "b"}\n')
-    found = read_pairs(str(path), DE_EN)
-    assert (found.sources, found.reported().left_out) == (["a"], 1)
+    result = read_pairs(str(path), DE_EN)
+    assert (result.sources, result.reported().left_out) == (["a"], 1)
 
 
 @pytest.mark.parametrize(

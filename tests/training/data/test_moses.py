@@ -20,11 +20,11 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
 
 def test_every_pair_knows_its_line(tmp_path: Path) -> None:
     source, target = write(tmp_path / "a.de", "eins\n\ndrei\n"), write(tmp_path / "a.en.gz", "one\ntwo\nthree\n")
-    found = read_pairs(f"{source},{target}")
-    assert list(zip(found.sources, found.targets, strict=True)) == [("eins", "one"), ("drei", "three")]
-    assert [found.place(i) for i in range(2)] == [f"{source},{target}:1", f"{source},{target}:3"]
-    assert found.report is not None
-    assert found.report.as_json()["dropped"] == {
+    result = read_pairs(f"{source},{target}")
+    assert list(zip(result.sources, result.targets, strict=True)) == [("eins", "one"), ("drei", "three")]
+    assert [result.place(i) for i in range(2)] == [f"{source},{target}:1", f"{source},{target}:3"]
+    assert result.report is not None
+    assert result.report.as_json()["dropped"] == {
         "empty side": {
             "count": 1,
             "examples": [{"place": f"{source},{target}:2", "source": "", "target": "two"}],

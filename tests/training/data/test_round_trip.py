@@ -23,6 +23,6 @@ TEXTS = st.text(CHARACTERS, min_size=1, max_size=30).map(str.strip).filter(lambd
 def test_round_trip(
     tmp_path: Path, name: str, spell: Callable[[Sequence[tuple[str, str]]], str], pairs: list[tuple[str, str]]
 ) -> None:
-    found = read_pairs(str(write(tmp_path / name, spell(pairs))), ("de", "en"))
-    assert list(zip(found.sources, found.targets, strict=True)) == pairs
-    assert found.reported().left_out == 0
+    result = read_pairs(str(write(tmp_path / name, spell(pairs))), ("de", "en"))
+    assert list(zip(result.sources, result.targets, strict=True)) == pairs
+    assert result.reported().left_out == 0

@@ -82,10 +82,10 @@ def test_pairs_are_swapped_in_the_first_epochs_only() -> None:
     straight = list(zip(*cut.best, strict=True))
     turned = [(target[1:], (BOS, *source)) for source, target in straight]
     for number in (0, 1):
-        found = list(zip(*cut.epoch(number), strict=True))
-        assert all(pair in (a, b) for pair, a, b in zip(found, straight, turned, strict=True))
-        assert 18 <= sum(pair == b for pair, b in zip(found, turned, strict=True)) <= 42  # of 60, p < 0.002 outside
-        assert found == list(zip(*cut.epoch(number), strict=True))
+        results = list(zip(*cut.epoch(number), strict=True))
+        assert all(pair in (a, b) for pair, a, b in zip(results, straight, turned, strict=True))
+        assert 18 <= sum(pair == b for pair, b in zip(results, turned, strict=True)) <= 42  # of 60, p < 0.002 outside
+        assert results == list(zip(*cut.epoch(number), strict=True))
     assert cut.epoch(0) != cut.epoch(1)
     assert cut.epoch(2) == cut.best
 

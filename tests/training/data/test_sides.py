@@ -52,9 +52,9 @@ def test_dropped_examples_follow_the_column_order(tmp_path: Path) -> None:
 
 def test_named_columns_are_kept_with_a_note(tmp_path: Path) -> None:
     path = write(tmp_path / "p.tsv", tsv(ROWS))
-    found = read_pairs(str(path), ("de", "en"), (2, 1))
-    assert found.sources[0] == ROWS[0][1]
-    assert found.reported().notes == [f"{path} {ASKED}"]
+    result = read_pairs(str(path), ("de", "en"), (2, 1))
+    assert result.sources[0] == ROWS[0][1]
+    assert result.reported().notes == [f"{path} {ASKED}"]
 
 
 def test_reversed_files_are_noted(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_reversed_files_are_noted(tmp_path: Path) -> None:
 def test_undecided_languages_are_not_noted(
     tmp_path: Path, rows: list[tuple[str, str]], languages: tuple[str, str]
 ) -> None:
-    found = read_pairs(str(write(tmp_path / "p.tsv", tsv(rows))), languages)
-    assert (found.sources[0], found.reported().notes) == (rows[0][0], [])
+    result = read_pairs(str(write(tmp_path / "p.tsv", tsv(rows))), languages)
+    assert (result.sources[0], result.reported().notes) == (rows[0][0], [])
 
 
 def test_the_first_pair_is_shown_under_its_languages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,9 +26,9 @@ def unit(german: str, english: str = "x") -> str:
 @pytest.mark.parametrize("name", ["m.tmx", "m.tmx.gz"])
 def test_units_become_pairs(tmp_path: Path, codes: tuple[str, str], attribute: str, name: str) -> None:
     path = write(tmp_path / name, tmx(PAIRS, codes, attribute))
-    found = read_pairs(str(path), DE_EN)
-    assert list(zip(found.sources, found.targets, strict=True)) == PAIRS
-    assert [found.place(i) for i in range(2)] == [f"{path}:3", f"{path}:4"]
+    result = read_pairs(str(path), DE_EN)
+    assert list(zip(result.sources, result.targets, strict=True)) == PAIRS
+    assert [result.place(i) for i in range(2)] == [f"{path}:3", f"{path}:4"]
     assert read_pairs(str(path), ("en", "de")).sources == [target for _, target in PAIRS]
 
 
@@ -60,8 +60,8 @@ def test_inline_markup(tmp_path: Path, segment: str, text: str) -> None:
 def test_a_unit_without_one_of_the_languages_is_counted(tmp_path: Path) -> None:
     other = '<tu><tuv xml:lang="fr"><seg>Bonjour</seg></tuv><tuv xml:lang="en"><seg>Hello</seg></tuv></tu>'
     path = write(tmp_path / "m.tmx", tmx(PAIRS).replace("<body>", f"<body>{other}<tu/>"))
-    found = read_pairs(str(path), DE_EN)
-    assert (found.sources, found.reported().left_out) == ([source for source, _ in PAIRS], 2)
+    result = read_pairs(str(path), DE_EN)
+    assert (result.sources, result.reported().left_out) == ([source for source, _ in PAIRS], 2)
 
 
 def test_of_two_variants_of_a_language_the_first_is_taken_and_a_region_keeps_apart(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_of_two_variants_of_a_language_the_first_is_taken_and_a_region_keeps_apa
 
 def test_missing_languages_error_lists_present_ones(tmp_path: Path) -> None:
     path = write(tmp_path / "m.tmx", tmx(PAIRS))
-    wanted = f"{path} has no unit with both de and fr; its languages and their segments: de-DE (2), en-GB (2)."
-    assert fault(path, ("de", "fr")) == wanted
+    expected = f"{path} has no unit with both de and fr; its languages and their segments: de-DE (2), en-GB (2)."
+    assert fault(path, ("de", "fr")) == expected
     assert fault(path) == f"{path} may hold many languages: say which with --source and --target."
     empty = write(tmp_path / "e.tmx", "<tmx><body/></tmx>")
     assert fault(empty, DE_EN).endswith("segments: none.")

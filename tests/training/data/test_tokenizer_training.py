@@ -17,8 +17,8 @@ SPECIAL = SpecialTokens(pad=0, unknown=1, bos=2, eos=3)
 
 
 def fitted(**options: object) -> tuple[Tokenizer, Tokenizer]:
-    found = fit_translator_tokenizers(TokenizerConfig(**options), SOURCES, TARGETS)  # type: ignore[arg-type]
-    return found["source"], found["target"]
+    result = fit_translator_tokenizers(TokenizerConfig(**options), SOURCES, TARGETS)  # type: ignore[arg-type]
+    return result["source"], result["target"]
 
 
 def stored(tokenizer: Tokenizer, folder: Path) -> bytes:

@@ -55,8 +55,8 @@ def test_a_line_unlike_the_first_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["1", "0,1", "1,2,3", "a,b", "-1,2", ""])
 def test_invalid_columns_option_is_refused(text: str) -> None:
-    wanted = f"--columns takes two numbers from 1, source first, such as 2,4, not {text!r}."
-    assert refusal(parse_columns, text) == wanted
+    expected = f"--columns takes two numbers from 1, source first, such as 2,4, not {text!r}."
+    assert refusal(parse_columns, text) == expected
 
 
 def test_columns_option_syntax() -> None:
@@ -66,9 +66,9 @@ def test_columns_option_syntax() -> None:
 
 def test_several_corpora_are_one_in_their_order(tmp_path: Path) -> None:
     first, second = write(tmp_path / "a.tsv", "a\tb\n\tx\nc\td\n"), write(tmp_path / "b.tsv.gz", "e\tf\n")
-    found = read_corpora([str(first), str(second)])
-    assert of(found) == [("a", "b"), ("c", "d"), ("e", "f")]
-    assert (found.reported().left_out, found.origin) == (1, f"{first} + {second}")
-    assert [found.place(i) for i in range(3)] == [f"{first}:1", f"{first}:3", f"{second}:1"]
-    assert found.report is not None
-    assert (found.report.read, found.report.kept) == (4, 3)
+    result = read_corpora([str(first), str(second)])
+    assert of(result) == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert (result.reported().left_out, result.origin) == (1, f"{first} + {second}")
+    assert [result.place(i) for i in range(3)] == [f"{first}:1", f"{first}:3", f"{second}:1"]
+    assert result.report is not None
+    assert (result.report.read, result.report.kept) == (4, 3)

@@ -104,19 +104,19 @@ def test_gradients_of_unequal_shards_weigh_by_their_tokens() -> None:
     for update in range(3):
         for name, expected in one[update].items():
             for rank in (0, 1):
-                found = two[rank][update][name]
+                result = two[rank][update][name]
                 if expected is None:
-                    assert found is None, name
+                    assert result is None, name
                 else:
                     assert expected.abs().max() > 1e-3
-                    torch.testing.assert_close(found * 2, expected, rtol=1e-5, atol=1e-6)
+                    torch.testing.assert_close(result * 2, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_time_limit_follows_the_clock_of_rank_0() -> None:
     """Rank 1's is far ahead, and faster."""
-    found = together(2, group_runs.count_up, 50, 500.0, 0.2, -1)
-    assert found[0] == found[1]
-    assert 3 <= found[0][0] <= 12
+    result = together(2, group_runs.count_up, 50, 500.0, 0.2, -1)
+    assert result[0] == result[1]
+    assert 3 <= result[0][0] <= 12
 
 
 def test_nan_loss_on_one_process_ends_all() -> None:

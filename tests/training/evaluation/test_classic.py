@@ -33,8 +33,8 @@ def test_classic_learns_the_sentence_by_heart(tmp_path: Path, capsys: pytest.Cap
     assert (len(source), source[-1], len(target)) == (5, 0, 5)
     maps = forced_pass(network, source, target).maps
     assert list(maps) == ["encoder", "decoder", "cross"]
-    for kind, found in maps.items():
-        weights = torch.stack(found)
+    for kind, result in maps.items():
+        weights = torch.stack(result)
         assert weights.shape == (6, 8, 5, 5)
         torch.testing.assert_close(weights.sum(-1), torch.ones(6, 8, 5))
         if kind == "decoder":

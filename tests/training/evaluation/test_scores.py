@@ -50,9 +50,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def scored(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     """What the command prints: its last line is one JSON object."""
     assert main(["evaluate", *map(str, arguments), "--device", "cpu"]) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert isinstance(found, dict)
-    return found
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert isinstance(result, dict)
+    return result
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -69,13 +69,13 @@ def test_translator_scores_equal_sacrebleu(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int, penalty: float | None
 ) -> None:
     penalised = [] if penalty is None else ["--length-penalty", penalty]
-    found = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam, *penalised)
+    results = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam, *penalised)
     signatures = ["signature", "signature_lowercased", "signature_chrf"]
     search = ["beam", "length_penalty"] if beam > 1 else ["beam"]
     scores = ["exact_match", "nats_per_token", "perplexity", "longer_than_served", *search, "sentences", "seconds"]
-    assert list(found) == ["bleu", "bleu_lowercased", "chrf", *signatures, *scores]
+    assert list(results) == ["bleu", "bleu_lowercased", "chrf", *signatures, *scores]
     penalty = 1.0 if penalty is None else penalty
-    assert found.get("length_penalty", 1.0) == penalty
+    assert results.get("length_penalty", 1.0) == penalty
     checkpoint = checkpoints.read(folders["translator"])
     network = load_network(checkpoint)
     sources = [f"{s}." for s in pairs(12, seed=5).sources]
@@ -85,32 +85,32 @@ def test_translator_scores_equal_sacrebleu(
         rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
         options = DecodingOptions(max_new_tokens=2 * len(prompt.source) + 20, beam_size=beam, length_penalty=penalty)
         outputs.append(checkpoint.decode(decode(network, rules, [prompt], [options])[0][0].tokens))
-    assert found["bleu"] == round(sacrebleu.corpus_bleu(outputs, [sources]).score, 2) > 0
-    assert found["chrf"] == round(sacrebleu.corpus_chrf(outputs, [sources]).score, 2) > 0
+    assert results["bleu"] == round(sacrebleu.corpus_bleu(outputs, [sources]).score, 2) > 0
+    assert results["chrf"] == round(sacrebleu.corpus_chrf(outputs, [sources]).score, 2) > 0
     exact = sum(output == source for output, source in zip(outputs, sources, strict=True)) / 12
-    assert found["exact_match"] == round(exact, 4)
-    assert (found["beam"], found["sentences"]) == (beam, 12)
-    assert found["signature"] == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    assert results["exact_match"] == round(exact, 4)
+    assert (results["beam"], results["sentences"]) == (beam, 12)
+    assert results["signature"] == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
     small = [[text.lower() for text in texts] for texts in (outputs, sources)]
-    assert found["bleu_lowercased"] == round(sacrebleu.corpus_bleu(small[0], [small[1]]).score, 2)
-    assert "|case:lc|" in found["signature_lowercased"]
-    assert found["signature_chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
-    assert found["longer_than_served"] == 0
+    assert results["bleu_lowercased"] == round(sacrebleu.corpus_bleu(small[0], [small[1]]).score, 2)
+    assert "|case:lc|" in results["signature_lowercased"]
+    assert results["signature_chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
+    assert results["longer_than_served"] == 0
     nats, tokens = 0.0, 0
     for source in sources:  # pair by pair, so that there is no padding
         ids = [*checkpoint.target_ids(source), 3]
         logits = network(torch.tensor([checkpoint.source_ids(source)]), torch.tensor([ids[:-1]]))[0]
         nats -= sum(float(torch.log_softmax(logits[t].detach().double(), -1)[token]) for t, token in enumerate(ids[1:]))
         tokens += len(ids) - 1
-    assert found["nats_per_token"] == pytest.approx(nats / tokens, abs=6e-5)
-    assert found["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
+    assert results["nats_per_token"] == pytest.approx(nats / tokens, abs=6e-5)
+    assert results["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     assert all("▁" not in output for output in outputs)
 
 
 def test_lyricist_scores_equal_the_text(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = scored(capsys, folders["lyricist"], "--corpus", folders["song.txt"])
+    results = scored(capsys, folders["lyricist"], "--corpus", folders["song.txt"])
     names = ["nats_per_character", "bits_per_character", "perplexity", "characters", "unknown_characters"]
-    assert list(found) == names
+    assert list(results) == names
     checkpoint = checkpoints.read(folders["lyricist"])
     network = load_network(checkpoint)
     ids = torch.tensor(checkpoint.tokenizers["target"].encode(folders["song.txt"].read_text()))
@@ -120,31 +120,31 @@ def test_lyricist_scores_equal_the_text(folders: dict[str, Path], capsys: pytest
         log_p = torch.log_softmax(decodable.step(state, token[None])[0].double(), -1)
         nats -= float(log_p[following])
     mean = nats / 153
-    assert (found["characters"], found["unknown_characters"]) == (153, 4)
-    assert found["nats_per_character"] == pytest.approx(mean, abs=6e-5)
-    assert found["bits_per_character"] == pytest.approx(mean / math.log(2), abs=6e-5)
-    assert found["perplexity"] == pytest.approx(math.exp(mean), abs=2e-3)
-    assert found["bits_per_character"] == pytest.approx(found["nats_per_character"] / math.log(2), abs=2e-4)
+    assert (results["characters"], results["unknown_characters"]) == (153, 4)
+    assert results["nats_per_character"] == pytest.approx(mean, abs=6e-5)
+    assert results["bits_per_character"] == pytest.approx(mean / math.log(2), abs=6e-5)
+    assert results["perplexity"] == pytest.approx(math.exp(mean), abs=2e-3)
+    assert results["bits_per_character"] == pytest.approx(results["nats_per_character"] / math.log(2), abs=2e-4)
 
 
 def test_newlines_are_read_as_in_training(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     song = folders["song.txt"].with_name("lines.txt")
     song.write_bytes(b"ab\ncd\r\nef")
-    found = scored(capsys, folders["strict"], "--corpus", song)
+    result = scored(capsys, folders["strict"], "--corpus", song)
     song.write_bytes(b"ab cd ef")
-    assert scored(capsys, folders["strict"], "--corpus", song) == found
+    assert scored(capsys, folders["strict"], "--corpus", song) == result
 
 
 def test_options_of_the_other_kind_of_model_are_refused(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, song, table = folders["translator"], folders["lyricist"], folders["test.tsv"]
-    wanted = f"{model} is a translator: give --test SOURCE,TARGET"
-    assert refused(capsys, model, "--corpus", table) == f"{wanted} and no --corpus."
-    assert refused(capsys, model) == f"{wanted}."
+    expected = f"{model} is a translator: give --test SOURCE,TARGET"
+    assert refused(capsys, model, "--corpus", table) == f"{expected} and no --corpus."
+    assert refused(capsys, model) == f"{expected}."
     assert refused(capsys, song, "--test", table) == f"{song} is a lyricist: give --corpus FILE and no --test."
-    found = refused(capsys, song, "--corpus", table, "--beam", "5", "--columns", "1,2")
-    assert found == f"{song} is a lyricist: give --corpus FILE and no --columns and no --beam."
+    result = refused(capsys, song, "--corpus", table, "--beam", "5", "--columns", "1,2")
+    assert result == f"{song} is a lyricist: give --corpus FILE and no --columns and no --beam."
     assert refused(capsys, song) == f"{song} is a lyricist: give --corpus FILE."
 
 
@@ -182,9 +182,9 @@ def test_beam_out_of_bounds_is_refused(folders: dict[str, Path], capsys: pytest.
 def test_a_penalty_without_a_beam_or_out_of_bounds(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = refused(capsys, folders["translator"], "--test", folders["test.tsv"], "--length-penalty", 11)
-    wanted = "--length-penalty must lie in -10..10, not 11.0; --length-penalty needs a --beam of at least 2"
-    assert found == f"This cannot start: {wanted}."
+    result = refused(capsys, folders["translator"], "--test", folders["test.tsv"], "--length-penalty", 11)
+    expected = "--length-penalty must lie in -10..10, not 11.0; --length-penalty needs a --beam of at least 2"
+    assert result == f"This cannot start: {expected}."
     assert "must lie in -10..10, not nan" in refused(
         capsys, folders["translator"], "--beam", 2, "--length-penalty", "nan"
     )
@@ -195,8 +195,8 @@ def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: p
     path.write_text("a b c d " * 80 + ".\ta.\nzzz Ω\tz.\n")
     assert main(["evaluate", str(folders["translator"]), "--test", str(path), "--device", "cpu"]) == 0
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert (found["sentences"], found["longer_than_served"]) == (2, 1)
+    result = json.loads(captured.out)
+    assert (result["sentences"], result["longer_than_served"]) == (2, 1)
     assert captured.err == (
         "note: 1 of 2 sources is longer than the 256 tokens that this model is served with. A server refuses what is"
         " translated and counted here.\n"
@@ -213,5 +213,5 @@ def test_card_scores_equal_evaluate(
     )
     path = tmp_path / "t.tsv"
     path.write_text("".join(f"{s}\t{t}\n" for s, t in zip(test.sources, test.targets, strict=True)))
-    found = scored(capsys, tmp_path / "m", "--test", path)
-    assert {**found, "seconds": 0} == {**scores["nine (greedy)"], "seconds": 0}
+    result = scored(capsys, tmp_path / "m", "--test", path)
+    assert {**result, "seconds": 0} == {**scores["nine (greedy)"], "seconds": 0}

@@ -65,7 +65,7 @@ def test_backward_uses_the_mask_of_forward(changes: dict[str, Any]) -> None:
     made, parts, step = network(**changes).train(), batch(), 2e-3
     with kernels(variant(TRAINING[-1].name)):
         _, gradients = at(made, parts)
-        length = sum(float(each.double().square().sum()) for each in gradients.values()) ** 0.5
+        length = sum(float(gradient.double().square().sum()) for gradient in gradients.values()) ** 0.5
         directions = {name: each / length for name, each in gradients.items()}
         losses = []
         for sign in (1, -2):

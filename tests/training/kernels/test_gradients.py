@@ -19,7 +19,7 @@ def test_a_second_backward_pass_is_refused_in_a_sentence() -> None:
 
 
 def test_a_bias_learns_where_nothing_else_does() -> None:
-    found = []
+    results = []
     for library in (variant(TRAINING[-1].name), None):
         made = network(output_bias=True).requires_grad_(False)
         assert made.output_bias is not None
@@ -28,9 +28,9 @@ def test_a_bias_learns_where_nothing_else_does() -> None:
         with kernels(library):
             loss = TranslatorBackend(made).cross_entropy(torch.randn(7, 32), torch.arange(7) % VOCABULARY, 0.1)
         loss.backward()  # type: ignore[no-untyped-call]
-        found.append(made.output_bias.grad)
-    assert found[0] is not None
-    torch.testing.assert_close(*found)
+        results.append(made.output_bias.grad)
+    assert results[0] is not None
+    torch.testing.assert_close(*results)
 
 
 def test_a_second_derivative_is_refused_and_not_wrong() -> None:

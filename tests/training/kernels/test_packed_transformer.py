@@ -62,9 +62,9 @@ def kernels(library: ctypes.CDLL | None) -> Iterator[None]:
 
 
 def variant(name: str) -> ctypes.CDLL:
-    found = next(each for each in TRAINING if each.name == name)
-    needs(found)
-    return compiled(build.first_loadable([found], "training"))
+    result = next(each for each in TRAINING if each.name == name)
+    needs(result)
+    return compiled(build.first_loadable([result], "training"))
 
 
 def learnt(made: Transformer, parts: tuple[Tensor, ...], smoothing: float = 0.1) -> tuple[float, dict[str, Tensor]]:
@@ -93,8 +93,8 @@ def test_losses_and_gradients_equal_the_formula(name: str, changes: dict[str, An
     with kernels(variant(name)):
         loss, gradients = learnt(network(**changes), batch())
     with kernels(None):
-        wanted, formula = learnt(network(torch.float64, **changes), batch())
-    assert loss == pytest.approx(wanted, rel=1e-6)
+        expected, formula = learnt(network(torch.float64, **changes), batch())
+    assert loss == pytest.approx(expected, rel=1e-6)
     assert_close(gradients, {each: gradient.float() for each, gradient in formula.items()})
 
 
@@ -102,12 +102,12 @@ def test_losses_and_gradients_equal_the_formula(name: str, changes: dict[str, An
 def test_validation_computes_the_same_loss_without_gradients(smoothing: float) -> None:
     library, made, (source, inputs, outputs) = variant(TRAINING[-1].name), network().eval(), batch()
     counted = outputs != 0
-    found = []
+    results = []
     for each in (library, None):
         with kernels(each), torch.inference_mode():
             features = TranslatorBackend(made).counted_features(source, inputs, counted)
-            found.append(TranslatorBackend(made).cross_entropy(features, outputs[counted], smoothing).item())
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+            results.append(TranslatorBackend(made).cross_entropy(features, outputs[counted], smoothing).item())
+    assert results[0] == pytest.approx(results[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -118,7 +118,7 @@ def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bi
     torch.manual_seed(2)
     features, targets = torch.randn(2, 500, 32) * 2, torch.randint(VOCABULARY, (500,)).repeat(2)
     features[1] = features[0] + 0.3 * features[1]  # as two passes with other dropout are alike
-    found: list[tuple[float, dict[str, Tensor]]] = []
+    results: list[tuple[float, dict[str, Tensor]]] = []
     for each, dtype in ((library, torch.float32), (None, torch.float64)):
         copy = network(dtype, output_bias=bias)
         copy.load_state_dict(made.state_dict())
@@ -128,9 +128,9 @@ def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bi
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = {n: p.grad.float() for n, p in copy.named_parameters() if p.grad is not None}
         assert read.grad is not None
-        found.append((loss.item(), {**gradients, "features": read.grad.float()}))
-    (value, gradients), (wanted, formula) = found
-    assert value == pytest.approx(wanted, rel=1e-6)
+        results.append((loss.item(), {**gradients, "features": read.grad.float()}))
+    (value, gradients), (expected, formula) = results
+    assert value == pytest.approx(expected, rel=1e-6)
     assert_close(gradients, formula)
 
 
@@ -154,18 +154,18 @@ def test_loss_mask_may_have_gaps() -> None:
 
 def test_threads_do_not_change_a_bit() -> None:
     library, made = variant(TRAINING[-1].name), network(residual_dropout=0.2, attention_dropout=0.1)
-    before, found = torch.get_num_threads(), []
+    before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             torch.manual_seed(5)
             with kernels(library):
-                found.append(learnt(made, batch()))
+                results.append(learnt(made, batch()))
     finally:
         torch.set_num_threads(before)
-    for loss, gradients in found[1:]:
-        assert loss == found[0][0]
-        assert all(torch.equal(gradients[name], each) for name, each in found[0][1].items())
+    for loss, gradients in results[1:]:
+        assert loss == results[0][0]
+        assert all(torch.equal(gradients[name], each) for name, each in results[0][1].items())
 
 
 def test_a_token_outside_the_vocabulary_is_refused() -> None:

@@ -184,8 +184,8 @@ def test_other_disk_errors_are_reported_in_words(
 
     monkeypatch.setattr(output_folder, "draw_curves", broken)
     assert main(["lyrics", "--corpus", "song.txt", "--out", "m", "--device", "cpu"]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said == (
+    output = capsys.readouterr().err.splitlines()[-1]
+    assert output == (
         "error: The run cannot go on: a file of this run could not be read or written: the disk reports an error of"
         " its own."
     )

@@ -35,9 +35,9 @@ def test_every_prediction_counts_once_behind_its_lead(length: int) -> None:
     expected = sum(
         nats(network, text[start : end + 1], 10 if start else 0) for start, end in zip(starts, ends, strict=True)
     )
-    found, counted = negative_log_likelihood(network, text, 3, lead=10, window=21)
+    result, counted = negative_log_likelihood(network, text, 3, lead=10, window=21)
     assert counted == length - 1
-    assert found == pytest.approx(expected, rel=1e-5)
+    assert result == pytest.approx(expected, rel=1e-5)
 
 
 def test_one_lane_covers_the_text() -> None:

@@ -29,9 +29,9 @@ def test_a_translator_learns_to_say_words_backwards(tmp_path: Path) -> None:
         loop=LoopConfig(max_epochs=40, patience=0, ema_decay=0.9),
     )
     scores = train_translator(config, data, None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=data)
-    found = scores["all of them (greedy)"]
-    assert found["exact_match"] == 1.0
-    assert found["chrf"] == 100.0
+    result = scores["all of them (greedy)"]
+    assert result["exact_match"] == 1.0
+    assert result["chrf"] == 100.0
 
 
 @pytest.mark.usefixtures("no_curves")

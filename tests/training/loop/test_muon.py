@@ -41,8 +41,8 @@ def test_the_hidden_matrices_of_a_transformer(tied: str) -> None:
 def test_the_hidden_matrices_of_a_lyricist(embedding: int) -> None:
     """Without an embedding its first matrix is one."""
     network = RecurrentLanguageModel(RecurrentConfig(vocabulary=7, embedding=embedding, hidden=4, layers=2))
-    wanted = {"recurrent.weight_hh_l0", "recurrent.weight_hh_l1", "recurrent.weight_ih_l1"}
-    assert names(network) == (wanted | {"recurrent.weight_ih_l0"} if embedding else wanted)
+    expected = {"recurrent.weight_hh_l0", "recurrent.weight_hh_l1", "recurrent.weight_ih_l1"}
+    assert names(network) == (expected | {"recurrent.weight_ih_l0"} if embedding else expected)
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (2, 4, 24), (2, 24, 4)])

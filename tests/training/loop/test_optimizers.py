@@ -94,9 +94,9 @@ def test_clipping_returns_the_norm_and_scales_all_gradients_together(norm: float
     parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
     parameters[0].grad, parameters[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([4.0])
     assert clip_gradients(parameters, norm).item() == pytest.approx(5.0)
-    for parameter, wanted in zip(parameters, ([3.0 * scale, 0.0], [4.0 * scale]), strict=True):
+    for parameter, expected in zip(parameters, ([3.0 * scale, 0.0], [4.0 * scale]), strict=True):
         assert parameter.grad is not None
-        assert parameter.grad.tolist() == pytest.approx(wanted, rel=1e-5)
+        assert parameter.grad.tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def one(value: float) -> nn.Linear:
@@ -108,13 +108,13 @@ def one(value: float) -> nn.Linear:
 def test_moving_average_equals_the_formula() -> None:
     network = one(0.0)
     average = MovingAverage(network, 0.25)
-    wanted = 0.0
+    expected = 0.0
     for number, value in enumerate([1.0, 2.0, -4.0, 8.0], start=1):
         network.weight.data.fill_(value)
         average.update(number)
         decay = min(0.25, (1 + number) / (10 + number))  # 2/11, then 0.25
-        wanted = decay * wanted + (1 - decay) * value
-        assert average.values[0].item() == pytest.approx(wanted, rel=1e-6)
+        expected = decay * expected + (1 - decay) * value
+        assert average.values[0].item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_decay_of_the_moving_average_starts_low() -> None:

@@ -32,12 +32,12 @@ def test_r_drop_divergence_of_three_tokens_equals_the_formula(kernels: bool, mon
     if not kernels:
         monkeypatch.setattr(training_backend, "training_library", lambda: None)
     features = torch.randn(6, 8, generator=torch.Generator().manual_seed(3)).requires_grad_()
-    wanted = torch.tensor([4, 6, 5, 4, 6, 5])
+    expected = torch.tensor([4, 6, 5, 4, 6, 5])
     logits = network.project(features)
     for smoothing, pull in ((0.0, 1.0), (0.1, 5.0)):
         pairs = [divergence_by_hand(logits[i], logits[3 + i]) for i in range(3)]
-        total = sum(by_hand(logits[i], int(wanted[i]), smoothing) for i in range(6)) + pull / 2 * sum(pairs)
-        assert TranslatorBackend(network).cross_entropy(features, wanted, smoothing, pull).item() == pytest.approx(
+        total = sum(by_hand(logits[i], int(expected[i]), smoothing) for i in range(6)) + pull / 2 * sum(pairs)
+        assert TranslatorBackend(network).cross_entropy(features, expected, smoothing, pull).item() == pytest.approx(
             total, rel=1e-5
         )
 
@@ -61,13 +61,13 @@ def test_r_drop_is_the_mean_loss_of_two_passes_and_a_quarter_of_alpha_times_thei
     torch.manual_seed(7)
     loss, tokens = task.loss(batch)
     assert tokens == 11  # each counts once
-    wanted = 0.0
+    expected = 0.0
     for row, target in enumerate(TARGETS):
         for position, token in enumerate(target[1:]):
             first, second = logits[row, position], logits[len(TARGETS) + row, position]
-            wanted += (by_hand(first, token, 0.1) + by_hand(second, token, 0.1)) / 2
-            wanted += alpha / 4 * divergence_by_hand(first, second)
-    assert loss.item() == pytest.approx(wanted / 11, rel=1e-5)
+            expected += (by_hand(first, token, 0.1) + by_hand(second, token, 0.1)) / 2
+            expected += alpha / 4 * divergence_by_hand(first, second)
+    assert loss.item() == pytest.approx(expected / 11, rel=1e-5)
 
 
 def test_without_dropout_r_drop_changes_nothing() -> None:

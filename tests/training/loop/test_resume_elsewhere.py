@@ -122,7 +122,7 @@ def test_processes_with_other_limits_are_refused(tmp_path: Path) -> None:
 def test_nan_loss_before_the_first_snapshot_offers_no_resume(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wild = ["--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e9", "--set", "optimizer.clip_norm=0"]
     wild += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
-    said = refused(capsys, *TRANSLATE, *wild)
-    assert "lower the learning rate, warm up longer or clip more tightly, and start anew (the rate was" in said
-    assert "snapshot" not in said
+    output = refused(capsys, *TRANSLATE, *wild)
+    assert "lower the learning rate, warm up longer or clip more tightly, and start anew (the rate was" in output
+    assert "snapshot" not in output
     assert not (here / "m").exists()

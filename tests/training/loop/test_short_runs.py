@@ -27,8 +27,8 @@ def notes_of(loop: Trainer) -> tuple[list[tuple[int, str]], list[float]]:
 def test_warm_up_longer_than_a_quarter_is_noted(schedule: str, peak: float) -> None:
     optimizer = replace(WARM, schedule=schedule)  # type: ignore[arg-type]
     notes, rates = notes_of(looping(Counting(batches=20), optimizer=optimizer, max_epochs=4))
-    said = "The learning rate warms up over 20 updates, a quarter of this run, and not over 30"
-    assert notes == [(0, f"{said} (optimizer.warmup_updates).")]
+    sentence = "The learning rate warms up over 20 updates, a quarter of this run, and not over 30"
+    assert notes == [(0, f"{sentence} (optimizer.warmup_updates).")]
     assert (rates[10], rates[20]) == (pytest.approx(0.5), pytest.approx(peak, abs=1e-3))
 
 

@@ -47,8 +47,8 @@ def summed_by_hand(task: TranslationTask, smoothing: float) -> tuple[float, int]
     total, tokens = 0.0, 0
     for source, target in zip(SOURCES, TARGETS, strict=True):
         logits = task.network(torch.tensor([source]), torch.tensor([target[:-1]]))[0]
-        for position, wanted in enumerate(target[1:]):
-            total += by_hand(logits[position], wanted, smoothing)
+        for position, expected in enumerate(target[1:]):
+            total += by_hand(logits[position], expected, smoothing)
             tokens += 1
     return total, tokens
 
@@ -111,11 +111,11 @@ def test_carried_windows_equal_one_long_pass(cell: str) -> None:
     assert [tokens for _, tokens in parts] == [8] * 4
     strands = task.train[:34].view(2, 17)
     logits, last = task.network(strands[:, :16])
-    wanted = [
+    expected = [
         sum(by_hand(logits[row, t], int(strands[row, t + 1]), 0.0) for row in (0, 1) for t in range(i, i + 4)) / 8
         for i in range(0, 16, 4)
     ]
-    assert [loss.item() for loss, _ in parts] == pytest.approx(wanted, rel=1e-5)
+    assert [loss.item() for loss, _ in parts] == pytest.approx(expected, rel=1e-5)
     assert task.state is not None
     torch.testing.assert_close(task.state.hidden, last.hidden)
     assert not task.state.hidden.requires_grad  # detached: a window's gradient ends at its start
@@ -153,7 +153,7 @@ def test_the_likelihood_of_a_text_is_that_of_every_character_but_the_first(windo
     text = task.train[:15]
     with torch.inference_mode():
         logits = task.network(text[None, :-1])[0][0]
-    wanted = sum(by_hand(logits[t], int(text[t + 1]), 0.0) for t in range(14))
+    expected = sum(by_hand(logits[t], int(text[t + 1]), 0.0) for t in range(14))
     nats, characters = negative_log_likelihood(task.network, text, window=window)
     assert characters == 14
-    assert nats == pytest.approx(wanted, rel=1e-5)
+    assert nats == pytest.approx(expected, rel=1e-5)

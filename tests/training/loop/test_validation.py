@@ -129,8 +129,8 @@ def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samp
     checkpoint = checkpoints.read(tmp_path)
     outputs = translations(checkpoint, loading.load_network(checkpoint, CPU), valid.sources)
     rows = read_rows(tmp_path / "metrics.jsonl")
-    wanted = sacrebleu.BLEU().corpus_score(outputs, [valid.targets]).score
-    assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [wanted]
+    expected = sacrebleu.BLEU().corpus_score(outputs, [valid.targets]).score
+    assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [expected]
     assert samples == [tuple((valid.sources[i], valid.targets[i], outputs[i]) for i in (0, 5))]
 
 

@@ -70,8 +70,8 @@ def test_a_bare_card_has_no_empty_sections() -> None:
 
 
 def test_the_backend_is_named_with_its_reason() -> None:
-    said = "PyTorch: a module's forward is changed"
-    assert f"\n- Backend: {said}\n- Source revision: " in card_of(backend=said)
+    sentence = "PyTorch: a module's forward is changed"
+    assert f"\n- Backend: {sentence}\n- Source revision: " in card_of(backend=sentence)
     assert "Backend" not in card_of()
 
 
@@ -99,8 +99,8 @@ def test_a_licence_and_the_languages_come_from_the_command(here: Path) -> None:
         "library_name": "parlance",
     }
     assert main([*SING, *SHORT, "--out", "s", "--licence", "mine"]) == 0
-    found = head((here / "s/README.md").read_text())
-    assert (found["license"], found["license_name"]) == ("other", "mine")
+    result = head((here / "s/README.md").read_text())
+    assert (result["license"], result["license_name"]) == ("other", "mine")
 
 
 def test_lyricist_card_reports_memorisation(whole: Callable[..., Path]) -> None:
@@ -119,16 +119,16 @@ def by_hand(texts: list[str], corpus: str, length: int) -> float:
 def test_corpus_overlap_equals_brute_force_search() -> None:
     corpus = "".join(chr(97 + (i * i * 7 + i // 3) % 23) for i in range(3000)) + "模型🎵" * 9
     texts = [corpus[100:163] + "#" + corpus[2000:2030], "#" * 60, corpus[-30:] + "#", "short"]
-    found = corpus_overlap(texts, corpus)
+    result = corpus_overlap(texts, corpus)
     longest = max(
         (text[i:j] for text in texts for i in range(len(text)) for j in range(i, len(text) + 1) if text[i:j] in corpus),
         key=len,
     )
-    assert found.longest == longest == corpus[100:163]
-    assert found.shares[20] == pytest.approx(by_hand(texts, corpus, 20))
-    assert found.shares[50] == pytest.approx(by_hand(texts, corpus, 50))
-    assert 0 < found.shares[50] < found.shares[20] < 1  # type: ignore[operator]
-    assert found.characters == sum(map(len, texts))
+    assert result.longest == longest == corpus[100:163]
+    assert result.shares[20] == pytest.approx(by_hand(texts, corpus, 20))
+    assert result.shares[50] == pytest.approx(by_hand(texts, corpus, 50))
+    assert 0 < result.shares[50] < result.shares[20] < 1  # type: ignore[operator]
+    assert result.characters == sum(map(len, texts))
 
 
 def test_corpus_overlap_of_short_and_unrelated_texts() -> None:

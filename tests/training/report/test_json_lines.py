@@ -58,8 +58,8 @@ def test_snapshot_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "open", forbidden)
     with pytest.raises(OSError) as caught:
         snapshot.write(tmp_path / "state.pt", {})
-    wanted = f"{tmp_path}/state.pt may not be used: permission denied; change its rights or choose another place"
-    assert os_error_reason(caught.value) == wanted
+    expected = f"{tmp_path}/state.pt may not be used: permission denied; change its rights or choose another place"
+    assert os_error_reason(caught.value) == expected
 
 
 def test_save_error_without_errno_keeps_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,11 +62,11 @@ def test_bar_shows_loss_speed_and_validation(capsys: pytest.CaptureFixture[str])
     report.validation(1, 0.0, 1.0)
     report.step(2, 1, 1.25, 10, 0.1, 0.5)
     report.close()
-    said = capsys.readouterr().err
-    assert "de→en" in said
-    assert "50%" in said
-    assert "epoch 2, loss 1.250" in said
-    assert "held-out perplexity 1.00" in said
+    output = capsys.readouterr().err
+    assert "de→en" in output
+    assert "50%" in output
+    assert "epoch 2, loss 1.250" in output
+    assert "held-out perplexity 1.00" in output
 
 
 def test_bar_of_a_resumed_run_refreshes_as_often(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ def read(folder: Path) -> dict[tuple[str, int], float]:
     """(tag, step) -> value, from the records of every event file. A record: its length, a checksum, the event, a
     checksum. A later session's file overrules an earlier one's, and hides its steps from where it starts."""
     proto = pytest.importorskip("tensorboardX.proto.event_pb2")
-    found: dict[tuple[str, int], Any] = {}
+    result: dict[tuple[str, int], Any] = {}
     for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
         data = path.read_bytes()
         while data:
@@ -27,11 +27,11 @@ def read(folder: Path) -> dict[tuple[str, int], float]:
             event = proto.Event.FromString(data[12 : 12 + length])
             data = data[16 + length :]
             if event.HasField("session_log"):
-                found = {key: value for key, value in found.items() if key[1] < event.step}
+                result = {key: value for key, value in result.items() if key[1] < event.step}
             for value in event.summary.value:
                 text = value.tensor.string_val
-                found[value.tag, event.step] = text[0].decode() if text else value.simple_value
-    return found
+                result[value.tag, event.step] = text[0].decode() if text else value.simple_value
+    return result
 
 
 def test_events_hold_the_metrics(tmp_path: Path) -> None:
@@ -43,14 +43,14 @@ def test_events_hold_the_metrics(tmp_path: Path) -> None:
     report.step(2, 0, 2.0, 10, 0.25, 0.5)
     report.log(3.0)
     report.close()
-    found = read(tmp_path / "events")
-    assert found[EVENT_TAGS["loss"], 1] == 4.0
-    assert found[EVENT_TAGS["loss"], 2] == 2.0
-    assert found[EVENT_TAGS["rate"], 2] == 0.25
-    assert found[EVENT_TAGS["valid_loss"], 1] == 1.5
-    assert found[EVENT_TAGS["valid_bleu"], 1] == 33.5
-    assert found[EVENT_TAGS["valid_perplexity"], 1] == pytest.approx(4.4816891)
-    assert "a mouse" in str(found["samples/text_summary", 1])
+    result = read(tmp_path / "events")
+    assert result[EVENT_TAGS["loss"], 1] == 4.0
+    assert result[EVENT_TAGS["loss"], 2] == 2.0
+    assert result[EVENT_TAGS["rate"], 2] == 0.25
+    assert result[EVENT_TAGS["valid_loss"], 1] == 1.5
+    assert result[EVENT_TAGS["valid_bleu"], 1] == 33.5
+    assert result[EVENT_TAGS["valid_perplexity"], 1] == pytest.approx(4.4816891)
+    assert "a mouse" in str(result["samples/text_summary", 1])
     again = ProgressReport(tmp_path, "", quiet=True, tensorboard=True)
     again.resumed(1, 0.0, 0)
     again.close()

@@ -63,7 +63,7 @@ def test_as_deepl_node_sends_it() -> None:
 
 def test_a_form_with_one_text_is_a_list_too() -> None:
     answer = Client().post("/v2/translate", data={"text": "ein\r\nBier", "target_lang": "EN", "source_lang": "DE"})
-    assert [each["text"] for each in answer.json()["translations"]] == ["en:ein\nen:Bier"]
+    assert [translation["text"] for translation in answer.json()["translations"]] == ["en:ein\nen:Bier"]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_text_in_the_target_language_stays() -> None:
     client = Client()
     stays = "I would like a beer and a coffee for my friends."
     answer = client.post("/v2/translate", json={"text": [stays, "Ich möchte ein Bier"], "target_lang": "EN-GB"})
-    assert [each["text"] for each in answer.json()["translations"]] == [stays, "en:Ich möchte ein Bier"]
-    assert [each["detected_source_language"] for each in answer.json()["translations"]] == ["EN", "DE"]
+    assert [translation["text"] for translation in answer.json()["translations"]] == [stays, "en:Ich möchte ein Bier"]
+    assert [translation["detected_source_language"] for translation in answer.json()["translations"]] == ["EN", "DE"]
     assert client.engine.requests == [translation_request("Ich möchte ein Bier", "de", "en")]
 
 
@@ -238,8 +238,8 @@ class Shouting(FakeEngine):
 )
 def test_ignored_elements_come_back_to_the_letter(text: str, kept: list[str], translated: str) -> None:
     body = BIER | {"text": [text], "tag_handling": "xml", "ignore_tags": "x,y"}
-    (found,) = Client(Shouting()).post("/v2/translate", json=body).json()["translations"]
-    assert all(each in found["text"] for each in kept)
-    assert translated in found["text"]
-    assert found["text"].count("translate=") == text.count("translate=")
-    assert found["billed_characters"] == len(text)
+    (result,) = Client(Shouting()).post("/v2/translate", json=body).json()["translations"]
+    assert all(each in result["text"] for each in kept)
+    assert translated in result["text"]
+    assert result["text"].count("translate=") == text.count("translate=")
+    assert result["billed_characters"] == len(text)

@@ -56,7 +56,7 @@ def test_immersive_translate_with_chinese_codes() -> None:
 def test_a_page_is_one_request_and_one_call() -> None:
     client = Client()
     answer = posted(client, "/imme", json={"source_lang": "de", "target_lang": "en", "text_list": PAGE})
-    assert [each["text"] for each in answer["translations"]] == [f"en:{text}" for text in PAGE]
+    assert [translation["text"] for translation in answer["translations"]] == [f"en:{text}" for text in PAGE]
     assert client.engine.requests == [translation_request(text, "de", "en") for text in PAGE]
 
 

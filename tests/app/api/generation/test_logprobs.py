@@ -31,9 +31,12 @@ class Telling(FakeEngine):
         return (*PARTS[:2], replace(PARTS[2], text=text[1:]))
 
     async def generate(self, request: GenerationRequest) -> GenerationResult:
-        found = await super().generate(request)
-        told = [replace(each, tokens=tuple(self._tokens(each.text))) for each in found.continuations]
-        return replace(found, continuations=tuple(told)) if request.decoding.logprobs else found
+        result = await super().generate(request)
+        told = [
+            replace(continuation, tokens=tuple(self._tokens(continuation.text)))
+            for continuation in result.continuations
+        ]
+        return replace(result, continuations=tuple(told)) if request.decoding.logprobs else result
 
     def stream_generation(
         self, request: GenerationRequest
@@ -70,8 +73,8 @@ def test_logprobs_are_absent_by_default() -> None:
 
 
 def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:
-    found = events(Client(Telling()).post("/generate", json={**GENERATE, "stream": True}).text)
-    (_, token), (_, done) = found
+    result = events(Client(Telling()).post("/generate", json={**GENERATE, "stream": True}).text)
+    (_, token), (_, done) = result
     assert token == {"text": "后0", "tokens": FIELDS}
     assert done["tokens"] == FIELDS
 
@@ -86,8 +89,8 @@ def test_tokens_of_several_streams_carry_their_index() -> None:
 def test_an_empty_text_has_no_tokens(streamed: bool) -> None:
     class Silent(Telling):
         async def generate(self, request: GenerationRequest) -> GenerationResult:
-            found = await super().generate(request)
-            return replace(found, continuations=(replace(found.continuations[0], text="", tokens=()),))
+            result = await super().generate(request)
+            return replace(result, continuations=(replace(result.continuations[0], text="", tokens=()),))
 
         def stream_generation(
             self, request: GenerationRequest

@@ -142,7 +142,7 @@ def test_inspection_options_reach_the_engine() -> None:
 
 def test_statistics_match_the_schema() -> None:
     statistics = HeadStatistics(0.1, 0.2, 0.9, 0.0, 0.3, 0.1, 0.5, 0.1, 1.0, "diagonal")
-    found = AttentionFindings(
+    result = AttentionFindings(
         logprob_sum=-0.5,
         stats={"cross": [[statistics]]},
         rollout=Rollout([[0.5, 0.5]] * 2, [[1.0, 0.0]] * 2, [0.5, 0.5], "method", "caveat"),
@@ -154,7 +154,7 @@ def test_statistics_match_the_schema() -> None:
         ablation=Ablation([Head("cross", 0, 0)], -0.5, -2.0, [-1.0, -0.5], [9], "ale"),
         qk=WorkedRow("cross", 0, 0, 1, 0.5, [1.0, 1.0], [True, True], [0.5, 0.5]),
     )
-    client = Client(FakeEngine(findings=found, found_logprob=-0.75))
+    client = Client(FakeEngine(findings=result, found_logprob=-0.75))
     answer = client.post("/attention", json={"source": "bier"})
     AttentionAnswer.model_validate_json(answer.content, strict=True)
     body = answer.json()
@@ -238,11 +238,11 @@ def test_refusals(fields: dict[str, Any], sentence: str) -> None:
 
 
 def test_forms_of_other_tools() -> None:
-    found = AttentionFindings(
+    result = AttentionFindings(
         logprob_sum=-0.5,
         alignment=Alignment([(0, 0, 0.75)], "0-0", "word", [(0, 0)], "predicting", 0.02),
     )
-    client = Client(FakeEngine(findings=found))
+    client = Client(FakeEngine(findings=result))
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})
     assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
     assert client.engine.requests == [

@@ -70,31 +70,31 @@ def test_rollout_has_the_requested_decimals_in_any_encoding(decimals: int, most:
 
 
 def test_two_thousand_log_probabilities_still_add_up_to_their_sum() -> None:
-    found = answer()
-    assert math.fsum(step["logprob"] for step in found["steps"]) == pytest.approx(FOUND.logprob_sum, abs=1e-4)
-    assert found["target"]["logprob_sum"] == pytest.approx(FOUND.logprob_sum, abs=5.1e-8)
-    for step, computed in zip(found["steps"], LOGPROBS.tolist(), strict=True):
+    result = answer()
+    assert math.fsum(step["logprob"] for step in result["steps"]) == pytest.approx(FOUND.logprob_sum, abs=1e-4)
+    assert result["target"]["logprob_sum"] == pytest.approx(FOUND.logprob_sum, abs=5.1e-8)
+    for step, computed in zip(result["steps"], LOGPROBS.tolist(), strict=True):
         assert step["logprob"] == step["top"][0]["logprob"] == pytest.approx(computed, abs=5.1e-8)
         assert step["entropy_nats"] == pytest.approx(-computed / 3, abs=5.1e-8)
 
 
 def test_other_numbers_are_within_their_decimals() -> None:
-    found = answer()
-    assert found["alignment"]["links"] == [[0, 0, round(float(WEIGHTS[0]) / 3, 6)]]
-    assert found["alignment"]["error"] == 0.0672
-    shown = list(found["stats"]["cross"][0][0].values())
+    result = answer()
+    assert result["alignment"]["links"] == [[0, 0, round(float(WEIGHTS[0]) / 3, 6)]]
+    assert result["alignment"]["error"] == 0.0672
+    shown = list(result["stats"]["cross"][0][0].values())
     assert shown == [round(float(x), 6) for x in WEIGHTS] + ["mixed"]
-    without = found["ablation"]
+    without = result["ablation"]
     assert (without["logprob_sum_before"], without["logprob_sum_after"]) == (-0.3333333, -0.6666667)
     assert without["per_step_delta"] == [-0.3333333, 0.0]
 
 
 @pytest.mark.parametrize("decimals", [3, 8])
 def test_a_worked_row_is_written_as_the_row_of_the_map(decimals: int) -> None:
-    found = answer(decimals=decimals)
-    assert found["qk"]["softmax"] == found["attention"]["cross"]["weights"][0][0][0]
-    assert np.abs(np.array(found["qk"]["scores"]) - SCORES).max() <= 5.1e-7
-    assert found["qk"]["scale"] == 0.176776695
+    result = answer(decimals=decimals)
+    assert result["qk"]["softmax"] == result["attention"]["cross"]["weights"][0][0][0]
+    assert np.abs(np.array(result["qk"]["scores"]) - SCORES).max() <= 5.1e-7
+    assert result["qk"]["scale"] == 0.176776695
 
 
 def test_walkthrough_has_seven_digits() -> None:

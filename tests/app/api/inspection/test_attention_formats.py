@@ -19,9 +19,9 @@ PIECES = ('=1+1|"a"', "+1", "-2", "@sum", "\tx", "\r\n", "'=1", "'a", "1,5", "â–
 
 class Named(FakeEngine):
     async def attention(self, request: AttentionQuery) -> AttentionResult:
-        found = await super().attention(request)
+        result = await super().attention(request)
         tokens = tuple(replace(BIER, piece=piece) for piece in PIECES)
-        return replace(found, source_tokens=tokens, input_tokens=(replace(BEER, piece="-1"),))
+        return replace(result, source_tokens=tokens, input_tokens=(replace(BEER, piece="-1"),))
 
 
 def table() -> list[dict[str, Any]]:

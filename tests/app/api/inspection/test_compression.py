@@ -15,8 +15,8 @@ from tests.app.api.fake_engine import FakeEngine
 
 class Long(FakeEngine):
     async def score(self, request: ScoreQuery) -> ScoreResult:
-        found = await super().score(request)
-        return replace(found, tokens=found.tokens * 40, steps=found.steps * 40)
+        result = await super().score(request)
+        return replace(result, tokens=result.tokens * 40, steps=result.steps * 40)
 
 
 def engine() -> FakeEngine:

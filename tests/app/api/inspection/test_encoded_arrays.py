@@ -40,9 +40,9 @@ def test_the_stated_error_is_true(encoding: Encoding, bounds: Any, wide: Any) ->
     for decimals in (3, 4, 6):
         values = some(bounds)
         fields = encode_array(values, encoding, decimals=decimals, bounds=bounds)
-        found = decoded(fields, wide)
-        assert found.shape == values.shape == tuple(fields["shape"])
-        error = np.abs(found.astype(np.float64) - values.astype(np.float64)).max()
+        result = decoded(fields, wide)
+        assert result.shape == values.shape == tuple(fields["shape"])
+        error = np.abs(result.astype(np.float64) - values.astype(np.float64)).max()
         assert error <= fields["max_abs_error"]
         span = 2 if bounds else 40
         allowed = {

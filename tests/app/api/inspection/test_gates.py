@@ -20,10 +20,10 @@ PLACE = {"axes": ["layer", "step", "unit"], "layers": [0], "units": [[117]], "en
 def test_the_whole_answer() -> None:
     answer = Client().post("/gates", json={"text": "分开"})
     assert answer.status_code == 200
-    found = answer.json()
-    errors = [found["gates"][name].pop("max_abs_error") for name in ("z", "h")]
+    result = answer.json()
+    errors = [result["gates"][name].pop("max_abs_error") for name in ("z", "h")]
     assert errors == [pytest.approx(5e-5, rel=0.01)] * 2
-    assert found == {
+    assert result == {
         "model": {"name": "lyrics-zh", "cell": "gru", "layers": 1, "hidden": 256, "convention": "z = 1 keeps"},
         "text": "分开",
         "tokens": [FEN, KAI],
@@ -73,16 +73,16 @@ def test_bytes_say_how_to_read_them() -> None:
     assert (states["scale"], states["offset"]) == (1 / 127, -1.0)
     for gate, expected in ((shares, [0.25, 0.98765432]), (states, [-0.25, -0.98765432])):
         numbers = np.frombuffer(base64.b64decode(gate["data"]), dtype=gate["dtype"])
-        found = gate["offset"] + gate["scale"] * numbers
-        assert np.abs(found - expected).max() <= gate["max_abs_error"] < 0.005
+        result = gate["offset"] + gate["scale"] * numbers
+        assert np.abs(result - expected).max() <= gate["max_abs_error"] < 0.005
     exact = Client().post("/gates", json={"text": "分开", "encoding": "f32"}).json()["gates"]["h"]
     assert np.frombuffer(base64.b64decode(exact["data"]), "<f4").tolist() == [-0.25, np.float32(-0.98765432)]
 
 
 def test_values_have_the_requested_decimals() -> None:
-    found = Client().post("/gates", json={"text": "分开", "decimals": 6}).json()
-    assert found["gates"]["z"]["values"] == [[[0.25], [0.987654]]]
-    assert found["summaries"][0]["hidden_change"] == [0.5, 0.123457]
+    result = Client().post("/gates", json={"text": "分开", "decimals": 6}).json()
+    assert result["gates"]["z"]["values"] == [[[0.25], [0.987654]]]
+    assert result["summaries"][0]["hidden_change"] == [0.5, 0.123457]
 
 
 NAMES = 'it takes "all" or a list of r, z, n, i, f, g, o, c and h, those that the cell has.'

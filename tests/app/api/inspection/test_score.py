@@ -63,10 +63,10 @@ def test_the_whole_answer_of_a_translator() -> None:
 def test_the_first_character_of_a_lyricist_is_given() -> None:
     answer = Client().post("/score", json={"text": "分开", "distribution": "network"})
     ScoreAnswer.model_validate_json(answer.content, strict=True)
-    found = answer.json()
-    assert {name: found["tokens"][0][name] for name in GIVEN} == GIVEN
-    assert found["counted"] == {"tokens": 1, "characters": 1}
-    assert (found["distribution"], found["bits_per_character"]) == ("network", 0.3607)
+    result = answer.json()
+    assert {name: result["tokens"][0][name] for name in GIVEN} == GIVEN
+    assert result["counted"] == {"tokens": 1, "characters": 1}
+    assert (result["distribution"], result["bits_per_character"]) == ("network", 0.3607)
 
 
 def test_every_field_reaches_the_engine() -> None:
@@ -84,9 +84,9 @@ def test_an_improbable_text_without_characters_has_numbers_all_the_same(monkeypa
         return ScoreResult("tiny-de-en", "b", (BEER,), (TokenExpectation(-1e4, 9, 0.0, ()),), -1e4, 1, 0)
 
     monkeypatch.setattr(FakeEngine, "score", score)
-    found = Client().post("/score", json={"source": "a", "target": "b"}).json()
-    assert (found["nats_per_character"], found["bits_per_character"]) == (None, None)
-    assert found["perplexity"] == pytest.approx(math.exp(700))
+    result = Client().post("/score", json={"source": "a", "target": "b"}).json()
+    assert (result["nats_per_character"], result["bits_per_character"]) == (None, None)
+    assert result["perplexity"] == pytest.approx(math.exp(700))
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,14 @@ def test_every_walkthrough_step_has_its_explanation(norm: Any) -> None:
     shape = TransformerConfig(
         source_vocabulary=9, target_vocabulary=9, d_model=4, heads=1, head_width=4, d_ff=8, norm=norm
     )
-    network, found = Transformer(shape).eval(), set()
+    network, result = Transformer(shape).eval(), set()
     with torch.no_grad():
         for side, layer in (("encoder", 0), ("encoder", -1), ("decoder", -1)):
             rules = TokenRules(3, (0,))
             told = walkthrough(network, [5, 3], [2], WalkthroughFocus(side, layer), rules)  # type: ignore[arg-type]
-            found |= {step.name for step in told.steps}
-    assert found <= STEP_REASONS.keys()
-    assert STEP_REASONS.keys() - found <= {"final norm", "norm"}
+            result |= {step.name for step in told.steps}
+    assert result <= STEP_REASONS.keys()
+    assert STEP_REASONS.keys() - result <= {"final norm", "norm"}
 
 
 @pytest.mark.parametrize(

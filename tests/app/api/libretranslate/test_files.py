@@ -106,10 +106,10 @@ class Busy(FakeEngine):
     full_at: tuple[int, ...] = ()
 
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        found = await super().translate(requests)
+        result = await super().translate(requests)
         if self.calls in self.full_at:
             raise Overloaded("Full.", retry_after_s=7)
-        return found
+        return result
 
 
 def test_texts_without_words_leave_turns_to_others(tmp_path: Path) -> None:

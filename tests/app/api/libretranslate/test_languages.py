@@ -15,8 +15,8 @@ from tests.app.api.fake_engine import FakeEngine, translator
 def detected(client: Client, q: Any) -> list[dict[str, Any]]:
     answer = client.post("/detect", json={"q": q})
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()
-    return found
+    result: list[dict[str, Any]] = answer.json()
+    return result
 
 
 @pytest.mark.parametrize(
@@ -24,28 +24,30 @@ def detected(client: Client, q: Any) -> list[dict[str, Any]]:
     [("Ich möchte ein Bier", "de"), ("I want a beer", "en"), ("Quiero una cerveza, por favor", "es")],
 )
 def test_likeliest_language_comes_first(text: str, language: str) -> None:
-    found = detected(Client(), text)
-    assert found[0]["language"] == language
-    assert 50 < found[0]["confidence"] <= 100
-    assert [each["confidence"] for each in found] == sorted((each["confidence"] for each in found), reverse=True)
+    results = detected(Client(), text)
+    assert results[0]["language"] == language
+    assert 50 < results[0]["confidence"] <= 100
+    assert [result["confidence"] for result in results] == sorted(
+        (result["confidence"] for result in results), reverse=True
+    )
 
 
 def test_several_texts_have_one_ranking() -> None:
-    found = detected(Client(), ["Ich möchte ein Bier", "Quiero una cerveza, por favor"])
-    assert {each["language"] for each in found[:2]} == {"de", "es"}
-    assert all(each["confidence"] > 50 for each in found[:2])
+    results = detected(Client(), ["Ich möchte ein Bier", "Quiero una cerveza, por favor"])
+    assert {result["language"] for result in results[:2]} == {"de", "es"}
+    assert all(result["confidence"] > 50 for result in results[:2])
 
 
 def test_at_most_three_languages_are_returned() -> None:
     loaded = [translator(code, "en") for code in ("de", "es", "fr", "it", "pt", "nl")]
-    found = detected(Client(FakeEngine(loaded=loaded)), ["Ich", "Quiero", "Je suis", "Io sono", "Ik ben"])
-    assert len(found) == 3
+    results = detected(Client(FakeEngine(loaded=loaded)), ["Ich", "Quiero", "Je suis", "Io sono", "Ik ben"])
+    assert len(results) == 3
 
 
 def test_unloaded_language_is_detected_without_confidence() -> None:
-    found = detected(Client(), "Je voudrais une bière, s'il vous plaît, monsieur")
-    assert all(each["language"] in {"de", "en", "es"} for each in found)
-    assert found[0]["confidence"] < 10
+    results = detected(Client(), "Je voudrais une bière, s'il vous plaît, monsieur")
+    assert all(result["language"] in {"de", "en", "es"} for result in results)
+    assert results[0]["confidence"] < 10
 
 
 @pytest.mark.parametrize("text", [" ", "😀", "123"])

@@ -115,9 +115,9 @@ def test_no_request_gets_the_answer_to_another(order: int) -> None:
 
 def test_cache_does_not_change_the_number_of_alternatives() -> None:
     client = Client()
-    for wanted in (2, 0, 1, 2):
-        answer = client.post("/translate", json=HALLO | {"alternatives": wanted}).json()
-        assert answer.get("alternatives", []) == [f"en:hallo ({index})" for index in range(1, wanted + 1)]
+    for expected in (2, 0, 1, 2):
+        answer = client.post("/translate", json=HALLO | {"alternatives": expected}).json()
+        assert answer.get("alternatives", []) == [f"en:hallo ({index})" for index in range(1, expected + 1)]
 
 
 def test_limits_hold_for_texts_that_were_translated_before() -> None:

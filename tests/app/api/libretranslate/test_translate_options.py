@@ -85,8 +85,8 @@ def test_empty_fields_of_a_form_are_not_filled_in() -> None:
 
 
 def test_scores_tokens_and_alignment_of_one_text() -> None:
-    wanted = {"return": ["scores", "tokens", "alignment"], "alternatives": 1, "q": "ja"}
-    answer = Client().post("/translate", json=HALLO | wanted).json()
+    expected = {"return": ["scores", "tokens", "alignment"], "alternatives": 1, "q": "ja"}
+    answer = Client().post("/translate", json=HALLO | expected).json()
     assert answer == {
         "translatedText": "en:ja",
         "alternatives": ["en:ja (1)"],

@@ -45,9 +45,9 @@ def test_burst_of_requests_starts_a_few_per_iteration() -> None:
         await asyncio.gather(*(come(turns, number) for number in range(10)))
         return rounds
 
-    found = asyncio.run(run())
-    assert [number for _, number in found.began] == list(range(10))
-    in_one_round = [sum(when == each for when, _ in found.began) for each in range(found.round + 1)]
+    result = asyncio.run(run())
+    assert [number for _, number in result.began] == list(range(10))
+    in_one_round = [sum(when == each for when, _ in result.began) for each in range(result.round + 1)]
     assert max(in_one_round) == 3
     assert sum(count > 0 for count in in_one_round) == 4
 

@@ -138,8 +138,12 @@ def test_requests_at_the_same_time_are_not_mixed_up(exporter: InMemorySpanExport
             assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 3
 
     asyncio.run(all_of_them())
-    found = [(each.attributes or {}) for each in exporter.get_finished_spans()]
-    assert sorted((one["parlance.sequences"], one["parlance.new_tokens"]) for one in found) == [(1, 4), (2, 8), (3, 12)]
+    results = [(span.attributes or {}) for span in exporter.get_finished_spans()]
+    assert sorted((one["parlance.sequences"], one["parlance.new_tokens"]) for one in results) == [
+        (1, 4),
+        (2, 8),
+        (3, 12),
+    ]
 
 
 def test_failures_are_named_and_not_quoted(exporter: InMemorySpanExporter) -> None:

@@ -51,15 +51,15 @@ def test_all_chunks_have_the_same_head() -> None:
 
 
 def test_prompts_and_samples_side_by_side() -> None:
-    found = choices(streamed({**STREAM, "prompt": ["分", "开"], "n": 2}))
-    texts = {index: "".join(each["text"] for each in found if each["index"] == index) for index in range(4)}
+    results = choices(streamed({**STREAM, "prompt": ["分", "开"], "n": 2}))
+    texts = {index: "".join(result["text"] for result in results if result["index"] == index) for index in range(4)}
     assert texts == {0: "后0", 1: "后1", 2: "后0", 3: "后1"}
-    assert found[-4:] == [end(0, 7), end(1, 8), end(2, 7), end(3, 8)]
+    assert results[-4:] == [end(0, 7), end(1, 8), end(2, 7), end(3, 8)]
 
 
 def test_usage_comes_last() -> None:
-    *found, last = streamed({**STREAM, "n": 2, "stream_options": {"include_usage": True}})
-    assert [each["usage"] for each in found] == [None] * 6
+    *results, last = streamed({**STREAM, "n": 2, "stream_options": {"include_usage": True}})
+    assert [result["usage"] for result in results] == [None] * 6
     assert (last["choices"], last["usage"]) == (
         [],
         {"prompt_tokens": 2, "completion_tokens": 4, "total_tokens": 6},
@@ -68,9 +68,9 @@ def test_usage_comes_last() -> None:
 
 def test_usage_of_each_choice_as_it_grows() -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
-    *found, last = streamed({**STREAM, "stream_options": options})
-    assert choices(found) == [bit(0, "后"), bit(0, "0"), end(0)]
-    assert [each["usage"] for each in found] == [
+    *results, last = streamed({**STREAM, "stream_options": options})
+    assert choices(results) == [bit(0, "后"), bit(0, "0"), end(0)]
+    assert [result["usage"] for result in results] == [
         {"prompt_tokens": 2, "completion_tokens": count, "total_tokens": 2 + count} for count in (1, 2, 2)
     ]
     assert last["usage"] == {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
@@ -81,16 +81,16 @@ def test_logprobs_count_their_offsets_on() -> None:
         fields = {"text_offset": [offset], "token_logprobs": [nats], "tokens": [text]}
         return {**fields, "top_logprobs": [{text: nats}]}
 
-    found = choices(streamed({**STREAM, "logprobs": 0}))
-    assert found == [bit(0, "后", told(0, "后", -0.5)), bit(0, "0", told(1, "0", -2.5)), end(0)]
+    result = choices(streamed({**STREAM, "logprobs": 0}))
+    assert result == [bit(0, "后", told(0, "后", -0.5)), bit(0, "0", told(1, "0", -2.5)), end(0)]
     echo = {
         "text_offset": [0, 1],
         "token_logprobs": [None, -0.25],
         "tokens": ["分", "开"],
         "top_logprobs": [None, {"开": -0.25}],
     }
-    found = choices(streamed({**STREAM, "logprobs": 0, "echo": True}))
-    assert found == [
+    result = choices(streamed({**STREAM, "logprobs": 0, "echo": True}))
+    assert result == [
         bit(0, "分开", echo),
         bit(0, "后", told(2, "后", -0.5)),
         bit(0, "0", told(3, "0", -2.5)),
@@ -117,6 +117,6 @@ def test_an_echo_alone() -> None:
 )
 @pytest.mark.parametrize("prompt", ["分开", ["分", "开"]])
 def test_failure_during_the_stream_is_the_last_chunk(failure: Any, message: str, code: str, prompt: Any) -> None:
-    *found, last = streamed({**STREAM, "prompt": prompt}, Writer(late_failure=failure))
-    assert {each["text"] for each in choices(found)} == {"后"}
+    *result, last = streamed({**STREAM, "prompt": prompt}, Writer(late_failure=failure))
+    assert {choice["text"] for choice in choices(result)} == {"后"}
     assert last == {"error": {"message": message, "type": "server_error", "param": None, "code": code}}

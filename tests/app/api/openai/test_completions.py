@@ -74,7 +74,7 @@ def test_every_field_reaches_the_engine() -> None:
         "no such field": 1,
     }
     client, answer = posted(fields)
-    wanted = generation_request(
+    expected = generation_request(
         prompt="分开",
         model="lyrics-zh",
         max_new_tokens=7,
@@ -91,7 +91,7 @@ def test_every_field_reaches_the_engine() -> None:
         repetition_penalty=1.25,
         no_repeat_ngram_size=4,
     )
-    assert client.engine.requests == [wanted]
+    assert client.engine.requests == [expected]
     assert [each["seed"] for each in answer["choices"]] == [2**63 - 2, 2**63 - 1]
 
 
@@ -148,8 +148,8 @@ LIKELIEST = [{"后": -0.5, "前": -1.25}, {"了": -0.25, "0": -2.5}]
 )
 def test_logprobs(count: int, top: list[dict[str, float]]) -> None:
     _, answer = posted({"prompt": "分开", "logprobs": count})
-    wanted = {"text_offset": [0, 1], "token_logprobs": [-0.5, -2.5], "tokens": ["后", "0"], "top_logprobs": top}
-    assert answer["choices"] == [choice(0, "后0", logprobs=wanted)]
+    expected = {"text_offset": [0, 1], "token_logprobs": [-0.5, -2.5], "tokens": ["后", "0"], "top_logprobs": top}
+    assert answer["choices"] == [choice(0, "后0", logprobs=expected)]
 
 
 def test_echo_needs_one_call_per_prompt() -> None:
@@ -161,13 +161,13 @@ def test_echo_needs_one_call_per_prompt() -> None:
 @pytest.mark.parametrize(("prompt", "ids"), [("分开", None), ([20, 21], (20, 21))])
 def test_echo_with_logprobs(prompt: Any, ids: tuple[int, ...] | None) -> None:
     client, answer = posted({"prompt": prompt, "echo": True, "logprobs": 1})
-    wanted = {
+    expected = {
         "text_offset": [0, 1, 2, 3],
         "token_logprobs": [None, -0.25, -0.5, -2.5],
         "tokens": ["分", "开", "后", "0"],
         "top_logprobs": [None, {"开": -0.25}, {"后": -0.5}, LIKELIEST[1]],
     }
-    assert answer["choices"] == [choice(0, "分开后0", logprobs=wanted)]
+    assert answer["choices"] == [choice(0, "分开后0", logprobs=expected)]
     text = "" if ids else "分开"
     assert client.engine.requests[0] == ScoreQuery(text, model="lyrics-zh", top_k=1, ids=ids, least_predicted=0)
 
@@ -182,4 +182,4 @@ def test_echo_with_max_tokens_0_generates_nothing() -> None:
     }
     assert answer["choices"] == [choice(i, "分开", None, logprobs=logprobs) for i in range(2)]
     assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 0, "total_tokens": 2}
-    assert [type(each) for each in client.engine.requests] == [ScoreQuery]
+    assert [type(request) for request in client.engine.requests] == [ScoreQuery]

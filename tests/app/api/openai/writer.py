@@ -31,17 +31,17 @@ class Writer(FakeEngine):
     reason: FinishReason = "length"
 
     async def generate(self, request: GenerationRequest) -> GenerationResult:
-        found = await super().generate(request)
-        told = tuple(self._told(request, each) for each in found.continuations)
-        return replace(found, continuations=told, usage=Usage(2, 2 * request.n))
+        result = await super().generate(request)
+        told = tuple(self._told(request, continuation) for continuation in result.continuations)
+        return replace(result, continuations=told, usage=Usage(2, 2 * request.n))
 
     def stream_generation(
         self, request: GenerationRequest
     ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
             whole = await self.generate(request)
-            texts = [each.text for each in whole.continuations]
-            tokens = [each.tokens or () for each in whole.continuations]
+            texts = [continuation.text for continuation in whole.continuations]
+            tokens = [continuation.tokens or () for continuation in whole.continuations]
             for letter in range(2):
                 for index, text in enumerate(texts):
                     show(text[letter], index, tokens[index][letter : letter + 1])
@@ -69,5 +69,5 @@ def chunks(body: str) -> list[Any]:
     """Strictly: a line each, an empty one behind, and at the end the word that ends all."""
     *events, last, nothing = body.split("\n\n")
     assert (last, nothing) == ("data: [DONE]", "")
-    assert all(each.startswith("data: ") and "\n" not in each for each in events)
-    return [json.loads(each.removeprefix("data: ")) for each in events]
+    assert all(event.startswith("data: ") and "\n" not in event for event in events)
+    return [json.loads(event.removeprefix("data: ")) for event in events]

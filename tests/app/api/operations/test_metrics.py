@@ -64,8 +64,8 @@ def test_invalid_requests_are_refused_too() -> None:
     client = Client()
     client.post("/generate", json={"prompt": 3})
     client.post("/generate", json={"prompt": "a", "model": "nobody"})
-    found = scraped(client)
-    assert [found["request_refused_total", r] for r in ("invalid_request", "unknown_model")] == [1, 1]
+    result = scraped(client)
+    assert [result["request_refused_total", r] for r in ("invalid_request", "unknown_model")] == [1, 1]
 
 
 def test_client_input_never_becomes_a_label() -> None:
@@ -81,9 +81,9 @@ def test_client_input_never_becomes_a_label() -> None:
     ]
     for method, path, options in requests:
         client.request(method, path, **options)
-    found = scraped(client)
+    result = scraped(client)
     assert "made-up" not in client.get("/metrics").text.lower()
-    counted = {key[1:]: count for key, count in found.items() if key[0] == "http_requests_total"}
+    counted = {key[1:]: count for key, count in result.items() if key[0] == "http_requests_total"}
     statuses = [client.request(method, path, **options).status_code for method, path, options in requests]
     assert counted[("POST", "/translate", "200")] == 1
     assert counted[("POST", "/generate", "404")] == 1

@@ -103,11 +103,11 @@ def test_satisfied_request_frees_its_slots() -> None:
     async def scene() -> None:
         dispatcher, _, (device,) = scripted_dispatcher()
         heard = Heard()
-        asked = await ask(dispatcher, heard)
+        task = await ask(dispatcher, heard)
         dispatcher.reply(m.Tokens({1: [5]}))
         dispatcher.reply(m.Tokens({1: [7, 8]}))
         dispatcher.reply(m.Finished(1, []))
-        assert await asked is None
+        assert await task is None
         assert heard.tokens == [5, 7]
         assert device.sent[-1] == m.Cancel(1)
 
@@ -117,11 +117,11 @@ def test_satisfied_request_frees_its_slots() -> None:
 def test_replies_to_cancelled_requests_are_dropped() -> None:
     async def scene() -> None:
         dispatcher, _, (device,) = scripted_dispatcher()
-        asked = await ask(dispatcher)
-        asked.cancel()
+        task = await ask(dispatcher)
+        task.cancel()
         dispatcher.reply(m.Finished(1, []))  # crosses with the cancellation
         with pytest.raises(asyncio.CancelledError):
-            await asked
+            await task
         for late in (m.Finished(1, []), m.Failed(1, "engine_failed", "late"), m.Tokens({1: [5]})):
             dispatcher.reply(late)
         assert device.asked() == [1]
@@ -134,10 +134,10 @@ def test_replies_to_cancelled_requests_are_dropped() -> None:
 def test_requests_go_to_the_least_busy_device() -> None:
     async def scene() -> None:
         dispatcher, _, (one, two) = scripted_dispatcher("one", "two")
-        asked = [await ask(dispatcher, work=work) for work in (500, 20, 30, 5)]
+        tasks = [await ask(dispatcher, work=work) for work in (500, 20, 30, 5)]
         assert (one.asked(), two.asked()) == ([1], [2, 3, 4])
         assert (one.outstanding_tokens, two.outstanding_tokens) == (500, 55)
-        for request, each in enumerate(asked, start=1):
+        for request, each in enumerate(tasks, start=1):
             dispatcher.reply(m.Finished(request, []))
             await each
         assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 0)
@@ -149,7 +149,7 @@ def test_request_without_output_is_retried_once_on_another_device() -> None:
     async def scene() -> None:
         dispatcher, devices, (one, two) = scripted_dispatcher("one", "two")
         heard = Heard()
-        asked = await ask(dispatcher, heard)
+        task = await ask(dispatcher, heard)
         dispatcher.reply(m.Tokens({1: [5]}))
         devices.die(dispatcher, one)
         await asyncio.sleep(0)
@@ -160,7 +160,7 @@ def test_request_without_output_is_retried_once_on_another_device() -> None:
         one.process = one  # back again, but this request has had its second chance
         devices.die(dispatcher, two)
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
-            await asked
+            await task
         assert one.asked() == [1]
         assert dispatcher.pending == 0
 
@@ -170,10 +170,10 @@ def test_request_without_output_is_retried_once_on_another_device() -> None:
 def test_request_with_output_fails_with_its_worker() -> None:
     async def scene() -> None:
         dispatcher, devices, (one, two) = scripted_dispatcher("one", "two")
-        asked = await ask(dispatcher, Heard(shown=True))
+        task = await ask(dispatcher, Heard(shown=True))
         devices.die(dispatcher, one)
         with pytest.raises(errors.EngineUnavailable, match="please try again"):
-            await asked
+            await task
         assert two.asked() == []
 
     asyncio.run(scene())
@@ -182,10 +182,10 @@ def test_request_with_output_fails_with_its_worker() -> None:
 def test_without_another_device_requests_fail_at_once() -> None:
     async def scene() -> None:
         dispatcher, devices, (one,) = scripted_dispatcher()
-        asked = await ask(dispatcher)
+        task = await ask(dispatcher)
         devices.die(dispatcher, one)
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
-            await asked
+            await task
         with pytest.raises(errors.EngineUnavailable, match="No device has a ready right now"):
             await (await ask(dispatcher))
 
@@ -195,10 +195,10 @@ def test_without_another_device_requests_fail_at_once() -> None:
 def test_a_device_without_a_slot_in_time_says_when_to_try_again() -> None:
     async def scene() -> None:
         dispatcher, _, _ = scripted_dispatcher()
-        asked = await ask(dispatcher)
+        task = await ask(dispatcher)
         dispatcher.reply(m.Failed(1, "overloaded", "The queue did not move in time; try again later."))
         with pytest.raises(errors.Overloaded, match="did not move") as refused:
-            await asked
+            await task
         assert refused.value.retry_after_s == 9
 
     asyncio.run(scene())
@@ -211,7 +211,7 @@ def test_draining_waits_for_follow_up_requests() -> None:
         async def twice() -> list[Any]:
             return [await dispatcher.ask(decode(), 3), await dispatcher.ask(decode(), 3)]
 
-        asked = asyncio.create_task(twice())
+        task = asyncio.create_task(twice())
         await asyncio.sleep(0.01)
         draining = asyncio.create_task(dispatcher.drain(5.0))
         await asyncio.sleep(0.01)
@@ -219,7 +219,7 @@ def test_draining_waits_for_follow_up_requests() -> None:
         await asyncio.sleep(0.01)
         dispatcher.reply(m.Finished(2, []))
         await draining
-        assert await asked == [m.Finished(1, []), m.Finished(2, [])]
+        assert await task == [m.Finished(1, []), m.Finished(2, [])]
 
     asyncio.run(scene())
 
@@ -227,9 +227,9 @@ def test_draining_waits_for_follow_up_requests() -> None:
 def test_draining_ends_and_fails_the_rest_as_retryable() -> None:
     async def scene() -> None:
         dispatcher, _, _ = scripted_dispatcher()
-        asked = await ask(dispatcher)
+        task = await ask(dispatcher)
         await dispatcher.drain(0.01)
         with pytest.raises(errors.EngineUnavailable, match="shutting down"):
-            await asked
+            await task
 
     asyncio.run(scene())

@@ -29,8 +29,8 @@ def test_workers_share_the_cores_by_default(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_by_default_there_is_a_worker_for_each_of_few_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {}
+    result = {}
     for count in (1, 2, 64):
         monkeypatch.setattr(placement, "cores", lambda count=count: count)
-        found[count] = cpu_workers(0), cpu_workers(7)
-    assert found == {1: (1, 7), 2: (2, 7), 64: (4, 7)}
+        result[count] = cpu_workers(0), cpu_workers(7)
+    assert result == {1: (1, 7), 2: (2, 7), 64: (4, 7)}

@@ -27,12 +27,12 @@ def test_sequences_of_one_request_share_a_number_and_no_two_requests_do() -> Non
         async def page(size: int) -> None:
             await gather(ask() for _ in range(size))
 
-        asked = [asyncio.create_task(work) for work in (page(3), page(2), ask())]
+        tasks = [asyncio.create_task(work) for work in (page(3), page(2), ask())]
         while len(sent) < 6:
             await asyncio.sleep(0)
         for message in sent:
             dispatcher.reply(m.Finished(message.id, []))
-        await asyncio.gather(*asked)
+        await asyncio.gather(*tasks)
 
     asyncio.run(scene())
     numbers = [message.siblings for message in sorted(sent, key=lambda each: each.id)]

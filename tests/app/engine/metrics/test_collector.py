@@ -66,11 +66,11 @@ def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
     metrics = Metrics()
     metrics.watch(cast(Any, SimpleNamespace(status=lambda: status, models=lambda: [info])))
     metrics.device_ended("cuda:1", died=True)
-    found = {
+    result = {
         device: [value(metrics, f, device=device) for f in ("device_ready", "models_loaded", "device_deaths_total")]
         for device in ("cuda:0", "cuda:1")
     }
-    assert found == {"cuda:0": [1, 1, 0], "cuda:1": [0, 0, 1]}
+    assert result == {"cuda:0": [1, 1, 0], "cuda:1": [0, 0, 1]}
     assert value(metrics, "num_requests_running", model_name="demo", device="cuda:0") == 0
     metrics.scrape()  # a rate must see the first event, so there is a 0 before it
     assert value(metrics, "request_cancelled_total", model_name="demo", device="cuda:0", reason="disconnect") == 0

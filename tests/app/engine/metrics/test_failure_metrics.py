@@ -27,10 +27,10 @@ from tests.app.engine.scripted_device import Scripted, a_request, gauges_there, 
 )
 def test_each_outcome_is_counted_once(end: Callable[..., object], counted: dict[str, int]) -> None:
     async def scene(on: Scripted) -> None:
-        asked = on.ask()
+        pending = on.ask()
         await asyncio.sleep(0)
-        end(on, asked)
-        (outcome,) = await asyncio.gather(asked, return_exceptions=True)
+        end(on, pending)
+        (outcome,) = await asyncio.gather(pending, return_exceptions=True)
         assert isinstance(outcome, BaseException)
         if isinstance(outcome, errors.EngineError):
             on.metrics.refused(outcome)  # as the error table does: it has been counted
@@ -53,15 +53,15 @@ def test_the_deadline_of_the_front_end() -> None:
 def test_sequences_that_end_with_a_failed_one_did_not_disconnect(fails: bool, counted: dict[str, int]) -> None:
     async def scene(on: Scripted) -> None:
         work = [on.asking() for _ in range(3)]
-        asked = asyncio.create_task(gather(work))
+        task = asyncio.create_task(gather(work))
         await asyncio.sleep(0.01)
         assert on.in_flight() == 3
         if fails:
             on.dispatcher.reply(m.Failed(2, "engine_failed", "No."))
         else:
-            asked.cancel()
+            task.cancel()
         with pytest.raises(errors.EngineFailed if fails else asyncio.CancelledError):
-            await asked
+            await task
 
     on = play(scene)
     assert (on.ends(), on.in_flight()) == (counted, 0)
@@ -79,11 +79,11 @@ def test_a_request_that_no_device_took_is_a_refusal_alone() -> None:
 
 def test_refusal_by_queue_age_is_counted_as_a_refusal() -> None:
     async def scene(on: Scripted) -> None:
-        asked = on.ask()
+        task = on.ask()
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Failed(1, "overloaded", "Later."))
         with pytest.raises(errors.Overloaded) as refused:
-            await asked
+            await task
         on.metrics.refused(refused.value)
 
     on = play(scene)

@@ -68,11 +68,11 @@ def test_failure_of_any_part_counts_one_failed_request(part: Any, failed: int) -
         if part == "look":
             await searched(on)
             message = LOOKS["attention"][0]
-        asked = asyncio.create_task(on.dispatcher.ask(message, 6, part=part))
+        task = asyncio.create_task(on.dispatcher.ask(message, 6, part=part))
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Failed(failed, "engine_failed", "It failed."))
         with pytest.raises(EngineFailed):
-            await asked
+            await task
 
     on = play(scene)
     assert (on.ends(), on.in_flight(), on.value("prompt_tokens_total")) == ({"engine_failed": 1}, 0, 4)
@@ -82,12 +82,12 @@ def samples(text: str) -> dict[str, float]:
     """All counters of tiny-de-en and of HTTP."""
     return {
         ", ".join(
-            [each.name.removeprefix("parlance:"), *sorted(v for v in each.labels.values() if v != "cpu")]
-        ): each.value
+            [sample.name.removeprefix("parlance:"), *sorted(v for v in sample.labels.values() if v != "cpu")]
+        ): sample.value
         for family in parse(text)
         if family.type == "counter"
-        for each in family.samples
-        if each.labels.get("model_name") == "tiny-de-en" or "route" in each.labels
+        for sample in family.samples
+        if sample.labels.get("model_name") == "tiny-de-en" or "route" in sample.labels
     }
 
 
@@ -105,12 +105,12 @@ def test_metrics_of_four_inspections(running: Running, monkeypatch: pytest.Monke
                 for path in ("/attention", "/walkthrough")
                 for body in (own, forced)
             ]
-            answers = [await each for each in looks]
+            answers = [await look for look in looks]
             return before, answers, (await client.get("/metrics")).text
 
     before, answers, after = running.do(asked())
-    assert [each.status_code for each in answers] == [200] * 4
-    was, written = samples(before), sum(not each["special"] for each in answers[0].json()["target"]["output_tokens"])
+    assert [answer.status_code for answer in answers] == [200] * 4
+    was, written = samples(before), sum(not token["special"] for token in answers[0].json()["target"]["output_tokens"])
     moved = {name: value - was.get(name, 0) for name, value in samples(after).items() if value != was.get(name, 0)}
     device_side = {name for name in moved if name.startswith(("step_", "prefill_"))}  # reported with the next beat
     assert {name: value for name, value in moved.items() if name not in device_side} == {

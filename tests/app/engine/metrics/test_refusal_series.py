@@ -10,7 +10,7 @@ from app.engine.metrics.families import REFUSED
 
 
 def kinds(error: type[errors.EngineError]) -> list[type[errors.EngineError]]:
-    return [error, *(each for child in error.__subclasses__() for each in kinds(child))]
+    return [error, *(kind for child in error.__subclasses__() for kind in kinds(child))]
 
 
 def test_every_refusal_reason_has_a_series_from_the_start() -> None:

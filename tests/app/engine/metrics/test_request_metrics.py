@@ -14,11 +14,11 @@ from tests.app.engine.scripted_device import TIMES, Scripted, finished, play, va
 
 def test_answer_updates_each_series_once() -> None:
     async def scene(on: Scripted) -> None:
-        asked = on.ask(tokens=5)
+        task = on.ask(tokens=5)
         await asyncio.sleep(0)
         assert (on.in_flight(), on.ends(), on.value("prompt_tokens_total")) == (1, {}, 5)
         on.dispatcher.reply(finished(1, tokens=5, timing=m.Timing(0.25, 0.5, 2.5)))
-        await asked
+        await task
 
     on = play(scene)
     assert (on.in_flight(), on.ends()) == (0, {"stop": 1})
@@ -33,10 +33,10 @@ def test_answer_updates_each_series_once() -> None:
 
 def test_an_answer_at_its_limit_and_one_token_have_no_time_between_tokens() -> None:
     async def scene(on: Scripted) -> None:
-        asked = on.ask()
+        task = on.ask()
         await asyncio.sleep(0)
         on.dispatcher.reply(finished(1, tokens=1, ended=False, timing=m.Timing(0.1, 0.2, 0.2)))
-        await asked
+        await task
 
     on = play(scene)
     assert on.ends() == {"length": 1}
@@ -53,11 +53,11 @@ def test_token_times_are_used_without_device_times() -> None:
             return 3 in tokens
 
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=Watch())
+        task = on.ask(watch=Watch())
         await asyncio.sleep(0)
         for token in (1, 2, 3):
             on.dispatcher.reply(m.Tokens({1: [token]}))
-        assert await asked is None
+        assert await task is None
 
     on = play(scene)
     assert on.ends() == {"stop": 1}
@@ -69,10 +69,10 @@ def test_token_times_are_used_without_device_times() -> None:
 
 def test_attention_is_not_counted_as_generation() -> None:
     async def scene(on: Scripted) -> None:
-        asked = on.ask()
+        task = on.ask()
         await asyncio.sleep(0)
         on.dispatcher.reply(m.AttentionInspected(1, {}))
-        await asked
+        await task
 
     on = play(scene)
     assert on.ends() == {"attention": 1}
@@ -90,19 +90,19 @@ def test_abandoned_stream_counts_its_first_token() -> None:
             pass
 
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=Reader())
+        task = on.ask(watch=Reader())
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Tokens({1: [5]}))
         assert on.value("time_to_first_token_seconds_count") == 1  # already
         on.dispatcher.reply(m.Tokens({1: [6, 7]}))
-        asked.cancel()
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asked
-        asked = on.ask(watch=Reader())
+            await task
+        task = on.ask(watch=Reader())
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Tokens({2: [5]}))
         on.dispatcher.reply(finished(2, tokens=3, timing=m.Timing(0.1, 100.0, 102.0)))
-        await asked
+        await task
 
     on = play(scene)
     assert on.ends() == {"disconnect": 1, "stop": 1}
@@ -126,7 +126,7 @@ def test_retry_is_counted_where_it_ends() -> None:
             return True
 
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=Listener())
+        task = on.ask(watch=Listener())
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Tokens({1: [5]}))
         on.dispatcher.device_died(on.name)  # and the next process is ready at once
@@ -134,7 +134,7 @@ def test_retry_is_counted_where_it_ends() -> None:
         assert (on.in_flight(), on.ends()) == (1, {})
         on.dispatcher.reply(m.Tokens({2: [5]}))
         on.dispatcher.reply(finished(2, tokens=2))
-        await asked
+        await task
 
     on = play(scene)
     assert (on.ends(), on.in_flight()) == ({"stop": 1}, 0)

@@ -35,13 +35,13 @@ def test_a_stop_string_within_a_round_counts_its_answer_and_the_time_of_every_to
     monkeypatch.setattr("app.engine.metrics.request_metrics.time", SimpleNamespace(monotonic=lambda: clock.now))
 
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=Watch())
+        task = on.ask(watch=Watch())
         await asyncio.sleep(0)
         clock.now += 0.5
         on.dispatcher.reply(m.Tokens({1: [1]}))
         clock.now += 2.0
         on.dispatcher.reply(m.Tokens({1: [2, 3, 4, 5]}))
-        assert await asked is None
+        assert await task is None
 
     on = play(scene)
     assert on.ends() == {"stop": 1}
@@ -53,13 +53,13 @@ def test_a_stop_string_within_a_round_counts_its_answer_and_the_time_of_every_to
 
 def test_cancelled_stream_counts_its_sent_tokens() -> None:
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=Watch())
+        task = on.ask(watch=Watch())
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Tokens({1: [1], 9: [1, 1]}))
         on.dispatcher.reply(m.Tokens({1: [2, 2, 2], 9: [1]}))
-        asked.cancel()
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asked
+            await task
 
     on = play(scene)
     assert on.ends() == {"disconnect": 1}
@@ -70,11 +70,11 @@ def test_a_stop_string_among_the_tokens_that_come_with_the_answer_counts_as_one(
     answer = m.Finished(1, [Hypothesis((1, 2, 3, 4, 5), -1.0, -0.2, finished=False)], m.Timing(0.25, 0.5, 2.5))
 
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=Watch())
+        task = on.ask(watch=Watch())
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Tokens({1: [1]}))
         on.dispatcher.reply(answer)
-        assert await asked is answer
+        assert await task is answer
 
     on = play(scene)
     assert on.ends() == {"stop": 1}  # not the limit, at which it would have ended without

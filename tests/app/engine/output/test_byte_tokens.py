@@ -30,16 +30,16 @@ def test_all_bytes_of_a_character_belong_to_the_word_it_stands_in(
 ) -> None:
     given = token_views.text_tokens(tokenizer, text)
     for tokens in (given, token_views.decoded_tokens(tokenizer, [each.id for each in given])):
-        found = with_word_numbers(tokens, text)
-        assert [each.text or "•" for each in found] == shown.split()  # a space before bytes is a token of its own
-        assert [each.word for each in found] == words
-        assert [each.word for each in found if each.piece == "▁"] in ([], [None])
+        results = with_word_numbers(tokens, text)
+        assert [result.text or "•" for result in results] == shown.split()  # a space before bytes is a token of its own
+        assert [result.word for result in results] == words
+        assert [result.word for result in results if result.piece == "▁"] in ([], [None])
 
 
 def test_invalid_bytes_belong_to_the_word_of_their_replacement(tokenizer: SentencePieceTokenizer) -> None:
     pieces = {tokenizer.piece(i): i for i in range(tokenizer.size)}
     ids = [pieces["▁am"], pieces["<0xE2>"], pieces["<0x98>"], pieces["us"]]
     text = tokenizer.decode(ids)
-    found = with_word_numbers(token_views.decoded_tokens(tokenizer, ids), text)
+    results = with_word_numbers(token_views.decoded_tokens(tokenizer, ids), text)
     assert "\N{REPLACEMENT CHARACTER}" in text
-    assert [each.word for each in found] == [0, 1, 1, 1], text
+    assert [result.word for result in results] == [0, 1, 1, 1], text

@@ -78,8 +78,8 @@ def test_deltas_join_to_the_text_of_all_tokens(kind: str, data: st.DataObject) -
     tokenizer = TOKENIZERS[kind]
     every = st.integers(0, tokenizer.size - 1)
     drawn = st.sampled_from(interesting(tokenizer)) | every
-    if found := byte_ids(tokenizer):
-        drawn |= st.sampled_from(found)
+    if result := byte_ids(tokenizer):
+        drawn |= st.sampled_from(result)
     ids = data.draw(st.lists(drawn, max_size=40))
     assert "".join(joined(tokenizer, ids)) == tokenizer.decode(ids)
 

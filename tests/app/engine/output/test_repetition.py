@@ -92,7 +92,7 @@ def spelt_out(tokens: list[int]) -> bool:
 
 
 def test_repetition_equals_brute_force_search() -> None:
-    chance, found = random.Random(2), 0
+    chance, result = random.Random(2), 0
     for _ in range(2000):
         alphabet = chance.choice([1, 2, 3, 9])
         tokens = [chance.randrange(alphabet) for _ in range(chance.randrange(30))]
@@ -101,8 +101,8 @@ def test_repetition_equals_brute_force_search() -> None:
         run = list(repeated_run(tokens))
         assert bool(run) == spelt_out(tokens), tokens
         assert not run or (len(run) >= 12 and any(tokens[at : at + len(run)] == run for at in range(len(tokens))))
-        found += bool(run)
-    assert 500 < found < 1500
+        result += bool(run)
+    assert 500 < result < 1500
 
 
 def test_long_repeated_parts_are_detected() -> None:

@@ -37,8 +37,8 @@ def test_groups_join_to_the_text_of_all_tokens_and_hold_back_no_more_than_single
 ) -> None:
     tokenizer = TOKENIZERS[kind]
     drawn = st.sampled_from(interesting(tokenizer)) | st.integers(0, tokenizer.size - 1)
-    if found := byte_ids(tokenizer):
-        drawn |= st.sampled_from(found)
+    if result := byte_ids(tokenizer):
+        drawn |= st.sampled_from(result)
     ids = data.draw(st.lists(drawn, max_size=60))
     together, single = Detokenizer(tokenizer), Detokenizer(tokenizer)
     shown, expected = "", ""

@@ -36,7 +36,7 @@ def nats(count: int) -> list[float]:
 
 
 def texts(tokens: Any) -> list[str]:
-    return [each.text for each in tokens]
+    return [token.text for token in tokens]
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
@@ -45,8 +45,8 @@ def texts(tokens: Any) -> list[str]:
 def test_the_texts_of_tokens_join_to_the_text_that_comes_without_them(kind: str, data: st.DataObject) -> None:
     tokenizer = TOKENIZERS[kind]
     drawn = st.sampled_from(interesting(tokenizer)) | st.integers(0, tokenizer.size - 1)
-    if found := byte_ids(tokenizer):
-        drawn |= st.sampled_from(found)
+    if result := byte_ids(tokenizer):
+        drawn |= st.sampled_from(result)
     ids = data.draw(st.lists(drawn, max_size=40))
     stops = data.draw(st.lists(st.text("ab chi\n ▁\ufffd", min_size=1, max_size=4), max_size=2))
     fed = data.draw(st.integers(0, len(ids)))
@@ -106,23 +106,23 @@ def test_text_that_a_stop_string_holds_back_keeps_its_tokens() -> None:
 
 
 def test_a_token_that_a_stop_string_begins_in_keeps_the_part_before_it() -> None:
-    found = TokenTexts()
-    found.add(WrittenToken(1, "", -1.0), "ab", 0)
-    found.add(WrittenToken(2, "", -2.0), "cde", 0)
-    found.add(WrittenToken(3, "", -3.0), "fg", 0)
-    assert found.release("abc") == [WrittenToken(1, "ab", -1.0)]
-    assert found.cut() == [WrittenToken(2, "c", -2.0)]
-    assert found.release("de") == [WrittenToken(2, "cde", -2.0)]
-    assert found.cut() == []
+    result = TokenTexts()
+    result.add(WrittenToken(1, "", -1.0), "ab", 0)
+    result.add(WrittenToken(2, "", -2.0), "cde", 0)
+    result.add(WrittenToken(3, "", -3.0), "fg", 0)
+    assert result.release("abc") == [WrittenToken(1, "ab", -1.0)]
+    assert result.cut() == [WrittenToken(2, "c", -2.0)]
+    assert result.release("de") == [WrittenToken(2, "cde", -2.0)]
+    assert result.cut() == []
 
 
 def test_final_tokens_without_text_are_kept_unless_cut_by_a_stop_string() -> None:
-    found = TokenTexts()
-    found.add(WrittenToken(1, "", -1.0), "a", 0)
-    found.add(WrittenToken(2, "", -2.0), "", 0)
-    assert found.release("a") == [WrittenToken(1, "a", -1.0)]
-    assert found.cut() == []
-    assert found.end() == [WrittenToken(2, "", -2.0)]
+    result = TokenTexts()
+    result.add(WrittenToken(1, "", -1.0), "a", 0)
+    result.add(WrittenToken(2, "", -2.0), "", 0)
+    assert result.release("a") == [WrittenToken(1, "a", -1.0)]
+    assert result.cut() == []
+    assert result.end() == [WrittenToken(2, "", -2.0)]
 
 
 def test_restarted_output_is_empty() -> None:

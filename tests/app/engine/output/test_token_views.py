@@ -32,7 +32,7 @@ def test_special_tokens_have_no_span() -> None:
 
 def test_weights_are_unchanged() -> None:
     weights = np.array([[[[0.1, 0.9]]]], dtype="<f4")
-    found = AttentionMap((2,), (5,), (1, 1, 1, 2), weights.tobytes())
-    assert found.layers == (2,)
-    assert (found.values == weights).all()
-    assert found.values.shape == (1, 1, 1, 2)
+    result = AttentionMap((2,), (5,), (1, 1, 1, 2), weights.tobytes())
+    assert result.layers == (2,)
+    assert (result.values == weights).all()
+    assert result.values.shape == (1, 1, 1, 2)

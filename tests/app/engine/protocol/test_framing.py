@@ -23,7 +23,7 @@ MESSAGES = [
 
 def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
     """The messages decoded from these pieces, and how often the end was signalled."""
-    found: list[m.FromDevice] = []
+    results: list[m.FromDevice] = []
     ends: list[None] = []
 
     async def run() -> None:
@@ -36,7 +36,7 @@ def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
         await loop.create_connection(
-            lambda: FrameProtocol(lambda body: found.extend(m.from_device(body)), end), sock=ours
+            lambda: FrameProtocol(lambda body: results.extend(m.from_device(body)), end), sock=ours
         )
         _, writer = await asyncio.open_connection(sock=theirs)
         for piece in pieces:
@@ -47,31 +47,31 @@ def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
         await asyncio.wait_for(over.wait(), 5)
 
     asyncio.run(run())
-    return found, len(ends)
+    return results, len(ends)
 
 
 @pytest.mark.parametrize("size", [1_000_000, 70_001, 4096])
 def test_pieces_of_any_size(size: int) -> None:
-    stream = b"".join(framed(each) for each in MESSAGES)
+    stream = b"".join(framed(message) for message in MESSAGES)
     pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
     assert heard(pieces) == ([message for each in MESSAGES for message in each], 1)
 
 
 def test_bytes_that_come_one_by_one() -> None:
-    stream = b"".join(framed(each) for each in MESSAGES if len(framed(each)) < 1000)
-    found, _ = heard([bytes([each]) for each in stream])
-    assert len(found) == 4
+    stream = b"".join(framed(message) for message in MESSAGES if len(framed(message)) < 1000)
+    results, _ = heard([bytes([each]) for each in stream])
+    assert len(results) == 4
 
 
 def test_malformed_frame_closes_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     good = framed([m.Started("cpu")])
-    found, ends = heard([good + HEADER.pack(3) + b"???" + good])
-    assert (found, ends) == ([m.Started("cpu")], 1)
+    result, ends = heard([good + HEADER.pack(3) + b"???" + good])
+    assert (result, ends) == ([m.Started("cpu")], 1)
     assert "cannot be understood" in caplog.text
-    found, ends = heard([HEADER.pack(MAX_FRAME_BYTES + 1) + good])
-    assert (found, ends) == ([], 1)
+    result, ends = heard([HEADER.pack(MAX_FRAME_BYTES + 1) + good])
+    assert (result, ends) == ([], 1)
 
 
 def test_a_half_frame_at_the_end_is_no_message() -> None:

@@ -20,10 +20,10 @@ def test_error_names_the_requested_folder(
 ) -> None:
     folder = broken(tiny_checkpoints / "tiny-lyrics", tmp_path, "output.weight", float("nan"))
     edition = ModelRegistry(folder.parent).read_version(folder)
-    asked = load_message(edition, pinned=True)
+    message = load_message(edition, pinned=True)
     assert edition.pinned is not None
-    assert set(asked.pinned) == {"config.json", *edition.config.files}
+    assert set(message.pinned) == {"config.json", *edition.config.files}
     with caplog.at_level(logging.INFO), pytest.raises(CheckpointError) as refused:
-        ModelRunner("cpu", 1, slots=2).read(asked)
+        ModelRunner("cpu", 1, slots=2).read(message)
     assert str(refused.value).startswith(f"{folder / 'model.safetensors'} cannot be loaded: its tensor output.weight")
     assert "is loaded" not in caplog.text

@@ -65,8 +65,8 @@ def test_a_process_that_starts_anew_reads_the_served_edition_and_a_reload_does_n
     runner = ModelRunner("cpu", 1, slots=4)
     with pytest.raises(CheckpointError, match="has changed since"):
         runner.read(load_message(edition))
-    found = runner.read(load_message(edition, pinned=True))
-    assert found.checkpoint.config.files == edition.config.files
+    result = runner.read(load_message(edition, pinned=True))
+    assert result.checkpoint.config.files == edition.config.files
     assert (tmp_path / "tiny-lyrics" / checkpoints.CONFIG).is_file()
 
 
@@ -95,7 +95,7 @@ def test_the_old_model_outlives_its_process_after_a_refused_reload(tmp_path: Pat
         await pool.start()
         try:
             await until(pool, True)
-            wanted = await pool.generate(generation_request("分开", max_new_tokens=20, seed=5))
+            expected = await pool.generate(generation_request("分开", max_new_tokens=20, seed=5))
             if damage == "torn":  # written aside and renamed, as programs do that replace files
                 (folder / "new").write_bytes((folder / checkpoints.WEIGHTS).read_bytes()[:-7])
                 (folder / "new").replace(folder / checkpoints.WEIGHTS)
@@ -110,7 +110,7 @@ def test_the_old_model_outlives_its_process_after_a_refused_reload(tmp_path: Pat
             await until(pool, False)
             await until(pool, True)
             again = await pool.generate(generation_request("分开", max_new_tokens=20, seed=5))
-            assert again.continuations == wanted.continuations
+            assert again.continuations == expected.continuations
             assert pool.status().problems == ()
         finally:
             await pool.stop()

@@ -23,13 +23,13 @@ TOO_LARGE = (
 def folder(root: Path, *lines: Any) -> Path:
     made = root / "demo"
     made.mkdir(exist_ok=True)
-    texts = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in lines]
+    texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
     (made / "metrics.jsonl").write_bytes(b"\n".join(texts))
     return made
 
 
 def test_each_quantity_has_updates_and_epochs(tmp_path: Path) -> None:
-    found = read_curves(
+    result = read_curves(
         folder(
             tmp_path,
             {"update": 50, "epoch": 0, "rate": 0.002, "loss": 5.140670116638045, "seconds": 12.8},
@@ -38,7 +38,7 @@ def test_each_quantity_has_updates_and_epochs(tmp_path: Path) -> None:
             {"update": 100, "valid_loss": 2.25, "valid_bleu": 30.5},
         )
     )
-    assert found == TrainingCurves(
+    assert result == TrainingCurves(
         "demo",
         (
             Curve("loss", "training loss", "nats per token", (50, 100), (0, 1), (5.14067, 2.19661), 2),
@@ -85,10 +85,10 @@ def test_lines_that_are_no_measurement_are_counted_and_left_out(tmp_path: Path) 
         {"loss": 1.0},
         b"\0",
     ]
-    found = read_curves(folder(tmp_path, *bad[:9], good, b"", b"  ", *bad[9:]))
-    assert found.left_out == len(bad)
-    assert [(curve.name, curve.updates, curve.values) for curve in found.curves] == [("loss", (7,), (1.5,))]
-    assert found.reason is None
+    result = read_curves(folder(tmp_path, *bad[:9], good, b"", b"  ", *bad[9:]))
+    assert result.left_out == len(bad)
+    assert [(curve.name, curve.updates, curve.values) for curve in result.curves] == [("loss", (7,), (1.5,))]
+    assert result.reason is None
 
 
 def test_non_numbers_become_none_in_place(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_thinning_keeps_the_ends_and_the_extremes(count: int) -> None:
     assert len(kept) == count if count <= 500 else 400 <= len(kept) <= 500
     assert {0, count - 1} <= set(kept)
     shown = [each for place in kept if (each := values[place]) is not None]
-    numbers = [each for each in values if each is not None]
+    numbers = [value for value in values if value is not None]
     assert (min(shown), max(shown)) == (min(numbers), max(numbers))
 
 
@@ -140,10 +140,10 @@ def test_missing_curves_have_a_reason(tmp_path: Path) -> None:
     journals = CurveReader()
 
     def said() -> str | None:
-        found = asyncio.run(journals.curves(tmp_path / "demo"))
-        assert found.curves == ()
-        assert found.model == "demo"
-        return found.reason
+        result = asyncio.run(journals.curves(tmp_path / "demo"))
+        assert result.curves == ()
+        assert result.model == "demo"
+        return result.reason
 
     absent = "demo has no metrics.jsonl, which a training run leaves in its folder; put it there."
     assert said() == absent
@@ -171,9 +171,9 @@ def test_a_file_of_a_gigabyte_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         training_curves, "read_beginning", lambda path, most: (asked.append(most), beginning(path, most))[1]
     )
-    found = read_curves(tmp_path / "demo")
-    assert found.curves == ()
-    assert found.reason == TOO_LARGE
+    result = read_curves(tmp_path / "demo")
+    assert result.curves == ()
+    assert result.reason == TOO_LARGE
     assert asked == [8_000_001]
 
 

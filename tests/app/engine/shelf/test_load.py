@@ -43,7 +43,7 @@ def test_load_and_unload(running: Running, root: Path) -> None:
 
 @pytest.mark.slow
 def test_unload_waits_for_running_requests_and_refuses_new_ones(running: Running) -> None:
-    wanted = text(running, long_request())
+    expected = text(running, long_request())
 
     async def scene() -> None:
         begun = [asyncio.create_task(running.pool.generate(long_request())) for _ in range(3)]
@@ -54,12 +54,12 @@ def test_unload_waits_for_running_requests_and_refuses_new_ones(running: Running
         with pytest.raises(errors.UnknownModel):
             await running.pool.generate(long_request())
         assert not unloading.done()
-        assert [answer.continuations[0].text for answer in await asyncio.gather(*begun)] == [wanted] * 3
+        assert [answer.continuations[0].text for answer in await asyncio.gather(*begun)] == [expected] * 3
         await unloading
         await running.pool.load_model("tiny-lyrics")
 
     running.do(scene())
-    assert text(running, long_request()) == wanted
+    assert text(running, long_request()) == expected
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_a_bad_checkpoint_keeps_the_old_model(
 ) -> None:
     folder = root / "tiny-lyrics"
     shutil.copytree(folder, tmp_path / "kept")
-    edition, wanted = running.pool.registry.versions["tiny-lyrics"], text(running, long_request())
+    edition, expected = running.pool.registry.versions["tiny-lyrics"], text(running, long_request())
     try:
         if damage == "torn":
             (folder / checkpoints.WEIGHTS).write_bytes((folder / checkpoints.WEIGHTS).read_bytes()[:-7])
@@ -80,16 +80,16 @@ def test_a_bad_checkpoint_keeps_the_old_model(
             read = ModelRegistry.read_version
 
             def then_replaced(registry: ModelRegistry, path: Path) -> Any:
-                found = read(registry, path)
+                result = read(registry, path)
                 replace(folder, 12)
-                return found
+                return result
 
             monkeypatch.setattr(ModelRegistry, "read_version", then_replaced)
             says = "has changed since the server read it: reload the model"
         with pytest.raises(errors.CheckpointRefused, match=says):
             running.do(running.pool.reload_model("tiny-lyrics"))
         assert running.pool.registry.versions["tiny-lyrics"] is edition
-        assert text(running, long_request()) == wanted
+        assert text(running, long_request()) == expected
         assert loaded(running) == {"tiny-de-en@1", edition.key}
         assert running.pool.status().ready
         assert running.pool.status().problems == ()
@@ -138,11 +138,11 @@ def test_cancelled_reload_leaves_a_complete_model(running: Running) -> None:
     version = running.pool.registry.versions["tiny-lyrics"].version
 
     async def leave() -> None:
-        asked = asyncio.create_task(running.pool.reload_model("tiny-lyrics"))
+        task = asyncio.create_task(running.pool.reload_model("tiny-lyrics"))
         await asyncio.sleep(0)
-        asked.cancel()
+        task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asked
+            await task
 
     running.do(leave())
     running.until(lambda: loaded(running) == {"tiny-de-en@1", f"tiny-lyrics@{version + 1}"}, "half loaded")
@@ -174,7 +174,7 @@ def test_changes_of_one_name_take_turns(running: Running) -> None:
 
 
 def test_the_next_process_loads_the_current_versions(running: Running) -> None:
-    wanted, device = text(running, long_request()), running.pool.supervisor.devices["cpu"]
+    expected, device = text(running, long_request()), running.pool.supervisor.devices["cpu"]
     held = set(device.loaded)
     os.kill(device.process.pid, signal.SIGKILL)  # type: ignore[union-attr,arg-type]
     running.until(lambda: device.state != "ready", "not noticed")
@@ -182,4 +182,4 @@ def test_the_next_process_loads_the_current_versions(running: Running) -> None:
         running.do(running.pool.reload_model("tiny-lyrics"))
     running.ready()
     assert set(device.loaded) == held
-    assert text(running, long_request()) == wanted
+    assert text(running, long_request()) == expected

@@ -51,8 +51,8 @@ def same(words: tuple[AlignedWord, ...], report: AttentionResult, source: str) -
 
 
 def attention(inline: Inline, source: str, target: str | None = None) -> Any:
-    asked = attention_query(source, target, "tiny-de-en", include=("alignment",))
-    return inline.do(inline.attending.attention(asked))
+    query = attention_query(source, target, "tiny-de-en", include=("alignment",))
+    return inline.do(inline.attending.attention(query))
 
 
 def align(inline: Inline, pairs: list[tuple[str, str]]) -> Any:
@@ -80,11 +80,11 @@ def test_pairs_are_aligned_in_batches_and_in_order(inline: Inline) -> None:
     pairs = [(source, " ".join(target.split()[: 1 + number % 5])) for number in range(14) for source, target in PAIRS]
     alone = [align(inline, [pair])[0] for pair in pairs[:15]]
     inline.sent.clear()
-    found = align(inline, [("", "dog"), *pairs, ("hund", " ")])
+    results = align(inline, [("", "dog"), *pairs, ("hund", " ")])
     assert [type(message) for message in inline.sent] == [m.AlignPairs] * 3
     assert [len(message.pairs) for message in inline.sent] == [16, 16, 10]
-    assert (found[0], found[-1]) == ((), ())
-    for words, expected in zip(found[1:16], alone, strict=True):
+    assert (results[0], results[-1]) == ((), ())
+    for words, expected in zip(results[1:16], alone, strict=True):
         assert [word.weight for word in words] == pytest.approx([word.weight for word in expected], abs=1e-6)
         assert [(w.target_start, w.source_start) for w in words] == [(w.target_start, w.source_start) for w in expected]
 

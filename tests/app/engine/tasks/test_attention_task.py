@@ -46,28 +46,28 @@ def test_statistics_and_maps_come_from_one_pass(running: Running) -> None:
     )
     request = changed(request, top_k=3, row=Row("cross", -1, 0, 1), masked=(Head("cross", -1, 0),))
     own = running.do(running.pool.attention(request))
-    found = own.findings
-    assert own.found_logprob == pytest.approx(found.logprob_sum, abs=1e-4)
-    assert found.steps is not None
-    assert sum(step.logprob for step in found.steps) == pytest.approx(found.logprob_sum, abs=1e-6)
-    assert [len(step.top) for step in found.steps] == [3] * len(own.output_tokens)
-    assert all(each.text for step in found.steps for each in step.top)
-    for token, step in zip(own.output_tokens, found.steps, strict=True):
+    result = own.findings
+    assert own.found_logprob == pytest.approx(result.logprob_sum, abs=1e-4)
+    assert result.steps is not None
+    assert sum(step.logprob for step in result.steps) == pytest.approx(result.logprob_sum, abs=1e-6)
+    assert [len(step.top) for step in result.steps] == [3] * len(own.output_tokens)
+    assert all(each.text for step in result.steps for each in step.top)
+    for token, step in zip(own.output_tokens, result.steps, strict=True):
         assert step.rank > 3 or step.top[step.rank - 1].id == token.id
-    assert found.qk is not None
-    assert found.qk.softmax == own.maps["cross"].values[-1, 0, 1].tolist()
-    assert found.stats is not None
-    assert [[len(layer) for layer in kind] for kind in found.stats.values()] == [[4, 4]] * 3
-    assert found.rollout is not None
-    assert np.abs(np.sum(found.rollout.cross, axis=-1) - 1).max() < 1e-6
-    assert found.alignment is not None
-    assert (found.alignment.unit, found.alignment.error) == ("word", None)
-    assert found.alignment.heads == [(0, head) for head in range(4)]
-    assert all(0 <= source < 4 and weight > 0 for source, _, weight in found.alignment.links)
-    assert found.ablation is not None
-    assert found.ablation.logprob_sum_before == pytest.approx(found.logprob_sum, abs=1e-6)
-    change = found.ablation.logprob_sum_after - found.ablation.logprob_sum_before
-    assert sum(found.ablation.per_step_delta) == pytest.approx(change, abs=1e-5) != 0
+    assert result.qk is not None
+    assert result.qk.softmax == own.maps["cross"].values[-1, 0, 1].tolist()
+    assert result.stats is not None
+    assert [[len(layer) for layer in kind] for kind in result.stats.values()] == [[4, 4]] * 3
+    assert result.rollout is not None
+    assert np.abs(np.sum(result.rollout.cross, axis=-1) - 1).max() < 1e-6
+    assert result.alignment is not None
+    assert (result.alignment.unit, result.alignment.error) == ("word", None)
+    assert result.alignment.heads == [(0, head) for head in range(4)]
+    assert all(0 <= source < 4 and weight > 0 for source, _, weight in result.alignment.links)
+    assert result.ablation is not None
+    assert result.ablation.logprob_sum_before == pytest.approx(result.logprob_sum, abs=1e-6)
+    change = result.ablation.logprob_sum_after - result.ablation.logprob_sum_before
+    assert sum(result.ablation.per_step_delta) == pytest.approx(change, abs=1e-5) != 0
 
 
 def test_translation_continues_a_forced_prefix(running: Running) -> None:
@@ -85,17 +85,17 @@ def test_maps_of_a_beam_equal_the_forced_target(running: Running) -> None:
     """The search reorders its beams; the maps must be those of the winning hypothesis."""
     request = attention_query("der hund sieht", model="tiny-de-en", include=("steps",))
     for beam in (1, 4):
-        found = running.do(running.pool.attention(replace(request, decoding=DecodingOptions(beam_size=beam))))
-        forced = running.do(running.pool.attention(replace(request, target=found.target_text)))
-        written = len(found.output_tokens)  # where it was cut off, the forced target has an end token more
-        assert [token.id for token in found.output_tokens] == [token.id for token in forced.output_tokens[:written]]
-        assert found.findings.steps is not None
+        result = running.do(running.pool.attention(replace(request, decoding=DecodingOptions(beam_size=beam))))
+        forced = running.do(running.pool.attention(replace(request, target=result.target_text)))
+        written = len(result.output_tokens)  # where it was cut off, the forced target has an end token more
+        assert [token.id for token in result.output_tokens] == [token.id for token in forced.output_tokens[:written]]
+        assert result.findings.steps is not None
         assert forced.findings.steps is not None
         each = [step.logprob for step in forced.findings.steps[:written]]
-        assert [step.logprob for step in found.findings.steps] == pytest.approx(each, abs=1e-5)
+        assert [step.logprob for step in result.findings.steps] == pytest.approx(each, abs=1e-5)
         # Greedy search returns no log-probability, so the answer has no warning about one.
-        assert found.found_logprob == (None if beam == 1 else pytest.approx(sum(each), abs=1e-4))
-        for kind, seen in found.maps.items():
+        assert result.found_logprob == (None if beam == 1 else pytest.approx(sum(each), abs=1e-4))
+        for kind, seen in result.maps.items():
             rows, columns = seen.values.shape[2:]
             np.testing.assert_allclose(seen.values, forced.maps[kind].values[:, :, :rows, :columns], rtol=0, atol=1e-6)
 
@@ -113,10 +113,10 @@ def test_inspections_and_translations_do_not_mix(running: Running) -> None:
         running.pool.translate([translation_request(text, "de", "en", alternatives=1)]) for text in texts * 2
     ]
     beside = running.do(together(*(running.pool.attention(each) for each in requests), *translations))
-    for request, expected, found in zip(requests, alone, beside, strict=False):
-        assert (found.source_text, found.target_text) == (request.source, expected.target_text)
-        assert found.findings == expected.findings
-        for kind, each in found.maps.items():
+    for request, expected, result in zip(requests, alone, beside, strict=False):
+        assert (result.source_text, result.target_text) == (request.source, expected.target_text)
+        assert result.findings == expected.findings
+        for kind, each in result.maps.items():
             assert each.heads == request.selection.heads
             assert np.array_equal(each.values, expected.maps[kind].values)
 

@@ -18,19 +18,19 @@ pytestmark = pytest.mark.slow  # a pool of its own
 
 
 def test_gates_of_a_text(running: Running) -> None:
-    found = running.do(running.pool.gates(gates_query("分开后的街道", gates=("h", "z"), units=3, top_k=2)))
-    assert (found.model, found.cell, found.depth, found.hidden) == ("tiny-lyrics", "gru", 1, 32)
-    assert "z = 1 keeps" in found.convention
-    assert [token.text for token in found.tokens] == list("分开后的街道")
-    assert [(token.start, token.end) for token in found.tokens] == [(i, i + 1) for i in range(6)]
-    assert {name: (each.shape, found.bounds[name]) for name, each in found.values.items()} == {
+    result = running.do(running.pool.gates(gates_query("分开后的街道", gates=("h", "z"), units=3, top_k=2)))
+    assert (result.model, result.cell, result.depth, result.hidden) == ("tiny-lyrics", "gru", 1, 32)
+    assert "z = 1 keeps" in result.convention
+    assert [token.text for token in result.tokens] == list("分开后的街道")
+    assert [(token.start, token.end) for token in result.tokens] == [(i, i + 1) for i in range(6)]
+    assert {name: (each.shape, result.bounds[name]) for name, each in result.values.items()} == {
         "z": ((1, 6, 3), (0.0, 1.0)),
         "h": ((1, 6, 3), (-1.0, 1.0)),
     }
-    assert len(found.units[0]) == 3
-    assert list(found.summaries[0].mean) == ["r", "z", "n", "h"]
-    assert [step.rank is None for step in found.steps] == [False] * 5 + [True]
-    likeliest = found.steps[-1].top[0]
+    assert len(result.units[0]) == 3
+    assert list(result.summaries[0].mean) == ["r", "z", "n", "h"]
+    assert [step.rank is None for step in result.steps] == [False] * 5 + [True]
+    likeliest = result.steps[-1].top[0]
     greedy = running.do(running.pool.generate(generate(prompt="分开后的街道", temperature=0.0, max_new_tokens=1)))
     assert greedy.continuations[0].text == likeliest.text
 
@@ -47,7 +47,7 @@ def test_a_translation_scores_higher_than_its_alternatives(running: Running) -> 
     (translation,) = running.do(running.pool.translate([request]))
     texts = [text for text in (translation.text, *translation.alternatives) if text]
     scores = [running.do(running.pool.score(ScoreQuery(text, request.text, "tiny-de-en"))) for text in texts]
-    by_length = [each.log_probability / each.predicted for each in scores]
+    by_length = [score.log_probability / score.predicted for score in scores]
     assert by_length == sorted(by_length, reverse=True)
     assert scores[0].tokens[-1].piece == "</s>"
     assert scores[0].characters == len(texts[0])
@@ -55,11 +55,11 @@ def test_a_translation_scores_higher_than_its_alternatives(running: Running) -> 
 
 
 def test_the_first_character_of_a_lyricist_is_given(running: Running) -> None:
-    found = running.do(running.pool.score(ScoreQuery("分开后", top_k=3)))
-    assert (found.steps[0], found.predicted, found.characters) == (None, 2, 2)
-    assert [len(step.top) for step in found.steps[1:]] == [3, 3]
+    result = running.do(running.pool.score(ScoreQuery("分开后", top_k=3)))
+    assert (result.steps[0], result.predicted, result.characters) == (None, 2, 2)
+    assert [len(step.top) for step in result.steps[1:]] == [3, 3]
     traced = running.do(running.pool.gates(gates_query("分开后", top_k=3)))
-    for after, step in zip(traced.steps, found.steps[1:], strict=False):
+    for after, step in zip(traced.steps, result.steps[1:], strict=False):
         assert (after.rank, [each.text for each in after.top]) == (step.rank, [each.text for each in step.top])
         assert after.log_probability == pytest.approx(step.log_probability, abs=1e-5)
 
@@ -68,9 +68,9 @@ def test_concurrent_inspections_do_not_mix(running: Running) -> None:
     texts = ["分开后的街道", "我把灯留给", "不分", "夜里的你\n分开"]
     alone = [running.do(running.pool.gates(gates_query(text))) for text in texts]
     beside = running.do(together(*(running.pool.gates(gates_query(text)) for text in texts * 4)))
-    for number, found in enumerate(beside):
-        assert np.array_equal(found.values["h"], alone[number % 4].values["h"])
-        assert found.steps == alone[number % 4].steps
+    for number, result in enumerate(beside):
+        assert np.array_equal(result.values["h"], alone[number % 4].values["h"])
+        assert result.steps == alone[number % 4].steps
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_refusals_come_before_anything_is_sent(
 
 
 def test_unknown_words_have_the_probability_of_the_unknown_token(running: Running) -> None:
-    found = running.do(running.pool.score(ScoreQuery("i want xyz", "ich", "tiny-de-en", by_rules=False)))
-    assert found.tokens[2].text == "xyz"
-    assert -30 < found.steps[2].log_probability < 0
+    result = running.do(running.pool.score(ScoreQuery("i want xyz", "ich", "tiny-de-en", by_rules=False)))
+    assert result.tokens[2].text == "xyz"
+    assert -30 < result.steps[2].log_probability < 0
 
 
 def test_inspection_requests_are_counted_and_have_deadlines(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,12 +51,12 @@ def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float
 def test_log_probabilities_equal_those_of_scoring(precision: str, interval_s: float, tiny_checkpoints: Path) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=4, precision=precision), stream_interval_s=interval_s)
     scheduler.handle(m.Load("tiny-lyrics", str(tiny_checkpoints / "tiny-lyrics")))
-    asked = [lyrics(number, logprobs=number % 4 != 3, streamed=number % 5 != 4) for number in range(15)]
-    for request in asked:
+    messages = [lyrics(number, logprobs=number % 4 != 3, streamed=number % 5 != 4) for number in range(15)]
+    for request in messages:
         scheduler.handle(request)
     tokens, values, ends = told(run(scheduler))
-    assert values.keys() == {each.id for each in asked if each.options.logprobs and each.options.streamed}
-    for request in asked:
+    assert values.keys() == {each.id for each in messages if each.options.logprobs and each.options.streamed}
+    for request in messages:
         end = ends[request.id]
         scheduler.handle(m.ScoreTokens(99, "tiny-lyrics", [], [*request.prefix, *end.tokens], 0, by_rules=True))
         (scored,) = run(scheduler)
@@ -103,7 +103,7 @@ def test_restarted_request_gets_tokens_of_one_device() -> None:
     silent = OutputProcessor(CHECKPOINTS["bytes"], ["x"], logprobs=True)
 
     async def scene(on: Scripted) -> None:
-        asked = on.ask(watch=silent)
+        task = on.ask(watch=silent)
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Tokens({1: ids[:3]}, {1: [-70.0, -71.0, -72.0]}))
         assert silent.written
@@ -112,7 +112,7 @@ def test_restarted_request_gets_tokens_of_one_device() -> None:
         on.dispatcher.reply(m.Tokens({1: ids[3:4]}, {1: [-73.0]}))  # on its way when the process ended
         on.dispatcher.reply(m.Tokens({2: ids[:2]}, {2: nats(2)}))
         on.dispatcher.reply(m.Finished(2, [Hypothesis(tuple(ids), -1.0, -1.0, True, tuple(nats(len(ids))))]))
-        await asked
+        await task
 
     play(scene)
     assert silent.text == "der hund schläft"

@@ -56,8 +56,8 @@ def test_inspection_refuses_non_finite_numbers(tiny_checkpoints: Path, tmp_path:
 def test_finite_model_is_inspected(tiny_checkpoints: Path, name: str) -> None:
     scheduler = loaded(tiny_checkpoints / LOOKS[name].model)
     scheduler.handle(LOOKS[name])
-    (found,) = scheduler.step()
-    assert not isinstance(found, m.Failed)
+    (result,) = scheduler.step()
+    assert not isinstance(result, m.Failed)
 
 
 def test_minus_infinity_is_allowed_in_logits_only() -> None:

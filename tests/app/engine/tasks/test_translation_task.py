@@ -99,11 +99,11 @@ def test_refusal_names_the_impossible_option(inline: Inline, asked: dict[str, An
 
 def test_translation_continues_a_prefix(inline: Inline, tiny_checkpoints: Path) -> None:
     (answer,) = inline.translate(german_request(prefix=" we  see ", max_new_tokens=4, alternatives=1))
-    found = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)
-    texts = list(dict.fromkeys(inline.registry.versions["tiny-de-en"].decode((11, 12, *h.tokens)) for h in found))
+    results = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)
+    texts = list(dict.fromkeys(inline.registry.versions["tiny-de-en"].decode((11, 12, *h.tokens)) for h in results))
     assert [answer.text, *answer.alternatives] == texts[:2]
     assert answer.text.startswith("we see ")
-    assert answer.usage.new_tokens == len(found[0].tokens)
+    assert answer.usage.new_tokens == len(results[0].tokens)
 
 
 def test_prefix_is_streamed_first(inline: Inline) -> None:
@@ -138,11 +138,11 @@ def test_scores_equal_the_hypotheses(inline: Inline, tiny_checkpoints: Path) -> 
         german_request(),
     )
     writer = inline.registry.versions["tiny-de-en"]
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for each in alone(tiny_checkpoints, "ich möchte ein bier", length_penalty=0.5):
-        found.setdefault(writer.decode(each.tokens), each.score)
+        result.setdefault(writer.decode(each.tokens), each.score)
     first, *others = answers[0].text, *answers[0].alternatives
-    assert answers[0].scores == pytest.approx([found[first], *(found[other] for other in others)], abs=1e-5)
+    assert answers[0].scores == pytest.approx([result[first], *(result[other] for other in others)], abs=1e-5)
     (greedy,) = alone(tiny_checkpoints, "ich möchte ein bier", beam_size=1)
     assert answers[1].scores == pytest.approx((greedy.log_probability / len(greedy.tokens),), abs=1e-5)
     assert (answers[2].text, answers[2].scores, answers[2].tokens, answers[2].alignment) == (" ", (0.0,), (), ())

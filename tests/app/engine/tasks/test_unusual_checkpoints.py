@@ -28,8 +28,8 @@ def test_padding_tokens_are_not_source_tokens(tiny_checkpoints: Path) -> None:
 
 def test_start_of_several_tokens_is_inspected(scheduler: Scheduler) -> None:
     units = {"source_units": [0, 1, None], "target_units": [0, None]}
-    asked = inspect_attention(9, "tiny-de-en", [4, 5, 3], [2, 2, 7], [7, 3], include=("alignment", "steps"), **units)
-    scheduler.handle(asked)
+    message = inspect_attention(9, "tiny-de-en", [4, 5, 3], [2, 2, 7], [7, 3], include=("alignment", "steps"), **units)
+    scheduler.handle(message)
     (seen,) = scheduler.step()
     scheduler.handle(m.ScoreTokens(8, "tiny-de-en", [4, 5, 3], [2, 2, 7, 3], 0, True))
     (scored,) = scheduler.step()

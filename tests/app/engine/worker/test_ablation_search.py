@@ -49,13 +49,13 @@ def test_ablated_translation_equals_decoding_and_keeps_its_prefix(
     scheduler: Scheduler, tiny_checkpoints: Path, prefix: list[int], beam: int
 ) -> None:
     scheduler.handle(attend(beam_size=beam, prefix=prefix))
-    found, _ = until(scheduler, 9)
+    result, _ = until(scheduler, 9)
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     network = without_heads(load_network(checkpoint), [Head(each.kind, each.layer, each.head) for each in MASKED])
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     options = DecodingOptions(max_new_tokens=12, beam_size=beam)
     ((best, *_),) = decode(network, rules, [Prompt(tuple(SOURCE), (2, *prefix))], options)
-    assert found.findings.ablation.tokens == [*prefix, *best.tokens]
+    assert result.findings.ablation.tokens == [*prefix, *best.tokens]
     assert not scheduler.busy
 
 

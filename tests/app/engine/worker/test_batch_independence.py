@@ -115,11 +115,11 @@ def alone(folder: Path, r: m.Decode, precision: Precision) -> list[tuple[int, ..
 
 
 def check(folder: Path, count: int, seed: int, precision: Precision = "fp32", most_differing: float = 0.0) -> None:
-    asked = requests(count, seed)
-    finished, streamed = under_load(folder, asked, seed, precision)
-    differing = [r for r in asked if finished[r.id] != alone(folder, r, precision)]
+    load = requests(count, seed)
+    finished, streamed = under_load(folder, load, seed, precision)
+    differing = [r for r in load if finished[r.id] != alone(folder, r, precision)]
     assert len(differing) <= most_differing * count, f"{len(differing)} of {count} differ, the first of {differing[0]}"
-    for request in asked:
+    for request in load:
         if request.options.streamed and request.options.beam == 1:
             tokens, told = finished[request.id][0], tuple(streamed.get(request.id, []))
             assert told in (tokens, tokens[:-1]), request  # the token of the last step comes with the answer

@@ -19,14 +19,14 @@ from tests.request_builders import decode_message
 def test_failed_step_is_repeated_unnoticed(
     scheduler: Scheduler, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [r for r in requests(20) if r.model == "tiny-lyrics"]
-    for request in asked:
+    messages = [r for r in requests(20) if r.model == "tiny-lyrics"]
+    for request in messages:
         scheduler.handle(request)
     replies = scheduler.step() + scheduler.step()
     fails(monkeypatch, scheduler.queues["tiny-lyrics"].model.decodable, "step", 1, RuntimeError("a hiccup"))
     replies += run(scheduler)
     finished = {r.id: [h.tokens for h in r.hypotheses] for r in replies if isinstance(r, m.Finished)}
-    assert finished == {request.id: alone(tiny_checkpoints, request) for request in asked}
+    assert finished == {request.id: alone(tiny_checkpoints, request) for request in messages}
 
 
 def test_repeatedly_failing_step_fails_only_its_model(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ def test_fp16_on_a_cpu_names_the_faster_choice(
     runner = ModelRunner("cpu", 1, slots=2, precision=precision)
     with caplog.at_level(logging.WARNING, "app.engine.worker.model_runner"):
         runner.load("a@1", str(tiny_checkpoints / "tiny-de-en"))
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == warnings
+    warnings_logged = [record.getMessage() for record in caplog.records]
+    assert len(warnings_logged) == warnings
     fast = ", ".join(candidates(runner.device))
-    assert all(f"set PARLANCE_PRECISION to auto, the fastest of {fast} here" in each for each in said)
+    assert all(f"set PARLANCE_PRECISION to auto, the fastest of {fast} here" in each for each in warnings_logged)
     assert "fp16" not in fast

@@ -14,13 +14,13 @@ from tests.request_builders import decode_message
 
 
 def test_sixty_mixed_requests_in_eight_slots_answer_as_each_alone(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
-    asked = requests(60)
-    for request in asked:
+    load = requests(60)
+    for request in load:
         assert scheduler.handle(request) == []
     replies = run(scheduler)
     finished = {r.id: [h.tokens for h in r.hypotheses] for r in replies if isinstance(r, m.Finished)}
-    assert finished.keys() == {request.id for request in asked}
-    for request in asked:
+    assert finished.keys() == {request.id for request in load}
+    for request in load:
         assert finished[request.id] == alone(tiny_checkpoints, request), request
 
 
@@ -44,8 +44,8 @@ def test_streamed_tokens_join_to_the_answer(scheduler: Scheduler) -> None:
 
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_common_prefix_of_a_beam_is_streamed(scheduler: Scheduler, n_best: int) -> None:
-    asked = decode_message(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam_size=4, n_best=n_best, streamed=True)
-    scheduler.handle(asked)
+    message = decode_message(1, "tiny-de-en", [4, 5, 6, 7, 3], [2], FAR, 30, beam_size=4, n_best=n_best, streamed=True)
+    scheduler.handle(message)
     scheduler.handle(decode_message(2, "tiny-de-en", [5, 3], [2], FAR, 30, beam_size=4))
     by_step = []
     while scheduler.busy:
@@ -133,5 +133,5 @@ def test_timing_and_statistics_add_up(scheduler: Scheduler) -> None:
     assert (len(lane.done.step_seconds), lane.done.step_rows) == (6, 4 * 8 + 2 * 2)
     assert (lane.done.read_tokens, lane.done.padded_tokens) == (9 * 2, 0)
     assert lane.done.cancelled_tokens == 2 + 6
-    (again,) = [each for each in scheduler.statistics() if each.model == "tiny-lyrics"]
+    (again,) = [statistic for statistic in scheduler.statistics() if statistic.model == "tiny-lyrics"]
     assert (again.done, again.rows) == (m.Tally(), 1)

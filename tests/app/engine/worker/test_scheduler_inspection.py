@@ -40,26 +40,26 @@ def trace(scheduler: Scheduler, **change: Any) -> Any:
 
 def test_gates_equal_pytorch(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
     network = load_network(checkpoints.read(tiny_checkpoints / "tiny-lyrics"))
-    found = trace(scheduler)
-    assert isinstance(found, m.GatesInspected)
-    assert (found.id, found.cell, found.depth, found.hidden) == (7, "gru", 1, 32)
-    assert (found.layers, found.units, list(found.values)) == ([0], [[2, 0]], ["r", "z", "n", "h"])
+    result = trace(scheduler)
+    assert isinstance(result, m.GatesInspected)
+    assert (result.id, result.cell, result.depth, result.hidden) == (7, "gru", 1, 32)
+    assert (result.layers, result.units, list(result.values)) == ([0], [[2, 0]], ["r", "z", "n", "h"])
     with torch.inference_mode():
         hidden, _ = network.recurrent(network.inputs(torch.tensor([TOKENS])))
         log_probabilities = network(torch.tensor([TOKENS]))[0][0].index_fill(1, torch.tensor([0]), -torch.inf)
         log_probabilities = log_probabilities.log_softmax(-1)
-    np.testing.assert_allclose(float_array(found.values["h"])[0], hidden[0][:, [2, 0]], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(float_array(result.values["h"])[0], hidden[0][:, [2, 0]], rtol=0, atol=1e-6)
     change = hidden[0].diff(dim=0, prepend=torch.zeros(1, 32)).abs().mean(dim=1)
-    np.testing.assert_allclose(found.summaries[0].hidden_change, change, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(result.summaries[0].hidden_change, change, rtol=0, atol=1e-6)
     came = [log_probabilities[t, token].item() for t, token in enumerate(TOKENS[1:])]
-    np.testing.assert_allclose(float_array(found.expected.log_probabilities), came, rtol=0, atol=1e-5)
-    assert found.expected.tokens == log_probabilities.topk(3).indices.tolist()
+    np.testing.assert_allclose(float_array(result.expected.log_probabilities), came, rtol=0, atol=1e-5)
+    assert result.expected.tokens == log_probabilities.topk(3).indices.tolist()
 
 
 def test_most_varied_units_are_selected_on_the_device(scheduler: Scheduler) -> None:
     whole = float_array(trace(scheduler, units=tuple(range(32)), max_values=5000).values["h"])[0]
-    found = trace(scheduler, units=4)
-    assert found.units == [sorted(range(32), key=lambda unit: -whole[:, unit].astype(np.float64).var())[:4]]
+    result = trace(scheduler, units=4)
+    assert result.units == [sorted(range(32), key=lambda unit: -whole[:, unit].astype(np.float64).var())[:4]]
 
 
 def test_a_score_is_that_of_the_decoder(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
@@ -68,9 +68,9 @@ def test_a_score_is_that_of_the_decoder(scheduler: Scheduler, tiny_checkpoints: 
     options = DecodingOptions(max_new_tokens=20, beam_size=4, n_best=4)
     for hypothesis in decode(load_network(checkpoint), rules, [Prompt(tuple(source), (2,))], options)[0]:
         target = [2, *hypothesis.tokens, *([3] if hypothesis.finished else [])]
-        found = ask(scheduler, m.ScoreTokens(8, "tiny-de-en", source, target, 0, True))
-        assert isinstance(found, m.TokensScored)
-        total = float_array(found.expected.log_probabilities).sum(dtype=np.float64)
+        result = ask(scheduler, m.ScoreTokens(8, "tiny-de-en", source, target, 0, True))
+        assert isinstance(result, m.TokensScored)
+        total = float_array(result.expected.log_probabilities).sum(dtype=np.float64)
         assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)
 
 

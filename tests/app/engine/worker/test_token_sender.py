@@ -161,7 +161,7 @@ def test_cancelled_request_gets_nothing_of_the_interval(scheduler: Scheduler, cl
     scheduler.handle(m.Cancel(1))
     replies = steps(scheduler, clock, 16)
     assert not scheduler.busy
-    assert {request for each in replies[:-1] for request in each.tokens} == {2}
+    assert {request for reply in replies[:-1] for request in reply.tokens} == {2}
     assert replies[-1].id == 2
     assert begins_at_once(scheduler)
 

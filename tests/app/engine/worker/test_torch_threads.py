@@ -48,12 +48,12 @@ def test_inspection_has_its_own_thread_count(
 
     monkeypatch.setattr(inspection, "score_tokens", spy)
     model = loaded(tiny_checkpoints / "tiny-de-en", inspection_threads)
-    asked = ScoreTokens(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
+    message = ScoreTokens(1, "tiny", [5], [model.config.target_prefix[0], 5], top_k=0, by_rules=True)
     if fails:
         with pytest.raises(RuntimeError, match="on purpose"):
-            inspection.inspect(model, asked)
+            inspection.inspect(model, message)
     else:
-        inspection.inspect(model, asked)
+        inspection.inspect(model, message)
     assert seen == [wanted]
     assert torch.get_num_threads() == 1
 

@@ -41,12 +41,12 @@ class ConstrainedEngine(WordEngine):
         return await super().translate(requests)
 
     def _translation(self, request: TranslationRequest) -> TranslationResult:
-        found = super()._translation(request)
+        result = super()._translation(request)
         if not request.required:
-            return found
+            return result
         assert self.constrained is not None
         return replace(
-            found, text=self.constrained, tokens=(WrittenToken(7, self.constrained, -self.cost),), alignment=()
+            result, text=self.constrained, tokens=(WrittenToken(7, self.constrained, -self.cost),), alignment=()
         )
 
 
@@ -125,9 +125,9 @@ def test_unaligned_terms_are_translated_by_themselves() -> None:
 def test_alternatives_contain_the_terms() -> None:
     class Several(ConstrainedEngine):
         def _translation(self, request: TranslationRequest) -> TranslationResult:
-            found = super()._translation(request)
+            result = super()._translation(request)
             others = ("i want an beer", "i want some beer", "i want a wine")[: request.options.alternatives]
-            return replace(found, alternatives=others, scores=(-0.1, -0.2, -0.3, -0.4)[: len(others) + 1])
+            return replace(result, alternatives=others, scores=(-0.1, -0.2, -0.3, -0.4)[: len(others) + 1])
 
         async def align(self, model, source_language, target_language, pairs):  # type: ignore[no-untyped-def]
             words = [list(re.finditer(r"\S+", text)) for pair in pairs for text in pair]
@@ -136,8 +136,8 @@ def test_alternatives_contain_the_terms() -> None:
                 for both in zip(words[::2], words[1::2], strict=True)
             ]
 
-    found = translate(
+    result = translate(
         Several(words=WORDS), "ich möchte ein bier", {"bier": "tea"}, alternatives=3, wants=frozenset({"scores"})
     )
-    assert (found.text, found.alternatives) == ("i want a tea", ("i want an tea", "i want some tea"))
-    assert found.scores == (-0.1, -0.2, -0.3)  # the third became the best itself
+    assert (result.text, result.alternatives) == ("i want a tea", ("i want an tea", "i want some tea"))
+    assert result.scores == (-0.1, -0.2, -0.3)  # the third became the best itself

@@ -87,8 +87,8 @@ def test_layout_of_the_prefix_stays() -> None:
 
 
 def test_emoji_between_words_that_became_one_is_kept() -> None:
-    found = translate(WordEngine(words={"b": "", "c": ""}), "Wort 😀 b 👍 c 🎉 da").text
-    assert layout(found) == ([], Counter("😀👍🎉"))
+    result = translate(WordEngine(words={"b": "", "c": ""}), "Wort 😀 b 👍 c 🎉 da").text
+    assert layout(result) == ([], Counter("😀👍🎉"))
 
 
 def test_placeholder_with_spaces_is_kept() -> None:

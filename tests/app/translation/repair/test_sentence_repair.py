@@ -80,17 +80,17 @@ def test_links_follow_the_word_order() -> None:
     ],
 )
 def test_lost_numbers_are_put_back(text: str, words: dict[str, str], wanted: str) -> None:
-    found = translate(WordEngine(words=words), text, wants=frozenset({"tokens"})).text
-    assert found.replace("fourty ", "") == wanted
+    result = translate(WordEngine(words=words), text, wants=frozenset({"tokens"})).text
+    assert result.replace("fourty ", "") == wanted
 
 
 def test_empty_translation_becomes_the_source() -> None:
     engine = WordEngine(words={"こんにちは": ""})
     request = frozenset({"tokens"})
-    found = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=request)
-    assert found.text == "JA.\nこんにちは\u3000NEIN 😀"
-    assert found.tokens is not None
-    assert "".join(token.text for token in found.tokens) == found.text
+    result = translate(engine, "Ja.\nこんにちは\u3000Nein 😀", wants=request)
+    assert result.text == "JA.\nこんにちは\u3000NEIN 😀"
+    assert result.tokens is not None
+    assert "".join(token.text for token in result.tokens) == result.text
 
 
 GLOSSARY = {"hund": "canine", "rotes haus": "crimson house", "NASA": "Nasa"}
@@ -102,13 +102,15 @@ GLOSSARY = {"hund": "canine", "rotes haus": "crimson house", "NASA": "Nasa"}
 def test_every_translation_contains_its_terms(writes_terms: bool, backwards: bool, aligns: bool) -> None:
     engine = WordEngine(writes_terms=writes_terms, backwards=backwards, aligns=aligns, terms={"hund": ("canine",)})
     text = "Der Hund läuft. Ein rotes Haus, ein Hund. Hunde. NASA hier. Hund!"
-    found = translate(engine, text, glossary=GLOSSARY).text
-    sentences = [sentence.lower() for sentence in re.split(r"(?<=[.!]) ", found)] if not backwards else [found.lower()]
-    assert found.lower().count("canine") == 3
-    assert "crimson house" in found.lower()
-    assert "Nasa" in found
+    result = translate(engine, text, glossary=GLOSSARY).text
+    sentences = (
+        [sentence.lower() for sentence in re.split(r"(?<=[.!]) ", result)] if not backwards else [result.lower()]
+    )
+    assert result.lower().count("canine") == 3
+    assert "crimson house" in result.lower()
+    assert "Nasa" in result
     if aligns:
-        assert not re.search(r"\bhund\b|rotes haus", found.lower())
+        assert not re.search(r"\bhund\b|rotes haus", result.lower())
     assert any("hunde" in sentence for sentence in sentences)
     assert ("canine",) in [each for request in engine.requests for each in request.required]  # type: ignore[attr-defined]
 
@@ -123,12 +125,14 @@ def test_term_replaces_its_words() -> None:
 def test_tokens_and_alignment_match_the_repaired_text() -> None:
     text = "Der Hund sieht 250 https://x.org da."
     engine = WordEngine(writes_terms=False, alter=without_symbols)
-    found = translate(engine, text, glossary=GLOSSARY, wants=frozenset({"tokens", "alignment"}))
-    assert found.text == "DER canine SIEHT 250 https://x.org DA."
-    assert found.tokens is not None
-    assert "".join(token.text for token in found.tokens) == found.text
-    assert found.alignment is not None
-    words = [(text[a.source_start : a.source_end], found.text[a.target_start : a.target_end]) for a in found.alignment]
+    result = translate(engine, text, glossary=GLOSSARY, wants=frozenset({"tokens", "alignment"}))
+    assert result.text == "DER canine SIEHT 250 https://x.org DA."
+    assert result.tokens is not None
+    assert "".join(token.text for token in result.tokens) == result.text
+    assert result.alignment is not None
+    words = [
+        (text[a.source_start : a.source_end], result.text[a.target_start : a.target_end]) for a in result.alignment
+    ]
     assert ("Hund", "canine") in words
     assert ("da.", "DA.") in words
 
@@ -138,13 +142,13 @@ def test_alternatives_that_lose_something_are_dropped() -> None:
         def _translation(self, request):  # type: ignore[no-untyped-def]
             from dataclasses import replace
 
-            found = super()._translation(request)
-            return replace(found, alternatives=("OHNE {} 7", "MIT {name} 250"), scores=(-1.0, -2.0, -3.0))
+            result = super()._translation(request)
+            return replace(result, alternatives=("OHNE {} 7", "MIT {name} 250"), scores=(-1.0, -2.0, -3.0))
 
     engine = Losing(words={"{name}": "{name}"})
-    found = translate(engine, "Mit {name} 250 da", alternatives=2, wants=frozenset({"scores"}))
-    assert found.alternatives == ("MIT {name} 250",)
-    assert found.scores == (-1.0, -3.0)
+    result = translate(engine, "Mit {name} 250 da", alternatives=2, wants=frozenset({"scores"}))
+    assert result.alternatives == ("MIT {name} 250",)
+    assert result.scores == (-1.0, -3.0)
 
 
 WORDS = ["Haus", "hund", "groß,", "ja", "x"]
@@ -157,11 +161,11 @@ NUMBERS = ["2500", "1.000,50", "77", "2026", "19"]
 def test_everything_protected_is_in_the_translation(parts: list[str], backwards: bool) -> None:
     text = "Wort " + " ".join(parts) + " Ende."
     engine = WordEngine(alter=without_symbols, backwards=backwards, writes_terms=False)
-    found = translate(engine, text, glossary={"hund": "canine"}).text
-    assert Counter(each.key for each in protected_spans(found)) == Counter(each.key for each in protected_spans(text))
+    result = translate(engine, text, glossary={"hund": "canine"}).text
+    assert Counter(span.key for span in protected_spans(result)) == Counter(span.key for span in protected_spans(text))
     for number in NUMBERS:
-        assert len(re.findall(rf"(?<!\S){re.escape(number)}(?!\S)", found)) == parts.count(number)
-    assert ("canine" in found.lower()) is ("hund" in parts)  # with a capital where it begins the sentence
+        assert len(re.findall(rf"(?<!\S){re.escape(number)}(?!\S)", result)) == parts.count(number)
+    assert ("canine" in result.lower()) is ("hund" in parts)  # with a capital where it begins the sentence
 
 
 def test_retry_without_links_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,9 @@ SLOTS, SOURCE, TARGET = 9, 8, 12
 
 
 def native() -> NativeTransformer:
-    found = select.decodable(tiny.transformer(), "int8")
-    assert isinstance(found, NativeTransformer)
-    return found
+    result = select.decodable(tiny.transformer(), "int8")
+    assert isinstance(result, NativeTransformer)
+    return result
 
 
 def prefilled(network: Decodable) -> Any:
@@ -78,12 +78,12 @@ def same_where_read(found: NativeState, expected: TransformerState) -> None:
 def test_rows_are_copied_as_if_all_were_read_first(seed: int) -> None:
     chance, network = random.Random(seed), native()
     slow = EagerTransformer(prepared(tiny.transformer(), "fp32"))
-    found, expected = started(network), started_in_pytorch(slow)
+    result, expected = started(network), started_in_pytorch(slow)
     for _ in range(3):
         sources, destinations = moves(chance)
-        network.copy(found, sources, destinations)
+        network.copy(result, sources, destinations)
         slow.copy(expected, sources, destinations)
-        same_where_read(found, expected)
+        same_where_read(result, expected)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -108,9 +108,9 @@ def test_results_equal_pytorch(
     states = read(native, prompts), read(plain, prompts)
     for _ in range(12):
         tokens = torch.tensor([chance.randrange(vocabulary) for _ in prompts])
-        found, expected = native.step(states[0], tokens), plain.step(states[1], tokens)
+        result, expected = native.step(states[0], tokens), plain.step(states[1], tokens)
         assert expected[:, :vocabulary].std() > 0.05
-        torch.testing.assert_close(found[:, :vocabulary], expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(result[:, :vocabulary], expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(states[0].hidden, states[1].hidden, rtol=0, atol=1e-5)
     if cell == "lstm":
         torch.testing.assert_close(states[0].memory, states[1].memory, rtol=0, atol=1e-5)
@@ -120,16 +120,16 @@ def test_results_equal_pytorch(
 def test_far_from_zero_and_broken_rows(library: ctypes.CDLL, cell: str) -> None:
     network = a_network(cell, 1, 24)
     native, plain = NativeRecurrent(network, library), EagerRecurrent(prepared(network, "fp32"))
-    found, expected = network.zeros(6), network.zeros(6)
-    for state in (found, expected):
+    result, expected = network.zeros(6), network.zeros(6)
+    for state in (result, expected):
         state.hidden.copy_(torch.tensor([1e30, -1e30, 90.0, 1e-30, torch.nan, 0.5])[:, None].expand(6, 24))
         state.memory.copy_(state.hidden)
     tokens = torch.arange(6)
-    logits = native.step(found, tokens)
+    logits = native.step(result, tokens)
     torch.testing.assert_close(
         logits[:, :VOCABULARY], plain.step(expected, tokens), rtol=1e-4, atol=1e-5, equal_nan=True
     )
-    torch.testing.assert_close(found.hidden, expected.hidden, rtol=1e-4, atol=1e-5, equal_nan=True)
+    torch.testing.assert_close(result.hidden, expected.hidden, rtol=1e-4, atol=1e-5, equal_nan=True)
     assert logits[4, 0].isnan()
     assert logits[5, :VOCABULARY].isfinite().all()
 
@@ -169,8 +169,8 @@ def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.Lo
     assert type(select.decodable(tiny.recurrent())) is EagerRecurrent
     assert "fp32 runs in PyTorch" in caplog.text
     drawing = DecodingOptions(max_new_tokens=5, temperature=1.0, seed=3)
-    found = decode(tiny.recurrent(), TokenRules(None), [Prompt((), (3,))], drawing)
-    assert len(found[0][0].tokens) == 5
+    result = decode(tiny.recurrent(), TokenRules(None), [Prompt((), (3,))], drawing)
+    assert len(result[0][0].tokens) == 5
 
 
 @CELLS
@@ -190,7 +190,7 @@ def test_texts_under_mixed_load_equal_single_requests(cell: str) -> None:
         for number in range(60)
     ]
     together = decode(network, rules, prompts, options, slots=17)
-    for prompt, chosen, found in zip(prompts, options, together, strict=True):
+    for prompt, chosen, results in zip(prompts, options, together, strict=True):
         (alone,) = decode(network, rules, [prompt], chosen)
-        assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in alone]
+        assert [(h.tokens, h.finished) for h in results] == [(h.tokens, h.finished) for h in alone]
     assert len({h[0].tokens for h in together}) > 30

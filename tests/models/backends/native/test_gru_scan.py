@@ -38,9 +38,9 @@ def test_states_and_gradients_equal_pytorch(library: ctypes.CDLL, width: int) ->
     inputs = [features, hidden, *theirs.parameters()]
     expected = theirs(features, hidden[None])[0]
     weight, recurrent, bias, recurrent_bias = theirs.parameters()
-    found = gru_scan.gru(library, features @ weight.t() + bias, hidden, recurrent, recurrent_bias)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
-    gradients = torch.autograd.grad((found * weigh).sum(), inputs)
+    result = gru_scan.gru(library, features @ weight.t() + bias, hidden, recurrent, recurrent_bias)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
+    gradients = torch.autograd.grad((result * weigh).sum(), inputs)
     for ours, other in zip(gradients, torch.autograd.grad((expected * weigh).sum(), inputs), strict=True):
         torch.testing.assert_close(ours, other, rtol=1e-5, atol=1e-5)
         assert other.abs().max() > 0.1
@@ -89,18 +89,18 @@ def test_only_plain_floats_on_a_cpu_take_our_kernels() -> None:
 
 def test_a_locked_mask_is_one_for_all_steps_and_another_for_each_row() -> None:
     torch.manual_seed(1)
-    found = dropped(torch.ones(4, 50, 64), 0.25, locked=True, training=True)
-    assert torch.equal(found, found[:, :1].expand(-1, 50, -1))
-    torch.testing.assert_close(found.unique(), torch.tensor([0, 1 / 0.75]))
-    assert 0.15 < (found == 0).float().mean() < 0.35
-    assert not torch.equal(found[0], found[1])
+    result = dropped(torch.ones(4, 50, 64), 0.25, locked=True, training=True)
+    assert torch.equal(result, result[:, :1].expand(-1, 50, -1))
+    torch.testing.assert_close(result.unique(), torch.tensor([0, 1 / 0.75]))
+    assert 0.15 < (result == 0).float().mean() < 0.35
+    assert not torch.equal(result[0], result[1])
 
 
 def test_a_mask_of_its_own_for_each_step_without_lock() -> None:
     torch.manual_seed(1)
-    found = dropped(torch.ones(4, 50, 64), 0.25, locked=False, training=True)
-    assert not torch.equal(found[:, 0], found[:, 1])
-    assert 0.2 < (found == 0).float().mean() < 0.3
+    result = dropped(torch.ones(4, 50, 64), 0.25, locked=False, training=True)
+    assert not torch.equal(result[:, 0], result[:, 1])
+    assert 0.2 < (result == 0).float().mean() < 0.3
 
 
 @pytest.mark.parametrize("locked", [True, False])

@@ -36,10 +36,10 @@ def logits_of(network: Any, prompts: list[Prompt], steps: int = 4) -> Tensor:
 @pytest.mark.parametrize("name", tiny.OPTIONS)
 def test_every_option_of_the_network_says_what_pytorch_says_in_int8(library: ctypes.CDLL, name: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
-    found = select.decodable(network, "int8")
-    assert isinstance(found, NativeTransformer)
+    result = select.decodable(network, "int8")
+    assert isinstance(result, NativeTransformer)
     in_pytorch = logits_of(EagerTransformer(prepared(network, "int8")), PROMPTS)
-    in_c = logits_of(found, PROMPTS)
+    in_c = logits_of(result, PROMPTS)
     assert in_c.shape == in_pytorch.shape
     used = in_c.isfinite()
     assert torch.equal(used, in_pytorch.isfinite())

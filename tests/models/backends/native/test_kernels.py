@@ -54,8 +54,8 @@ def test_sums_are_exact_where_16_bits_would_saturate(
 @torch.inference_mode()
 def test_product_is_bit_identical_in_all_variants(library: ctypes.CDLL, rows: int) -> None:
     linear, x = nn.Linear(300, 90), torch.randn(rows, 300) * 5
-    expected, found = multiplied(variant_library("avx2"), linear, x), multiplied(library, linear, x)
-    assert torch.equal(found, expected)
+    expected, result = multiplied(variant_library("avx2"), linear, x), multiplied(library, linear, x)
+    assert torch.equal(result, expected)
 
 
 @torch.inference_mode()
@@ -74,8 +74,8 @@ def test_zero_row_gives_the_bias_and_nan_row_is_isolated(library: ctypes.CDLL) -
 def test_activations(library: ctypes.CDLL, name: str) -> None:
     linear, x = nn.Linear(40, 75), torch.randn(9, 40) * 8
     expected = getattr(F, name)(multiplied(library, linear, x))
-    found = multiplied(library, linear, x, activation=ACTIVATION_NUMBERS[name])
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-6)
+    result = multiplied(library, linear, x, activation=ACTIVATION_NUMBERS[name])
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=2e-6)
 
 
 @torch.inference_mode()

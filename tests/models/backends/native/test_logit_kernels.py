@@ -22,25 +22,25 @@ KINDS = ("random", "ties", "two values", "suppressed", "mostly -inf", "all -inf"
 
 def logits(rows: int, width: int, kind: str, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    found = torch.randn(rows, width, generator=generator) * 4
+    result = torch.randn(rows, width, generator=generator) * 4
     if kind == "ties":
-        found = found.round()
+        result = result.round()
     elif kind == "two values":
-        found = (found > 5).float()
+        result = (result > 5).float()
     elif kind == "suppressed":
-        found[:, ::7] = -math.inf
-        found[:, width - width // 5 :] = -math.inf  # columns that fill a block
+        result[:, ::7] = -math.inf
+        result[:, width - width // 5 :] = -math.inf  # columns that fill a block
     elif kind == "mostly -inf":
-        found[torch.rand(found.shape, generator=generator) < 0.99] = -math.inf
+        result[torch.rand(result.shape, generator=generator) < 0.99] = -math.inf
     elif kind == "all -inf":
-        found.fill_(-math.inf)
+        result.fill_(-math.inf)
     elif kind == "equal":
-        found.fill_(-2.5)
+        result.fill_(-2.5)
     elif kind == "ascending":
-        found = found.sort(dim=-1).values
+        result = result.sort(dim=-1).values
     elif kind == "infinite":
-        found[:, width // 2] = math.inf
-    return found
+        result[:, width // 2] = math.inf
+    return result
 
 
 def ordered(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -88,9 +88,9 @@ def test_the_log_of_the_total(kind: str) -> None:
     for width, scale in itertools.product(WIDTHS, (0.01, 1.0, 50.0)):
         given = logits(5, width, kind) * scale
         given[:, 0] = scale
-        found = native.native_logsumexp(given, given.amax(dim=-1, keepdim=True))
+        result = native.native_logsumexp(given, given.amax(dim=-1, keepdim=True))
         expected = given.double().logsumexp(dim=-1)
-        torch.testing.assert_close(found.double(), expected, rtol=2e-7, atol=1e-6)
+        torch.testing.assert_close(result.double(), expected, rtol=2e-7, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["all -inf", "infinite"])
@@ -124,10 +124,10 @@ def test_rows_may_be_part_of_wider_ones() -> None:
 
 
 def so_far(beams: int, width: int, *, first: bool = False) -> np.ndarray:
-    found = -np.sort(np.random.default_rng(beams * 100 + width).exponential(3, (beams, width)), axis=1)
+    result = -np.sort(np.random.default_rng(beams * 100 + width).exponential(3, (beams, width)), axis=1)
     if first:
-        found[:, 1:] = -math.inf
-    return found.astype(np.float32)
+        result[:, 1:] = -math.inf
+    return result.astype(np.float32)
 
 
 def assert_same(found: Continuations, expected: Continuations, *, tokens: bool) -> None:
@@ -144,12 +144,12 @@ def test_continuations_equal_pytorch(beams: int, width: int, kind: str, monkeypa
     for vocabulary, first in itertools.product((70, 999, 4096), (False, True)):
         given = logits(beams * width, vocabulary, kind, seed=width)
         rows, scores = np.arange(beams * width).reshape(beams, width), so_far(beams, width, first=first)
-        found = top_k.continuations(given.clone(), rows, scores)
+        result = top_k.continuations(given.clone(), rows, scores)
         with monkeypatch.context() as patch:
             in_pytorch(patch)
             expected = top_k.continuations(given.clone(), rows, scores)
-        assert found.tokens.shape == (beams, 2 * width)
-        assert_same(found, expected, tokens=True)
+        assert result.tokens.shape == (beams, 2 * width)
+        assert_same(result, expected, tokens=True)
 
 
 @pytest.mark.parametrize("kind", ["ties", "two values", "equal", "mostly -inf"])
@@ -160,26 +160,26 @@ def test_ties_fall_to_the_first_hypothesis_and_token(kind: str, monkeypatch: pyt
     given[:, 3] = 2.0
     rows, scores = np.arange(beams * width).reshape(beams, width), so_far(beams, width)
     scores[1] = -1.0
-    found = top_k.continuations(given.clone(), rows, scores)
+    result = top_k.continuations(given.clone(), rows, scores)
     totals = native.native_logsumexp(given, given.amax(dim=-1, keepdim=True))
     all_sums = ((given - totals[:, None]) + torch.from_numpy(scores).view(-1, 1)).view(beams, -1)
     values, places = ordered(all_sums, 2 * width)
-    assert np.array_equal(found.log_probabilities, values.numpy())
-    assert np.array_equal(found.parents, (places // vocabulary).numpy())
-    assert np.array_equal(found.tokens, (places % vocabulary).numpy())
+    assert np.array_equal(result.log_probabilities, values.numpy())
+    assert np.array_equal(result.parents, (places // vocabulary).numpy())
+    assert np.array_equal(result.tokens, (places % vocabulary).numpy())
     with monkeypatch.context() as patch:
         in_pytorch(patch)
-        assert_same(found, top_k.continuations(given.clone(), rows, scores), tokens=False)
+        assert_same(result, top_k.continuations(given.clone(), rows, scores), tokens=False)
 
 
 def test_beams_in_any_rows_do_not_mix() -> None:
     given = logits(12, 777, "random")
     rows = np.array([[7, 2, 11], [0, 5, 1]])
     scores = so_far(2, 3)
-    found = top_k.continuations(given.clone(), rows, scores)
+    results = top_k.continuations(given.clone(), rows, scores)
     for beam in range(2):
         alone = top_k.continuations(given[rows[beam]].clone(), np.arange(3)[None], scores[beam : beam + 1])
-        for together, by_itself in zip(found, alone, strict=True):
+        for together, by_itself in zip(results, alone, strict=True):
             assert np.array_equal(together[beam], by_itself[0])
 
 
@@ -187,20 +187,22 @@ def test_nan_beam_is_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
     given = logits(8, 333, "random")
     given[1] = math.nan
     rows, scores = np.arange(8).reshape(2, 4), so_far(2, 4)
-    found = top_k.continuations(given.clone(), rows, scores)
+    result = top_k.continuations(given.clone(), rows, scores)
     with monkeypatch.context() as patch:
         in_pytorch(patch)
         expected = top_k.continuations(given.clone(), rows, scores)
-    assert np.isnan(found.log_probabilities[0]).all()
+    assert np.isnan(result.log_probabilities[0]).all()
     assert np.isnan(expected.log_probabilities[0]).all()
-    assert found.parents[0].tolist() == expected.parents[0].tolist() == [1] * 8
-    assert found.tokens[0].tolist() == list(range(8))
-    assert np.array_equal(found.tokens[1], expected.tokens[1])
+    assert result.parents[0].tolist() == expected.parents[0].tolist() == [1] * 8
+    assert result.tokens[0].tolist() == list(range(8))
+    assert np.array_equal(result.tokens[1], expected.tokens[1])
 
 
 def test_fewer_tokens_than_continuations() -> None:
     given = torch.tensor([[0.0, 1.0, -math.inf], [2.0, 0.0, 1.0]])
-    found = top_k.continuations(given, np.array([[0, 1]]), np.array([[-1.0, -2.0]], dtype=np.float32))
+    result = top_k.continuations(given, np.array([[0, 1]]), np.array([[-1.0, -2.0]], dtype=np.float32))
     expected = [(-1.3132617, 0, 1), (-2.3132617, 0, 0), (-2.4076059, 1, 0), (-3.4076059, 1, 2)]
-    assert found.log_probabilities[0].tolist() == pytest.approx([value for value, _, _ in expected], abs=1e-6)
-    assert [*zip(found.parents[0].tolist(), found.tokens[0].tolist(), strict=True)] == [(p, t) for _, p, t in expected]
+    assert result.log_probabilities[0].tolist() == pytest.approx([value for value, _, _ in expected], abs=1e-6)
+    assert [*zip(result.parents[0].tolist(), result.tokens[0].tolist(), strict=True)] == [
+        (p, t) for _, p, t in expected
+    ]

@@ -65,8 +65,8 @@ def test_recorded_steps_write_the_same(translator: bool) -> None:
     rules = TokenRules(3, (0,))
     graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
     plain = decode(network, rules, prompts, options, slots=13)
-    found = decode(Served(graphed), rules, prompts, options, slots=13)
-    assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in plain]
+    results = decode(Served(graphed), rules, prompts, options, slots=13)
+    assert [[h.tokens for h in result] for result in results] == [[h.tokens for h in each] for each in plain]
 
 
 def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> None:

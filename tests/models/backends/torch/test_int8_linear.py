@@ -97,8 +97,8 @@ def test_products_equal_the_formula(kernel: int, outputs: int, inputs: int, bias
 @KERNELS
 def test_products_are_close_to_fp32(kernel: int) -> None:
     weight, x = random_weight(200, 512), random_weight(20, 512, 5)
-    found, exact = product(with_kernel(quantized(weight, None), kernel), x), x @ weight.t()
-    assert (found - exact).norm() / exact.norm() < 0.015
+    result, exact = product(with_kernel(quantized(weight, None), kernel), x), x @ weight.t()
+    assert (result - exact).norm() / exact.norm() < 0.015
 
 
 @pytest.mark.parametrize("kernels", [[0] * 7, [1] * 7, [0, 1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 0, 1]])
@@ -123,13 +123,13 @@ def test_rows_of_zeros_and_of_one_huge_number(kernel: int) -> None:
         x[1, 5] = 3e30
         x[2, 6] = -1e-30
         x[3] = 1e-44  # below what float32 holds in full
-        found = product(made, x)
+        result = product(made, x)
         base = torch.zeros(24) if given is None else bias
-        assert torch.equal(found[0], base)
+        assert torch.equal(result[0], base)
         rounded = (weight / weight.abs().amax(1, True) * 127).round() * weight.abs().amax(1, True) / 127
-        torch.testing.assert_close(found[1], rounded[:, 5] * 3e30, rtol=1e-5, atol=0)
-        torch.testing.assert_close(found[2], base, rtol=0, atol=1e-28)
-        torch.testing.assert_close(found[3], base, rtol=0, atol=1e-28)
+        torch.testing.assert_close(result[1], rounded[:, 5] * 3e30, rtol=1e-5, atol=0)
+        torch.testing.assert_close(result[2], base, rtol=0, atol=1e-28)
+        torch.testing.assert_close(result[3], base, rtol=0, atol=1e-28)
 
 
 @KERNELS
@@ -139,11 +139,11 @@ def test_zero_and_tiny_weight_rows(kernel: int) -> None:
     weight[4] = 1e-42
     weight[5] = 1e-37
     x = random_weight(9, 32, 1) * 1e6
-    found = product(with_kernel(quantized(weight, None), kernel), x)
-    assert found.isfinite().all()
-    assert (found[:, 3] == 0).all()
-    assert (found[:, 4].abs() < 1e-30).all()
-    torch.testing.assert_close(found[:, 5], x.sum(1) * 1e-37, rtol=0, atol=float(x.abs().max()) * 1e-37)
+    result = product(with_kernel(quantized(weight, None), kernel), x)
+    assert result.isfinite().all()
+    assert (result[:, 3] == 0).all()
+    assert (result[:, 4].abs() < 1e-30).all()
+    torch.testing.assert_close(result[:, 5], x.sum(1) * 1e-37, rtol=0, atol=float(x.abs().max()) * 1e-37)
     assert quantized(weight, None).weight[3].eq(0).all()
     with_bias = quantized(weight, torch.full((16,), 2.5))
     assert (product(with_kernel(with_bias, kernel), x)[:, 3] == 2.5).all()
@@ -153,9 +153,9 @@ def test_zero_and_tiny_weight_rows(kernel: int) -> None:
 def test_a_bias_of_minus_infinity_forbids_an_output(kernel: int) -> None:
     bias = torch.zeros(10)
     bias[4] = -math.inf
-    found = product(with_kernel(quantized(random_weight(10, 8), bias), kernel), random_weight(3, 8, 1))
-    assert found[:, 4].eq(-math.inf).all()
-    assert found[:, [0, 1, 2, 3, 5]].isfinite().all()
+    result = product(with_kernel(quantized(random_weight(10, 8), bias), kernel), random_weight(3, 8, 1))
+    assert result[:, 4].eq(-math.inf).all()
+    assert result[:, [0, 1, 2, 3, 5]].isfinite().all()
 
 
 @KERNELS
@@ -164,9 +164,9 @@ def test_nan_row_is_isolated(kernel: int) -> None:
     made = with_kernel(quantized(weight, None), kernel)
     expected = product(made, x)
     x[1, 3] = math.nan
-    found = product(made, x)
-    assert found[1].isnan().all()
-    assert torch.equal(found[[0, 2]], expected[[0, 2]])
+    result = product(made, x)
+    assert result[1].isnan().all()
+    assert torch.equal(result[[0, 2]], expected[[0, 2]])
 
 
 @KERNELS
@@ -224,13 +224,13 @@ def test_changed_linear_modules_are_not_replaced() -> None:
 
 
 def test_fastest_kernels_are_measured_once() -> None:
-    found = fastest_kernels(24, 16)
-    assert len(found) == len(ROWS)
-    assert set(found) <= {0, 1}
-    assert fastest_kernels(24, 16) is found, "measured once"
+    results = fastest_kernels(24, 16)
+    assert len(results) == len(ROWS)
+    assert set(results) <= {0, 1}
+    assert fastest_kernels(24, 16) is results, "measured once"
     layer = Int8Linear(random_weight(24, 16), None)
     layer(torch.ones(1, 16))
-    assert [made.kernels for made in layer.products.values()] == [found]
+    assert [made.kernels for made in layer.products.values()] == [results]
     assert [rows.bit_length() for rows in ROWS] == list(range(1, len(ROWS) + 1))
 
 
@@ -260,8 +260,8 @@ def test_exact_kernels_are_distinguished_from_saturating_ones(monkeypatch: pytes
     real = torch.ops.onednn.qlinear_pointwise
 
     def wrong(unsigned: Tensor, *others: Any) -> Tensor:
-        found: Tensor = real(unsigned, *others)
-        return found.clamp(max=2.0**21)
+        result: Tensor = real(unsigned, *others)
+        return result.clamp(max=2.0**21)
 
     with monkeypatch.context() as patched:
         ops = SimpleNamespace(

@@ -111,9 +111,9 @@ def test_narrow_formats_stay_near(cell: str, embedding: int, precision: Any, mos
     tokens = tiny.ids((5, 12), 7, high=tiny.TARGET)
     with torch.inference_mode():
         expected = network(tokens)[0]
-    found = stepped(select.decodable(network, precision), tokens)
-    assert found.dtype == torch.float32
-    assert 0 < (found - expected).abs().max() < most
+    result = stepped(select.decodable(network, precision), tokens)
+    assert result.dtype == torch.float32
+    assert 0 < (result - expected).abs().max() < most
 
 
 def test_int8_is_for_translators_only() -> None:

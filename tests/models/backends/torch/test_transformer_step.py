@@ -49,14 +49,14 @@ def test_an_empty_source_is_one_of_padding_alone(options: dict[str, Any]) -> Non
         state = decodable.allocate(2, 9, 16)
         decodable.prefill(state, range(len(prompts)), prompts)
         decodable.copy(state, [0], [1])
-        found = decodable.step(state, torch.tensor([3, 3]))
-        torch.testing.assert_close(found[0], expected, **TOLERANCE)
-        torch.testing.assert_close(found[1], expected, **TOLERANCE)
+        result = decodable.step(state, torch.tensor([3, 3]))
+        torch.testing.assert_close(result[0], expected, **TOLERANCE)
+        torch.testing.assert_close(result[1], expected, **TOLERANCE)
 
 
 def test_ragged_ids_are_padded_at_the_end() -> None:
-    found = pad_rows([(1, 2, 3), (), (4,)], 9, torch.device("cpu"))
-    assert found.tolist() == [[1, 2, 3], [9, 9, 9], [4, 9, 9]]
+    result = pad_rows([(1, 2, 3), (), (4,)], 9, torch.device("cpu"))
+    assert result.tolist() == [[1, 2, 3], [9, 9, 9], [4, 9, 9]]
     assert pad_rows([()], 0, torch.device("cpu")).dtype == torch.long
 
 
@@ -74,9 +74,9 @@ def test_ragged_rows_of_any_option_are_the_full_pass(options: dict[str, Any]) ->
 def test_narrow_formats_stay_near_the_full_pass(options: dict[str, Any], precision: Any, most: float) -> None:
     network = tiny.transformer(**options)
     expected = full(network, RAGGED, CONTINUATIONS)
-    found = stepped(select.decodable(network, precision), RAGGED, CONTINUATIONS)
-    assert found.dtype == torch.float32
-    assert 0 < (found - expected).abs().max() < most
+    result = stepped(select.decodable(network, precision), RAGGED, CONTINUATIONS)
+    assert result.dtype == torch.float32
+    assert 0 < (result - expected).abs().max() < most
 
 
 @pytest.mark.parametrize(("precision", "most"), [("fp32", 5e-6), ("int8", 0.05)])

@@ -53,8 +53,10 @@ def pieces(model: bytes) -> list[str]:
 
 def vocabulary(models: Iterable[bytes], languages: Sequence[str] = ()) -> dict[str, int]:
     """As Marian numbers them: the end first, padding last; the start token of SentencePiece is none of them."""
-    found = dict.fromkeys(piece for model in models for piece in pieces(model) if piece not in ("<s>", "</s>", "<unk>"))
-    return {piece: i for i, piece in enumerate(["</s>", "<unk>", *languages, *found, "<pad>"])}
+    result = dict.fromkeys(
+        piece for model in models for piece in pieces(model) if piece not in ("<s>", "</s>", "<unk>")
+    )
+    return {piece: i for i, piece in enumerate(["</s>", "<unk>", *languages, *result, "<pad>"])}
 
 
 def random_tensors(config: dict[str, Any], seed: int = 0) -> dict[str, Tensor]:

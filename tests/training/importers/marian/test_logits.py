@@ -74,14 +74,14 @@ def test_a_pickle_of_the_first_years_holds_every_table(tmp_path: Path) -> None:
     tensors |= {f"model.{side}.embed_positions.weight": their for side in ("encoder", "decoder")}
     (path / "model.safetensors").unlink()
     torch.save(tensors, path / "pytorch_model.bin", _use_new_zipfile_serialization=False)
-    found = ours(path)
-    assert found.network.config.tied == "all"
-    same_logits(path, found)
+    result = ours(path)
+    assert result.network.config.tied == "all"
+    same_logits(path, result)
 
 
 def test_half_precision_files_are_widened(tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", half=True)
-    found = ours(path)
-    assert {parameter.dtype for parameter in found.network.parameters()} == {torch.float32}
-    weight = found.network.encoder[0].feed_forward.widen.weight
+    result = ours(path)
+    assert {parameter.dtype for parameter in result.network.parameters()} == {torch.float32}
+    weight = result.network.encoder[0].feed_forward.widen.weight
     assert torch.equal(weight, weight.half().float())

@@ -59,16 +59,16 @@ def test_search_equals_transformers_on_two_hundred_sentences(name: str, tmp_path
         (path / "generation_config.json").unlink()
         pad = json.loads((path / "vocab.json").read_text(encoding="utf-8"))["<pad>"]
         folders.edit(path / "config.json", bad_words_ids=[[pad]])
-    found = ours(path)
-    sources = [found.checkpoint.source_ids(line) for line in folders.lines("de")[:: len(folders.lines("de")) // 250]]
+    result = ours(path)
+    sources = [result.checkpoint.source_ids(line) for line in folders.lines("de")[:: len(folders.lines("de")) // 250]]
     sources = sources[:SENTENCES]
     assert len(sources) == SENTENCES
-    pad, eos = found.network.config.pad, found.checkpoint.config.eos
+    pad, eos = result.network.config.pad, result.checkpoint.config.eos
     assert eos is not None
-    greedy = our_answers(found, sources)
+    greedy = our_answers(result, sources)
     assert greedy == their_answers(path, sources, pad, eos, num_beams=1)
     for penalty in (1.0, 0.6):
-        answers = our_answers(found, sources, beam_size=4, length_penalty=penalty)
+        answers = our_answers(result, sources, beam_size=4, length_penalty=penalty)
         assert answers == their_answers(path, sources, pad, eos, num_beams=4, length_penalty=penalty)
         assert 20 < sum(len(answer) < NEW - 1 for answer in answers) < SENTENCES  # some end, some are cut
         assert len(set(answers)) > 20

@@ -39,10 +39,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(root: Path) -> Iterator[Running]:
-    found = Running(options(root))
-    found.ready()
-    yield found
-    found.close()
+    result = Running(options(root))
+    result.ready()
+    yield result
+    result.close()
 
 
 @pytest.mark.slow
@@ -77,11 +77,11 @@ def test_a_text_may_name_its_target_language(running: Running, root: Path) -> No
 @pytest.mark.slow
 def test_attention_shows_the_language_token_before_the_text(running: Running) -> None:
     for text, language, special in (("der hund", ">>spa<<", True), (">>eng<< der hund", ">>eng<<", False)):
-        found = running.do(running.pool.attention(attention_query(text)))
-        first, *words, end = found.source_tokens
+        result = running.do(running.pool.attention(attention_query(text)))
+        first, *words, end = result.source_tokens
         assert (first.piece, first.special, end.piece) == (language, special, "</s>")
         assert "".join(word.text for word in words).replace(" ", "") == "derhund"
-        assert found.maps["cross"].values.shape[-1] == len(found.source_tokens)
+        assert result.maps["cross"].values.shape[-1] == len(result.source_tokens)
 
 
 @pytest.mark.slow

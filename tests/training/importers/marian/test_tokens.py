@@ -69,10 +69,10 @@ def test_written_tokenizer_gives_equal_tokens(case: Case) -> None:
 def test_pieces_match_ids_and_lie_in_the_text(case: Case) -> None:
     for text in strings.texts():
         for side in ("source", "target"):
-            found = case.ours[side].pieces(text)
-            assert [piece.id for piece in found] == case.ours[side].encode(text), text
-            assert all(0 <= piece.start <= piece.end <= len(text) for piece in found), text
-            assert [piece.start for piece in found] == sorted(piece.start for piece in found), text
+            results = case.ours[side].pieces(text)
+            assert [piece.id for piece in results] == case.ours[side].encode(text), text
+            assert all(0 <= piece.start <= piece.end <= len(text) for piece in results), text
+            assert [piece.start for piece in results] == sorted(piece.start for piece in results), text
 
 
 def test_tokenizer_file_round_trip(case: Case, tmp_path: Path) -> None:
