@@ -33,7 +33,7 @@ from app.engine.interface import EngineSettings, TranslationOptions, Translation
 from app.translation import TextRequest
 from app.translation.text_translator import Translator
 from benchmarks.fidelity_terms import holds, terms
-from benchmarks.fidelity_texts import Page, layout, layout_text, seen
+from benchmarks.fidelity_texts import Page, layout, layout_text, structure_of
 from benchmarks.report import finish, goal
 from models.checkpoint import read
 
@@ -95,22 +95,22 @@ async def translated(setting: Setting, jobs: Sequence[TextRequest]) -> list[Tran
 async def glossary(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     sources, references = setting.corpus.valid
     chosen = terms(sources, references, setting.corpus.train, setting.counts[0])
-    plain = [replace(setting.job, text=sources[each.sentence]) for each in chosen]
-    bound = [replace(job, glossary={each.source: each.target}) for job, each in zip(plain, chosen, strict=True)]
-    expected = [[references[each.sentence] for each in chosen]]
+    plain = [replace(setting.job, text=sources[term.sentence]) for term in chosen]
+    bound = [replace(job, glossary={term.source: term.target}) for job, term in zip(plain, chosen, strict=True)]
+    expected = [[references[term.sentence] for term in chosen]]
     free, held = await translated(setting, plain), await translated(setting, bound)
     scores = [sacrebleu.BLEU().corpus_score([text.text for text in texts], expected).score for texts in (free, held)]
-    kept = [holds(text.text, each.target) for text, each in zip(held, chosen, strict=True)]
+    kept = [holds(text.text, term.target) for text, term in zip(held, chosen, strict=True)]
     lost = [
-        f"{job.text} | {each.target} | {text.text}"
-        for job, each, text, well in zip(plain, chosen, held, kept, strict=True)
+        f"{job.text} | {term.target} | {text.text}"
+        for job, term, text, well in zip(plain, chosen, held, kept, strict=True)
         if not well
     ]
     row = {
         "part": "glossary",
         "sentences": len(chosen),
         "holds_term": sum(kept),
-        "held_it_without": sum(holds(text.text, each.target) for text, each in zip(free, chosen, strict=True)),
+        "held_it_without": sum(holds(text.text, term.target) for text, term in zip(free, chosen, strict=True)),
         "bleu_without": round(scores[0], 2),
         "bleu_with": round(scores[1], 2),
         "lost": lost[:SHOWN],
@@ -132,8 +132,8 @@ async def pages(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]
     expected = iter([" ".join(each.text.split()) for each in await translated(setting, _plain(setting, plain))])
     nested, pairs, broken = 0, [], []
     for page, answer in zip(made, results, strict=True):
-        ways, texts = seen(answer.text)
-        well = ways == seen(page.source)[0]
+        ways, texts = structure_of(answer.text)
+        well = ways == structure_of(page.source)[0]
         nested += well
         broken += [] if well else [f"{page.source} | {answer.text}"]
         there = [" ".join(text.split()) for text in texts]

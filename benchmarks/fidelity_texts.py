@@ -131,7 +131,7 @@ def _is_hidden(tag: str, raw: str) -> bool:
     return tag in ("script", "style", "pre", "code") or "translate" in raw
 
 
-def seen(page: str) -> tuple[Counter[tuple[str, ...]], list[str]]:
+def structure_of(page: str) -> tuple[Counter[tuple[str, ...]], list[str]]:
     """The nesting: path from the root to each tag, comment and hidden text -> how often it occurs; and the stripped
     texts between blocks."""
     parser = _Seen()

@@ -45,7 +45,7 @@ OF_CAPACITY, LATENCY_S = 0.7, 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SentencesPerRound:
     """How many sentences each server gets per round."""
 
     of_us: int
@@ -72,10 +72,10 @@ def lists(texts: Sequence[str], count: int, start: int = 0) -> list[bytes]:
     ]
 
 
-async def rate(server: Server, asked: Sequence[bytes], clients: int) -> float:
+async def rate(server: Server, per_round: Sequence[bytes], clients: int) -> float:
     """Requests a second of a closed loop; every one has to be answered."""
     client = wire.Client(server.port)
-    outcomes, seconds = await load.closed_loop(client, asked, clients)
+    outcomes, seconds = await load.closed_loop(client, per_round, clients)
     client.close()
     refused = [outcome.answer for outcome in outcomes if not outcome.succeeded]
     if refused:
@@ -83,17 +83,17 @@ async def rate(server: Server, asked: Sequence[bytes], clients: int) -> float:
     return len(outcomes) / seconds
 
 
-async def latencies(server: Server, asked: Sequence[bytes], times: Sequence[float]) -> dict[str, float]:
+async def latencies(server: Server, per_round: Sequence[bytes], times: Sequence[float]) -> dict[str, float]:
     client = wire.Client(server.port)
     await client.open(16)
-    outcomes = await load.open_loop(client, asked, times)
+    outcomes = await load.open_loop(client, per_round, times)
     client.close()
     return {"failed": sum(not o.succeeded for o in outcomes), **percentiles_ms(o.latency_s for o in outcomes)}
 
 
-async def texts_of(server: Server, asked: Sequence[bytes]) -> list[str]:
+async def texts_of(server: Server, per_round: Sequence[bytes]) -> list[str]:
     client = wire.Client(server.port)
-    outcomes, _ = await load.closed_loop(client, asked, 8)
+    outcomes, _ = await load.closed_loop(client, per_round, 8)
     client.close()
     return [outcome.answer.json()["translatedText"] for outcome in outcomes]
 
@@ -113,12 +113,14 @@ def race(us: Server, them: Server, texts: Sequence[str], rounds: int) -> tuple[l
     """Rows, the median ratio with 16 clients, and what they can do then, in sentences a second."""
     rows, chosen, capacity = [], 0.0, 0.0
     for clients in CLIENTS:
-        asked = Asked(400, 100) if clients > 1 else Asked(60, 40)
-        row, ratio, theirs = raced(us, them, lambda n, at: requests(texts, n, at), asked, clients, rounds)
+        per_round = SentencesPerRound(400, 100) if clients > 1 else SentencesPerRound(60, 40)
+        row, ratio, theirs = raced(us, them, lambda n, at: requests(texts, n, at), per_round, clients, rounds)
         rows.append({"clients": clients, "sentences of a request": 1, **row})
         if clients == 16:
             chosen, capacity = ratio, theirs
-    row, _, _ = raced(us, them, lambda n, at: lists(texts, n, at), Asked(8 * PAGE, 4 * PAGE), 1, rounds, each=PAGE)
+    row, _, _ = raced(
+        us, them, lambda n, at: lists(texts, n, at), SentencesPerRound(8 * PAGE, 4 * PAGE), 1, rounds, each=PAGE
+    )
     rows.append({"clients": 1, "sentences of a request": PAGE, **row})
     return rows, chosen, capacity
 
@@ -127,7 +129,7 @@ def raced(
     us: Server,
     them: Server,
     made: Callable[[int, int], list[bytes]],
-    asked: Asked,
+    per_round: SentencesPerRound,
     clients: int,
     rounds: int,
     each: int = 1,
@@ -136,7 +138,7 @@ def raced(
     number of the first; each: sentences of one."""
     results = []
     for number in range(rounds):
-        turns = [("ours", us, asked.of_us), ("theirs", them, asked.of_them)]
+        turns = [("ours", us, per_round.of_us), ("theirs", them, per_round.of_them)]
         done = {
             name: each * asyncio.run(rate(server, made(count, 97 * number), clients))
             for name, server, count in (turns if number % 2 else reversed(turns))
@@ -152,9 +154,13 @@ def raced(
 def waits(us: Server, them: Server, texts: Sequence[str], capacity: float) -> list[dict[str, Any]]:
     rate_per_s = OF_CAPACITY * capacity
     times = load.arrivals(rate_per_s, LATENCY_S, seed=1)
-    asked = requests(texts, len(times))
+    per_round = requests(texts, len(times))
     return [
-        {"server": server.name, "offered_per_s": round(rate_per_s, 1), **asyncio.run(latencies(server, asked, times))}
+        {
+            "server": server.name,
+            "offered_per_s": round(rate_per_s, 1),
+            **asyncio.run(latencies(server, per_round, times)),
+        }
         for server in (us, them)
     ]
 

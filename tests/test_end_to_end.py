@@ -87,8 +87,8 @@ def test_default_settings_give_equal_answers_on_every_device(tiny_checkpoints: P
         with ThreadPoolExecutor(8) as clients:
             bodies = [{"q": text, "source": "de", "target": "en"} for text in GERMAN * 8]
             results = list(clients.map(lambda body: server.ask("/translate", body)["translatedText"], bodies))
-            asked = {"prompt": "分开", "seed": 7, "max_new_tokens": 20, "temperature": 1.0}
-            texts = list(clients.map(lambda body: server.ask("/generate", body)["text"], [asked] * 16))
+            fields = {"prompt": "分开", "seed": 7, "max_new_tokens": 20, "temperature": 1.0}
+            texts = list(clients.map(lambda body: server.ask("/generate", body)["text"], [fields] * 16))
     assert results == results[: len(GERMAN)] * 8
     assert all(results)
     assert len(set(texts)) == 1

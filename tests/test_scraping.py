@@ -62,7 +62,9 @@ def test_scraped_counts_equal_the_requests(tiny_checkpoints: Path, tmp_path: Pat
 def device_said(server: Server, asked: int) -> None:
     """What comes with the device's next beats: one may fall between two requests."""
     of = ("cpu", "tiny-de-en")
-    result = wait_for(server, lambda found: found["prefill_tokens_total", *of] >= found["prompt_tokens_total", *of])
+    result = wait_for(
+        server, lambda samples: samples["prefill_tokens_total", *of] >= samples["prompt_tokens_total", *of]
+    )
     assert result["step_duration_seconds_count", *of] > 0
     assert result["request_queue_time_seconds_count", *of] == asked
     assert result["time_to_first_token_seconds_count", *of] == asked
@@ -76,7 +78,9 @@ def leave_midway(server: Server) -> None:
     connection = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=60)
     body = json.dumps({"prompt": "分开", "max_new_tokens": 1024, "n": sequences, "seed": 1})
     connection.request("POST", "/generate", body, {"Content-Type": "application/json"})
-    wait_for(server, lambda found: found["num_requests_running", *of] + found["num_requests_waiting", *of] == sequences)
+    wait_for(
+        server, lambda samples: samples["num_requests_running", *of] + samples["num_requests_waiting", *of] == sequences
+    )
     connection.close()
     left = ("request_cancelled_total", "cpu", "tiny-lyrics", "disconnect")
     result = wait_for(server, lambda found: found[left] == sequences)

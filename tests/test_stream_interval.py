@@ -40,9 +40,9 @@ def test_first_token_is_sent_at_once_and_the_rest_at_the_end(server: Server) -> 
 
 def test_first_token_of_every_continuation_is_sent_at_once(server: Server) -> None:
     *tokens, (_, done) = streamed(server, "/generate", {**LYRICS, "n": 3})
-    for index, each in enumerate([done, *done["alternatives"]]):
+    for index, alternative in enumerate([done, *done["alternatives"]]):
         assert [len(token["text"]) for _, token in tokens if token["index"] == index] == [1, LENGTH - 1]
-        assert joined(tokens, index) == each["text"]
+        assert joined(tokens, index) == alternative["text"]
 
 
 def test_stop_string_within_one_interval_ends_the_text_and_is_not_sent(server: Server) -> None:

@@ -80,8 +80,8 @@ def test_generation_streams_tokens_and_ends_before_its_stop_string(server: Serve
     body = {"prompt": "分开", "max_new_tokens": 200, "seed": 7, "n": 2}
     *tokens, (_, done) = streamed(server, "/generate", body)
     whole = server.ask("/generate", body)
-    for index, each in enumerate([whole, *whole["alternatives"]]):
-        assert "".join(token["text"] for _, token in tokens if token["index"] == index) == each["text"]
+    for index, alternative in enumerate([whole, *whole["alternatives"]]):
+        assert "".join(token["text"] for _, token in tokens if token["index"] == index) == alternative["text"]
     assert len(tokens) > 4  # more than a first and a last one each; where steps are short, some come together
     assert done["usage"] == {"prompt_tokens": 2, "new_tokens": 400}
     stop = whole["text"][50:53]
@@ -92,8 +92,8 @@ def test_generation_streams_tokens_and_ends_before_its_stop_string(server: Serve
 
 
 def test_refused_stream_has_an_error_status(server: Server) -> None:
-    asked = {"q": "ich", "source": "de", "target": "en", "stream": True, "prefix": "i " * 40}
-    with begun(server, "/translate", asked) as answer:
+    body = {"q": "ich", "source": "de", "target": "en", "stream": True, "prefix": "i " * 40}
+    with begun(server, "/translate", body) as answer:
         assert (answer.status, answer.getheader("content-type")) == (422, "application/json")
         assert "has 40 tokens; the model takes 32" in json.load(answer)["error"]
 
@@ -124,6 +124,6 @@ def test_slow_reader_delays_no_other_and_receives_everything(server: Server) -> 
             all_room_is_free(server)  # everything of the slow reader is written
             result = events(answer.read().decode())
     *tokens, (_, done) = result
-    for index, each in enumerate([done, *done["alternatives"]]):
-        assert "".join(token["text"] for _, token in tokens if token["index"] == index) == each["text"]
-        assert len(each["text"]) == LONG["max_new_tokens"]
+    for index, alternative in enumerate([done, *done["alternatives"]]):
+        assert "".join(token["text"] for _, token in tokens if token["index"] == index) == alternative["text"]
+        assert len(alternative["text"]) == LONG["max_new_tokens"]

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.fidelity import measured
 from benchmarks.fidelity_terms import Term, holds, terms
-from benchmarks.fidelity_texts import Page, layout, layout_text, seen
+from benchmarks.fidelity_texts import Page, layout, layout_text, structure_of
 from tests.app.text.scripted_translation import backwards, translated
 from tests.tiny import ENGLISH, GERMAN, write_translator
 
@@ -37,19 +37,19 @@ def test_a_term_is_a_word_of_its_own() -> None:
 def test_pages_read_as_they_were_made_and_show_what_is_lost() -> None:
     chance, sentences = random.Random(3), cycle(SENTENCES)
     for page in [Page(chance, sentences) for _ in range(40)]:
-        ways, texts = seen(page.source)
+        ways, texts = structure_of(page.source)
         assert [
             text
             for text, plain in zip(texts, page.plain, strict=True)
             if plain is not None and " ".join(text.split()) != plain
         ] == []
-        turned, capitals = seen(translated(page.source, backwards))
+        turned, capitals = structure_of(translated(page.source, backwards))
         assert turned == ways
         pairs = [(text, plain) for text, plain in zip(capitals, page.plain, strict=True) if plain is not None]
         assert [" ".join(text.split()) for text, _ in pairs] == [backwards(plain)[0] for _, plain in pairs]
     whole = "<p>a <b>b <i>c</i></b><!-- d --></p>"
     for broken in ("<p>a <b>b </b><i>c</i><!-- d --></p>", "<p>a <b>b <i>c</i></b></p>", whole.replace("<b>", "<b x>")):
-        assert seen(broken)[0] != seen(whole)[0]
+        assert structure_of(broken)[0] != structure_of(whole)[0]
 
 
 def test_layout_is_every_space_but_the_plain_one_and_every_emoji() -> None:

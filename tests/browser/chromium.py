@@ -49,7 +49,7 @@ class Watched:
     page: Any
     errors: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    sent_requests: list[tuple[str, Any]] = field(default_factory=list)
     refused: set[int] = field(default_factory=set)
 
     @classmethod
@@ -102,4 +102,4 @@ class Watched:
         at = urlsplit(request.url)
         if f"{at.scheme}://{at.netloc}" != self.base:
             self.foreign.append(request.url)
-        self.asked.append((at.path, request.post_data_json if request.method == "POST" else None))
+        self.sent_requests.append((at.path, request.post_data_json if request.method == "POST" else None))

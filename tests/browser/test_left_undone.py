@@ -67,7 +67,7 @@ def test_changing_room_or_language_keeps_one_text(chromium: Any, tmp_path: Path)
         page.wait_for_selector(".strip figure")
         text = page.text_content("#lyrics").replace("⏎", "")
         assert page.locator("#lyrics [data-at]").count() == len(text) - 1
-        asked = [body["text"] for path, body in watched.asked if path == "/gates"]
-        assert asked[-1] == text
+        texts = [body["text"] for path, body in watched.sent_requests if path == "/gates"]
+        assert texts[-1] == text
         assert page.locator("#lyrics .character").count() == len(text) - 1
         watched.clean()

@@ -146,8 +146,10 @@ def test_alternatives_show_the_probabilities_of_the_api(watched: Watched, served
     page.wait_for_selector(".alternative")
     steps = inside(served, include=["steps"], top_k=6)["steps"]
     shown = [text.rsplit(" ", 1) for text in page.locator(".alternative").all_inner_texts()]
-    assert [text for text, _ in shown] == [each["text"].strip() or each["piece"] for each in steps[1]["top"]]
-    expected = [math.exp(each["logprob"]) for each in steps[1]["top"]]
+    assert [text for text, _ in shown] == [
+        candidate["text"].strip() or candidate["piece"] for candidate in steps[1]["top"]
+    ]
+    expected = [math.exp(candidate["logprob"]) for candidate in steps[1]["top"]]
     assert [number(share) for _, share in shown] == pytest.approx(expected, rel=0.06, abs=5.1e-4)
     said = page.inner_text(".panel:has(.alternatives) .reading")
     assert f"rank {steps[1]['rank']};" in said

@@ -35,7 +35,7 @@ def test_first_paint_requests_only_the_page(watched: Watched) -> None:
     page.wait_for_selector(".example")
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     assert painted > 0
-    paths = {path for path, _ in watched.asked}
+    paths = {path for path, _ in watched.sent_requests}
     assert {path for path in paths if not path.startswith("/assets/")} == {"/", "/models", "/openapi.json"}
     assert [each.inner_text() for each in page.query_selector_all(".example")] == [
         "ich möchte ein bier",
@@ -50,10 +50,10 @@ def test_example_needs_one_stream_and_one_attention_request(watched: Watched, se
     page.wait_for_selector(".token")
     answer = served.ask("/translate", {"q": TEXT, "source": "de", "target": "en"})
     assert page.inner_text("#target").strip() == answer["translatedText"].strip()
-    asked = [(path, body) for path, body in watched.asked if path in ("/translate", "/attention")]
-    assert [path for path, _ in asked] == ["/translate", "/attention"]
-    assert (asked[0][1]["q"], asked[0][1]["stream"]) == (TEXT, True)
-    assert asked[1][1]["source"] == TEXT
+    requests = [(path, body) for path, body in watched.sent_requests if path in ("/translate", "/attention")]
+    assert [path for path, _ in requests] == ["/translate", "/attention"]
+    assert (requests[0][1]["q"], requests[0][1]["stream"]) == (TEXT, True)
+    assert requests[1][1]["source"] == TEXT
 
 
 def test_typing_sends_one_request_after_a_pause(watched: Watched) -> None:
@@ -69,7 +69,7 @@ def test_typing_sends_one_request_after_a_pause(watched: Watched) -> None:
         }"""
     )
     page.wait_for_selector(".token")
-    assert [body["q"] for path, body in watched.asked if path == "/translate"] == ["der hund"]
+    assert [body["q"] for path, body in watched.sent_requests if path == "/translate"] == ["der hund"]
 
 
 def test_outdated_request_is_aborted(watched: Watched) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.clients
 TEXT = {"q": "ich möchte ein bier", "source": "de", "target": "en"}
 
 
-def said(server: Server, *command: str) -> str:
+def output_of(server: Server, *command: str) -> str:
     environment = {name: each for name, each in os.environ.items() if not name.lower().endswith("_proxy")}
     done = subprocess.run(
         [*command, server.base], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
@@ -34,28 +34,28 @@ def translation(server: Server) -> str:
 
 
 def test_curl(server: Server, translation: str) -> None:
-    plain, page = said(server, "sh", "examples/clients/ask.sh").splitlines()
+    plain, page = output_of(server, "sh", "examples/clients/ask.sh").splitlines()
     assert json.loads(plain)["translatedText"] == translation
     assert re.fullmatch(r"<p>.*</p>", json.loads(page)["translatedText"])
 
 
 def test_python(server: Server, translation: str) -> None:
-    assert said(server, sys.executable, "examples/clients/ask.py") == f"{translation}\n"
+    assert output_of(server, sys.executable, "examples/clients/ask.py") == f"{translation}\n"
 
 
 def test_javascript(server: Server, translation: str) -> None:
-    assert said(server, "node", "examples/clients/ask.mjs") == f"{translation}\n"
+    assert output_of(server, "node", "examples/clients/ask.mjs") == f"{translation}\n"
 
 
 def test_openais_sdk(server: Server) -> None:
     expected = {"prompt": "分开", "max_new_tokens": 20, "temperature": 1.0, "seed": 7}
     assert (
-        said(server, sys.executable, "examples/clients/openai_sdk.py")
+        output_of(server, sys.executable, "examples/clients/openai_sdk.py")
         == server.ask("/generate", expected)["text"] + "\n"
     )
 
 
 def test_deepls_sdk(server: Server, translation: str) -> None:
-    plain, bound = said(server, sys.executable, "examples/clients/deepl_sdk.py").splitlines()
+    plain, bound = output_of(server, sys.executable, "examples/clients/deepl_sdk.py").splitlines()
     assert plain == translation
     assert "ale" in bound.split()

@@ -61,24 +61,24 @@ def test_generated_client_has_every_route(package: str, server: Server) -> None:
 
 
 def test_translates(package: str, server: Server) -> None:
-    asked = {"q": ["a b", "b c"], "source": "de", "target": "en", "alternatives": 1}
-    status, result = call(package, "translate.translate", server.base, body=of(package, "TranslateRequest", asked))
-    assert (status, result.to_dict()) == (200, server.ask("/translate", asked))
+    body = {"q": ["a b", "b c"], "source": "de", "target": "en", "alternatives": 1}
+    status, result = call(package, "translate.translate", server.base, body=of(package, "TranslateRequest", body))
+    assert (status, result.to_dict()) == (200, server.ask("/translate", body))
 
 
 def test_continues_a_text(package: str, server: Server) -> None:
-    asked = {"prompt": "分开", "max_new_tokens": 12, "seed": 5, "logprobs": True}
-    status, result = call(package, "generate.generate", server.base, body=of(package, "GenerateRequest", asked))
-    assert (status, result.to_dict()) == (200, server.ask("/generate", asked))
-    asked = {"prompt": "分开", "max_tokens": 12, "seed": 5}
-    status, result = call(package, "open_ai.completions", server.base, body=of(package, "CompletionRequest", asked))
-    assert (status, result.choices[0].text) == (200, server.ask("/v1/completions", asked)["choices"][0]["text"])
+    body = {"prompt": "分开", "max_new_tokens": 12, "seed": 5, "logprobs": True}
+    status, result = call(package, "generate.generate", server.base, body=of(package, "GenerateRequest", body))
+    assert (status, result.to_dict()) == (200, server.ask("/generate", body))
+    body = {"prompt": "分开", "max_tokens": 12, "seed": 5}
+    status, result = call(package, "open_ai.completions", server.base, body=of(package, "CompletionRequest", body))
+    assert (status, result.choices[0].text) == (200, server.ask("/v1/completions", body)["choices"][0]["text"])
 
 
 def test_inspection_endpoints(package: str, server: Server) -> None:
-    asked = {"source": "a b", "model": "tiny-de-en"}
-    status, result = call(package, "inspect.attention", server.base, body=of(package, "AttentionRequest", asked))
-    expected = server.ask("/attention", asked)
+    body = {"source": "a b", "model": "tiny-de-en"}
+    status, result = call(package, "inspect.attention", server.base, body=of(package, "AttentionRequest", body))
+    expected = server.ask("/attention", body)
     answer = result.to_dict()
     assert (status, answer["source"], answer["target"]) == (200, expected["source"], expected["target"])
     assert answer["attention"] == expected["attention"]

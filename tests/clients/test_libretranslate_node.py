@@ -16,11 +16,11 @@ NOT_FOUND = {"kind": "TypeError", "message": "This language was not found/does n
 
 
 def test_libretranslate_ts(server: Server, node: Scripts) -> None:
-    asked = {"q": PLAIN, "source": "de", "target": "en", "alternatives": 2}
+    body = {"q": PLAIN, "source": "de", "target": "en", "alternatives": 2}
     result = node("libretranslate-ts.mjs", server.base, "any", GERMAN, PLAIN)
     assert result == {
         "translated": {"status": 200, "translatedText": ours(server, GERMAN)},
-        "alternatives": server.ask("/translate", asked)["alternatives"],
+        "alternatives": server.ask("/translate", body)["alternatives"],
         "detected": {"status": 200, "language": "de", "confidence": result["detected"]["confidence"]},
         "languages": ["de", "en", "es"],
         "unknown": {"status": 500, "translatedText": "", "error": NO_MODEL.format("zz")},

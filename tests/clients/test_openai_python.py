@@ -72,7 +72,7 @@ def test_logprobs_and_echo(client: openai.OpenAI, server: Server) -> None:
     scored = server.ask("/score", {"text": choice.text, "top_k": 2})["tokens"]
     assert told.token_logprobs == [None, *[pytest.approx(each["logprob"], abs=1e-4) for each in scored[1:]]]
     for result, expected in list(zip(told.top_logprobs, scored, strict=True))[1:]:
-        likeliest = {each["text"]: pytest.approx(each["logprob"], abs=1e-4) for each in expected["top"]}
+        likeliest = {candidate["text"]: pytest.approx(candidate["logprob"], abs=1e-4) for candidate in expected["top"]}
         assert {**result, **likeliest} == {expected["text"]: pytest.approx(expected["logprob"], abs=1e-4), **likeliest}
         assert result.keys() == {*likeliest, expected["text"]}
     alone = client.completions.create(model="tiny-lyrics", echo=True, prompt="分", max_tokens=0, logprobs=0)

@@ -142,11 +142,11 @@ def test_compose_uses_the_same_health_check():
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False), (None, False)])
 def test_health_check_is_the_readiness_endpoint(status, healthy):
-    asked = []
+    calls = []
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            calls.append(self.path)
             self.send_response(status)
             self.end_headers()
 
@@ -165,7 +165,7 @@ def test_health_check_is_the_readiness_endpoint(status, healthy):
         proxied = {"http_proxy": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}  # must not be requested
         done = subprocess.run(call, env=proxied, capture_output=True, timeout=20)
     assert (done.returncode == 0) is healthy
-    assert asked == ([] if status is None else ["/health/ready"])
+    assert calls == ([] if status is None else ["/health/ready"])
 
 
 def test_image_labels_equal_pyproject():

@@ -18,7 +18,7 @@ TEXT, TARGET = "der hund schläft", "the dog sleeps"
 def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("translators")
     depths = {"equal": (2, 2), "deep encoder": (3, 1), "deep decoder": (1, 3)}
-    return {name: tiny.write_translator(root / name, "de", "en", depths=each) for name, each in depths.items()}
+    return {name: tiny.write_translator(root / name, "de", "en", depths=depth) for name, depth in depths.items()}
 
 
 class Calls(list[dict[str, Any]]):

@@ -52,7 +52,7 @@ def send(connection: http.client.HTTPConnection, body: dict[str, Any]) -> None:
     connection.request("POST", "/generate", json.dumps(body), {"Content-Type": "application/json"})
 
 
-def heard(connection: http.client.HTTPConnection, begun: Callable[[], Any] = lambda: None) -> End:
+def read_to_end(connection: http.client.HTTPConnection, begun: Callable[[], Any] = lambda: None) -> End:
     """Reads to the last byte; a truncated answer raises. begun: called once the headers have arrived."""
     answer = connection.getresponse()
     begun()
@@ -71,7 +71,7 @@ def heard(connection: http.client.HTTPConnection, begun: Callable[[], Any] = lam
 def ask(server: Server, body: dict[str, Any], begun: Callable[[], Any] = lambda: None) -> End:
     with connected(server) as connection:
         send(connection, body)
-        return heard(connection, begun)
+        return read_to_end(connection, begun)
 
 
 def in_flight(found: Samples) -> float:

@@ -20,7 +20,17 @@ from app.engine.async_engine import AsyncEngine
 from app.engine.interface import GenerationRequest
 from tests import tiny
 from tests.app.engine.engine_thread import Running, options
-from tests.faults.clients import ask, busy_gauges, connected, descriptors, heard, in_flight, resident_mib, send, until
+from tests.faults.clients import (
+    ask,
+    busy_gauges,
+    connected,
+    descriptors,
+    in_flight,
+    read_to_end,
+    resident_mib,
+    send,
+    until,
+)
 from tests.request_builders import generation_request, translation_request
 from tests.serving import Server, serving
 from tests.test_end_to_end import wait_for
@@ -47,7 +57,7 @@ def server(slow_lyricist: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def computed(server: Server, before: Samples) -> int:
     """Tokens read and written since for cancelled requests, once the devices are idle and have reported."""
-    until(lambda found: not busy_gauges(found), server)
+    until(lambda samples: not busy_gauges(samples), server)
     beats = [scrape(server)["step_duration_seconds_count", *LYRICIST]]
     ask(server, {**LONG, "max_new_tokens": 5})
     result = until(lambda found: found["step_duration_seconds_count", *LYRICIST] >= beats[0] + 5, server)
@@ -65,7 +75,7 @@ def test_disconnect_while_queued(server: Server) -> None:
         result = until(lambda found: in_flight(found) == 16, server)
         assert left(result) - left(before) == 8
         until(lambda found: found["num_requests_running", *LYRICIST] == 16, server)  # at the next beat, all of them
-    until(lambda found: left(found) - left(before) == 24, server)
+    until(lambda samples: left(samples) - left(before) == 24, server)
     assert 0 < computed(server, before) < 16 * 1900
 
 
@@ -74,7 +84,7 @@ def test_disconnect_during_prefill(server: Server) -> None:
     with connected(server) as connection:
         send(connection, {**LONG, "prompt": "分" * PROMPT_TOKENS})
         until(lambda found: in_flight(found) == 1, server)
-    until(lambda found: left(found) - left(before) == 1, server)
+    until(lambda samples: left(samples) - left(before) == 1, server)
     tokens = computed(server, before)
     print(f"left in the prefill: {tokens - PROMPT_TOKENS} steps")
     assert PROMPT_TOKENS <= tokens <= PROMPT_TOKENS + 2
@@ -88,7 +98,7 @@ def test_disconnect_while_the_answer_is_written(stream: bool, server: Server) ->
         if stream:
             connection.getresponse().readline()
         until(lambda found: in_flight(found) == 4, server)
-    until(lambda found: left(found) - left(before) == 4, server)
+    until(lambda samples: left(samples) - left(before) == 4, server)
     tokens = computed(server, before)
     print(f"left midway, stream {stream}: {tokens // 4 - 2} steps")
     assert 0 < tokens < 4 * 1000
@@ -110,7 +120,7 @@ def test_400_clients_disconnect(server: Server) -> None:
 
     def quiet() -> list[float]:
         """Descriptors of the server and of its device process, and their memory."""
-        until(lambda found: not busy_gauges(found) and not in_flight(found), server)
+        until(lambda samples: not busy_gauges(samples) and not in_flight(samples), server)
         pids = (server.process.pid, worker)
         return [*(descriptors(pid) for pid in pids), *(resident_mib(pid) for pid in pids)]
 
@@ -128,7 +138,7 @@ def test_400_clients_disconnect(server: Server) -> None:
     with connected(server) as connection:
         for stream in (False, True, False):
             send(connection, {**LONG, "stream": stream})
-            assert heard(connection).text == right
+            assert read_to_end(connection).text == right
 
 
 def test_closed_stream_stops_decoding_within_two_steps(slow_lyricist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,21 +151,21 @@ def test_closed_stream_stops_decoding_within_two_steps(slow_lyricist: Path, monk
         monkeypatch.setattr(running.pool.admission, "wasted", lambda model, tokens: wasted.append(tokens))
 
         async def leave() -> int:
-            heard = 0
+            read_to_end = 0
             async with running.pool.stream_generation(
                 generation_request("分开", max_new_tokens=2000, seed=1)
             ) as stream:
                 async for delta in stream.deltas():
-                    heard += len(delta.text)
-                    if heard >= 20:
+                    read_to_end += len(delta.text)
+                    if read_to_end >= 20:
                         break
-            return heard
+            return read_to_end
 
         for _ in range(15):
             wasted.clear()
-            heard = running.do(leave())
+            read_to_end = running.do(leave())
             running.until(lambda: sum(wasted) > 0, "nothing was said of what was wasted")
-            steps.append(sum(wasted) - 2 - heard)
+            steps.append(sum(wasted) - 2 - read_to_end)
         print(f"steps after a reader left: {sorted(steps)}")
         assert min(steps) >= 0
         assert statistics.median(steps) <= 2  # not all: the machine may take the front end's core away for a while
@@ -179,8 +189,8 @@ def held(running: Running) -> Held:
     device = pool.supervisor.devices["cpu"]
     running.until(lambda: not pool.dispatcher.pending, "a waiter was left")
     running.until(lambda: not any(lane.rows or lane.waiting for lane in lanes(pool)), "a slot was left")
-    for each in (pool.admission.all, *pool.admission.models.values()):
-        assert (pool.admission.tokens, each.requests, each.work, each.rows) == (0, 0, 0, 0)
+    for model in (pool.admission.all, *pool.admission.models.values()):
+        assert (pool.admission.tokens, model.requests, model.work, model.rows) == (0, 0, 0, 0)
     assert device.outstanding_tokens == 0
     assert not pool.registry.users
     assert not any(pool.metrics.by_model.inflight.values())

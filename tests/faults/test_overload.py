@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.api.test_event_stream import events
-from tests.faults.clients import ask, busy_gauges, connected, descriptors, heard, resident_mib, send, until
+from tests.faults.clients import ask, busy_gauges, connected, descriptors, read_to_end, resident_mib, send, until
 from tests.serving import Server, serving
 from tests.test_end_to_end import wait_for
 from tests.test_scraping import scrape
@@ -57,8 +57,8 @@ def slow_reader(server: Server) -> Iterator[tuple[http.client.HTTPResponse, list
             rest = answer.read()
             *tokens, (name, done) = events((bytes(taken) + rest).decode())
             assert name == "done"
-            for index, each in enumerate([done, *done["alternatives"]]):
-                assert "".join(token["text"] for _, token in tokens if token["index"] == index) == each["text"]
+            for index, alternative in enumerate([done, *done["alternatives"]]):
+                assert "".join(token["text"] for _, token in tokens if token["index"] == index) == alternative["text"]
 
 
 def token_events(server: Server) -> tuple[int, float, str]:
@@ -81,7 +81,7 @@ def test_slow_reader_delays_no_other_request(tiny_checkpoints: Path, tmp_path: P
         before = [found for _ in range(6) for found in clients.map(token_events, [server] * 4)]
         with slow_reader(server) as (_, taken):
             beside = [found for _ in range(6) for found in clients.map(token_events, [server] * 4)]
-            until(lambda found: not busy_gauges(found), server)  # it holds no slot: all of its texts are written
+            until(lambda samples: not busy_gauges(samples), server)  # it holds no slot: all of its texts are written
             after = [found for _ in range(6) for found in clients.map(token_events, [server] * 4)]
             assert len(taken) < 200  # all this while it was far from its end
         for name, results in (("before", before), ("beside", beside), ("after", after)):
@@ -113,7 +113,7 @@ def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints
                 while not stop.is_set():
                     sent = time.monotonic()
                     send(connection, {**request, "stream": number % 2 == 0})
-                    end = heard(connection)
+                    end = read_to_end(connection)
                     if end.status == 200:
                         answered.append(end.text)
                         continue
@@ -142,7 +142,7 @@ def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints
         assert len(answered) > 8
         assert all(mib < 8 for mib in growth)
         assert quickest[49] < 1.0  # the promise is 50 ms, of a machine that does not run its clients too
-        result = until(lambda found: not busy_gauges(found), server)
+        result = until(lambda samples: not busy_gauges(samples), server)
         assert result["request_refused_total", "overloaded_requests"] == len(waits)
         assert scrape(server)["request_success_total", "cpu", "length", "tiny-lyrics"] == len(answered) + 1
         # a connection closes some time after its client has left

@@ -87,7 +87,9 @@ def test_requests_of_a_dead_worker_are_answered_by_another(tiny_checkpoints: Pat
         futures = [all_.submit(status_of, server, "/generate", LONG) for _ in range(8)]
         time.sleep(0.3)
         os.kill(victim, signal.SIGKILL)
-        assert [(code, body.get("text")) for code, body in (each.result() for each in futures)] == [(200, expected)] * 8
+        assert [(code, body.get("text")) for code, body in (future.result() for future in futures)] == [
+            (200, expected)
+        ] * 8
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
@@ -97,7 +99,7 @@ def test_sigterm_drains_requests_and_exits_with_0(sign: int, tiny_checkpoints: P
         futures = [clients.submit(status_of, server, "/generate", LONG) for _ in range(4)]
         time.sleep(0.3)
         server.process.send_signal(sign)
-        assert [each.result()[0] for each in futures] == [200] * 4
+        assert [future.result()[0] for future in futures] == [200] * 4
         assert server.process.wait(20) == 0
         wait_for(lambda: all(map(gone, workers)))
 
@@ -110,7 +112,7 @@ def test_requests_beyond_the_drain_deadline_get_an_error(tiny_checkpoints: Path,
         kept = http.client.HTTPConnection(server.base.removeprefix("http://"), timeout=20)
         time.sleep(0.3)
         server.process.send_signal(signal.SIGTERM)
-        answers = [each.result() for each in futures]
+        answers = [future.result() for future in futures]
         assert {code for code, _ in answers} == {503}
         assert all("shutting down" in body["error"] for _, body in answers)
         assert server.process.wait(20) == 0
@@ -236,8 +238,8 @@ def test_reloads_under_load_over_http(tiny_checkpoints: Path, tmp_path: Path) ->
             assert changed["model"]["version"] == seed - 18
             time.sleep(0.3)
         (root / "tiny-lyrics" / "model.safetensors").write_bytes(b"torn")
-        code, said = status_of(server, "/models/tiny-lyrics/reload", {}, **key)
-        assert (code, said["code"]) == (422, "checkpoint_refused")
+        code, body = status_of(server, "/models/tiny-lyrics/reload", {}, **key)
+        assert (code, body["code"]) == (422, "checkpoint_refused")
         time.sleep(0.3)
         stop.set()
         for each in asking:

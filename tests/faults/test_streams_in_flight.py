@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import tiny
-from tests.faults.clients import End, ask, busy_gauges, connected, heard, in_flight, send, until
+from tests.faults.clients import End, ask, busy_gauges, connected, in_flight, read_to_end, send, until
 from tests.serving import Server, serving
 from tests.test_end_to_end import gone, wait_for
 
@@ -39,7 +39,7 @@ def begin(server: Server, clients: ThreadPoolExecutor, bodies: Sequence[dict[str
     for body in bodies:
         if body.get("stream"):
             assert begun.acquire(timeout=30)
-    until(lambda found: in_flight(found) == len(bodies), server)
+    until(lambda samples: in_flight(samples) == len(bodies), server)
     return futures
 
 
@@ -65,7 +65,7 @@ def test_32_requests_of_a_killed_worker_fail_at_once(slow_lyricist: Path, tmp_pa
         print(f"and it was ready again after {time.monotonic() - killed:.3f} s")
         assert worker not in server.workers()
         assert ask(server, long(1)).text == ask(server, long(1, stream=True)).text == right[1]
-        until(lambda found: not busy_gauges(found), server)
+        until(lambda samples: not busy_gauges(samples), server)
 
 
 def _ready(server: Server) -> bool:
@@ -82,10 +82,10 @@ def test_streams_of_a_stopped_worker_end(slow_lyricist: Path, tmp_path: Path) ->
         (worker,) = server.workers()
         futures = begin(server, clients, [long(1, stream=True)] * 16)
         futures += [clients.submit(ask, server, long(1, stream=True)) for _ in range(8)]
-        until(lambda found: in_flight(found) == 24, server)
+        until(lambda samples: in_flight(samples) == 24, server)
         stopped = time.monotonic()
         os.kill(worker, signal.SIGSTOP)
-        ends = [each.result(60) for each in futures]
+        ends = [future.result(60) for future in futures]
         print(f"SIGSTOP of the worker: the last of 24 streams ended after {last(ends, stopped):.3f} s")
         assert all(end.may_be_tried_again for end in ends), ends
         assert [end.event for end in ends] == ["error"] * 16 + [None] * 8
@@ -103,8 +103,8 @@ def test_killed_server_with_streams_leaves_no_process(slow_lyricist: Path, tmp_p
         futures = begin(server, clients, [long(1, stream=True)] * 8)
         killed = time.monotonic()
         server.process.kill()
-        for each in futures:
-            assert isinstance(each.exception(60), http.client.IncompleteRead | ConnectionError)
+        for future in futures:
+            assert isinstance(future.exception(60), http.client.IncompleteRead | ConnectionError)
         wait_for(lambda: all(map(gone, workers)))
         print(f"SIGKILL of the server: no client and no process was left after {time.monotonic() - killed:.3f} s")
 
@@ -115,7 +115,7 @@ def test_sigterm_drains_streams(slow_lyricist: Path, tmp_path: Path) -> None:
         (worker,) = server.workers()
         futures = begin(server, clients, [long(1, max_new_tokens=1000, stream=True)] * 8)
         server.process.send_signal(signal.SIGTERM)
-        ends = [each.result(60) for each in futures]
+        ends = [future.result(60) for future in futures]
         assert [(end.event, end.text) for end in ends] == [("done", right)] * 8
         assert server.process.wait(20) == 0
         wait_for(lambda: gone(worker))
@@ -128,7 +128,7 @@ def test_streams_beyond_the_drain_deadline_get_an_error_event(slow_lyricist: Pat
         futures = begin(server, clients, [long(1, stream=True)] * 32)
         told = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        ends = [each.result(60) for each in futures]
+        ends = [future.result(60) for future in futures]
         print(f"SIGTERM, 0.3 s to drain: the last of 32 streams ended after {last(ends, told):.3f} s")
         assert all(end.event == "error" and end.may_be_tried_again for end in ends), ends
         assert all("shutting down" in end.body["error"] for end in ends)
@@ -149,7 +149,7 @@ def test_streams_while_models_are_reloaded(tiny_checkpoints: Path, tmp_path: Pat
             with connected(server) as connection:
                 while not stop.is_set():
                     send(connection, {**request, "stream": True})
-                    texts.append(heard(connection).text)
+                    texts.append(read_to_end(connection).text)
             return texts
 
         streaming = [clients.submit(stream_on) for _ in range(4)]

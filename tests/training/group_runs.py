@@ -169,7 +169,7 @@ def draw(workers: Workers) -> Tensor:
 
 
 def speak(workers: Workers) -> str:
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+    with contextlib.redirect_stderr(io.StringIO()) as stderr:
         workers.note("On the way.")
         workers.print_error("error: The end.")
-    return said.getvalue()
+    return stderr.getvalue()

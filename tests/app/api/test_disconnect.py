@@ -18,7 +18,7 @@ class Slow(FakeEngine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = asyncio.Event()
+        self.request_started = asyncio.Event()
         self.cancelled = False
 
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
@@ -26,7 +26,7 @@ class Slow(FakeEngine):
         return []
 
     async def _never(self) -> None:
-        self.asked.set()
+        self.request_started.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -50,7 +50,7 @@ async def leave_midway(engine: Slow, *first: Message) -> list[Message]:
         if coming:
             return coming.pop(0)
         if first == (BODY,):
-            await engine.asked.wait()
+            await engine.request_started.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
@@ -74,5 +74,5 @@ def test_disconnect_within_the_body_is_no_server_error(caplog: pytest.LogCapture
     engine = Slow()
     sent = asyncio.run(leave_midway(engine, {"type": "http.request", "body": b'{"q', "more_body": True}))
     assert sent[0]["status"] == 499
-    assert not engine.asked.is_set()
+    assert not engine.request_started.is_set()
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -115,7 +115,7 @@ def test_ids_are_made_and_differ() -> None:
     client = Client()
     ids = {client.get("/health").headers["X-Request-Id"] for _ in range(3)}
     assert len(ids) == 3
-    assert all(len(each) == 32 for each in ids)
+    assert all(len(id_) == 32 for id_ in ids)
 
 
 @pytest.mark.parametrize("given", ["a b", "x" * 129, 'a"b', "ä".encode()])

@@ -180,12 +180,12 @@ def test_refusals_are_counted_by_their_code_alone(client: Client) -> None:
 
 def test_other_origins_may_send_keys_and_read_limits(tmp_path: Path) -> None:
     client = Client(keys_file=str(keys_file(tmp_path)), cors_origins="https://example.org", rate_limit="60/minute")
-    asked = {
+    headers = {
         "Origin": "https://example.org",
         "Access-Control-Request-Method": "DELETE",
         "Access-Control-Request-Headers": "authorization, x-api-key, key, x-stainless-os, traceparent",
     }
-    assert client.request("OPTIONS", "/translate", headers=asked).status_code == 200, "without a key"
+    assert client.request("OPTIONS", "/translate", headers=headers).status_code == 200, "without a key"
     answer = client.post("/translate", json=TEXTS, headers={"Origin": "https://example.org", **bearer(USE)})
     exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
     assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "Retry-After"} <= set(exposed)

@@ -16,12 +16,12 @@ class Backwards:
     """Capitals, the last word first."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.texts_seen: list[str] = []
         self.format: TextFormat | None = None
 
     async def __call__(self, texts: Sequence[str], form: TextFormat) -> list[str]:
         assert self.format is None, "asked twice"
-        self.asked, self.format = list(texts), form
+        self.texts_seen, self.format = list(texts), form
         return [translated(text, backwards) if form == "html" else text.upper() for text in texts]
 
 
@@ -77,8 +77,8 @@ def with_footnotes(content: bytes) -> bytes:
 def repacked(content: bytes, changed: Callable[[str, bytes], bytes], more: dict[str, bytes] | None = None) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
-        for each in old.infolist():
-            new.writestr(each, changed(each.filename, old.read(each)))
+        for member in old.infolist():
+            new.writestr(member, changed(member.filename, old.read(member)))
         for name, data in (more or {}).items():
             new.writestr(name, data)
     return out.getvalue()

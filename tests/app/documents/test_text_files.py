@@ -19,7 +19,7 @@ def test_supported_extensions() -> None:
 def test_plain_text_keeps_its_encoding(encoding: str) -> None:
     content, ask = through(".txt", "Grün\r\n\r\n  und 😀\n".encode(encoding))
     assert content == "GRÜN\r\n\r\n  UND 😀\n".encode(encoding)
-    assert (ask.asked, ask.format) == (["Grün\r\n\r\n  und 😀\n"], "text")
+    assert (ask.texts_seen, ask.format) == (["Grün\r\n\r\n  und 😀\n"], "text")
 
 
 @pytest.mark.parametrize("extension", [".txt", ".html", ".srt"])
@@ -50,7 +50,7 @@ never
 
 def test_subtitles_keep_numbers_times_and_lines() -> None:
     content, ask = through(".srt", b"\xef\xbb\xbf" + SUBTITLES.replace("\n", "\r\n").encode())
-    assert ask.asked == ["Hello there <i>my dear old friend</i> &amp; you", "- Yes indeed", "- No never"]
+    assert ask.texts_seen == ["Hello there <i>my dear old friend</i> &amp; you", "- Yes indeed", "- No never"]
     assert content.decode("utf-8-sig").split("\r\n") == [
         "1",
         "00:00:01,000 --> 00:00:02,500 X1:5",
@@ -76,7 +76,7 @@ def test_invalid_subtitles_are_refused() -> None:
 def test_web_page_keeps_its_declared_encoding() -> None:
     page = '<meta charset="iso-8859-1"><p>gr\u00fcn <b>\u20ac</b> &#9786;</p>'
     content, ask = through(".html", page.encode("cp1252"))
-    assert ask.asked == [page]
+    assert ask.texts_seen == [page]
     assert content == '<meta charset="iso-8859-1"><p>&#9786; <b>\u20ac</b> GR\u00dcN</p>'.encode("cp1252")
 
 

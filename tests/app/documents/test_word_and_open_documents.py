@@ -19,7 +19,7 @@ def test_word_document_formatting_follows_its_words() -> None:
 
     content, ask = through(".docx", word_document())
     assert ask.format == "html"
-    assert ask.asked == [
+    assert ask.texts_seen == [
         "<pre><span id=0>one </span><span id=1>two</span><span id=2> three</span><br id=3><span id=4>four</span></pre>",
         "<pre><span id=0>five </span><span id=1><span id=2>six</span></span><img id=3></pre>",
         "<pre><span id=0>cell one</span></pre>",
@@ -51,7 +51,7 @@ def test_open_document_formatting_follows_its_words() -> None:
     import odfdo
 
     content, ask = through(".odt", open_document())
-    assert ask.asked == [
+    assert ask.texts_seen == [
         "<pre>one  <span id=0>two</span> three<br id=1>four</pre>",
         "<pre>five six<img id=0> seven</pre>",
         "<pre>the note</pre>",

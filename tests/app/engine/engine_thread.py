@@ -70,7 +70,7 @@ async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     return await asyncio.gather(*work, return_exceptions=True)
 
 
-async def heard(opened: Any) -> tuple[dict[int, str], Any]:
+async def read_stream(opened: Any) -> tuple[dict[int, str], Any]:
     texts: dict[int, str] = {}
     async with opened as stream:
         async for delta in stream.deltas():

@@ -84,12 +84,12 @@ def test_a_request_for_two_models_is_counted_on_each_and_given_back_in_parts(clo
     admission = Admission(100, 100_000)
     parts = [asks("a", 1, 10), asks("b", 1, 20), asks("a", 1, 30)]
     with pytest.raises(KeyError), admission.admitted(*parts) as answered:
-        assert {name: each.work for name, each in admission.models.items()} == {"a": 40, "b": 20}
+        assert {name: model.work for name, model in admission.models.items()} == {"a": 40, "b": 20}
         assert (admission.all.work, admission.all.rows, admission.tokens) == (60, 3, 60)
         answered(parts[0])
-        assert {name: each.work for name, each in admission.models.items()} == {"a": 30, "b": 20}
+        assert {name: model.work for name, model in admission.models.items()} == {"a": 30, "b": 20}
         raise KeyError
-    assert [each.work for each in (admission.all, *admission.models.values())] == [0, 0, 0]
+    assert [model.work for model in (admission.all, *admission.models.values())] == [0, 0, 0]
     assert (admission.requests, admission.tokens) == (0, 0)
 
 

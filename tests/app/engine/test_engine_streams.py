@@ -12,7 +12,7 @@ from app import errors
 from app.engine.interface import GenerationRequest, GenerationResult, ScoreQuery
 from app.engine.output.text_stream import WrittenToken
 from app.engine.protocol import messages as m
-from tests.app.engine.engine_thread import Running, generate, heard, spied
+from tests.app.engine.engine_thread import Running, generate, read_stream, spied
 from tests.request_builders import translation_request
 
 pytestmark = pytest.mark.slow  # a pool of its own
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.slow  # a pool of its own
 def test_streams_join_to_the_answers_without(running: Running) -> None:
     for text in ("ich möchte ein bier", "der hund schläft", "\u200b"):
         request = translation_request(text, "de", "en", alternatives=1)
-        texts, result = running.do(heard(running.pool.stream_translation(request)))
+        texts, result = running.do(read_stream(running.pool.stream_translation(request)))
         (whole,) = running.do(running.pool.translate([request]))
         assert texts == {0: whole.text}
         assert replace(result, usage=whole.usage) == whole
     request = generate(n=3, stop=("的街", "\n"), max_new_tokens=60)
-    texts, result = running.do(heard(running.pool.stream_generation(request)))
+    texts, result = running.do(read_stream(running.pool.stream_generation(request)))
     whole = running.do(running.pool.generate(request))
     assert [texts.get(i, "") for i in range(3)] == [continuation.text for continuation in whole.continuations]
     assert result.continuations == whole.continuations
@@ -52,18 +52,18 @@ def test_streamed_log_probabilities_equal_the_answer(running: Running) -> None:
         whole = running.do(running.pool.generate(request))
         assert [replace(continuation, tokens=None) for continuation in whole.continuations] == list(plain.continuations)
         assert whole.continuations == result.continuations
-        for index, each in enumerate(result.continuations):
-            assert tuple(tokens.get(index, ())) == each.tokens
-            if not each.text:
+        for index, continuation in enumerate(result.continuations):
+            assert tuple(tokens.get(index, ())) == continuation.tokens
+            if not continuation.text:
                 continue
-            scored = running.do(running.pool.score(ScoreQuery(request.prompt + each.text)))
+            scored = running.do(running.pool.score(ScoreQuery(request.prompt + continuation.text)))
             nats = [step.log_probability for step in scored.steps[len(request.prompt) :]]
-            assert [token.log_probability for token in each.tokens] == pytest.approx(nats, abs=2e-6)
+            assert [token.log_probability for token in continuation.tokens] == pytest.approx(nats, abs=2e-6)
 
 
 def test_a_stream_that_is_refused_is_not_opened(running: Running) -> None:
     with pytest.raises(errors.TextTooLong, match="has 33 tokens"):
-        running.do(heard(running.pool.stream_translation(translation_request("ich " * 32, "de", "en"))))
+        running.do(read_stream(running.pool.stream_translation(translation_request("ich " * 32, "de", "en"))))
 
 
 def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ OF_HEADS = {"reduce": {"heads": "mean", "layers": "none"}}
 MEANS = {"reduce": {"heads": "mean", "layers": "mean"}}
 
 
-def asked(fields: dict[str, Any], limit: int) -> AttentionQuery:
+def attention_query_of(fields: dict[str, Any], limit: int) -> AttentionQuery:
     return AttentionRequest(source="ich", **fields).query(limit, as_text=False)
 
 
@@ -57,11 +57,11 @@ def test_suggested_limit_is_the_first_that_fits(
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
     with pytest.raises(errors.AnswerTooLarge) as refused:
-        check_attention_size(config, asked(fields, limit), S, T)
+        check_attention_size(config, attention_query_of(fields, limit), S, T)
     result = refused.value
     assert (result.values, result.suggest) == (values, suggest)
     if suggest is not None:
-        check_attention_size(config, asked({**fields, **suggest}, limit), S, T)
+        check_attention_size(config, attention_query_of({**fields, **suggest}, limit), S, T)
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,23 @@ def test_suggestion_before_the_translation_is_an_estimate(
 ) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
     with pytest.raises(errors.AnswerTooLarge) as refused:
-        check_attention_size(config, asked({"encoding": "u8"}, 31), S, 1, likely)
+        check_attention_size(config, attention_query_of({"encoding": "u8"}, 31), S, 1, likely)
     assert refused.value.suggest == suggest
 
 
 def test_refusal_names_the_counted_values(tiny_checkpoints: Path) -> None:
     config = checkpoints.read_config(tiny_checkpoints / "tiny-de-en")
     with pytest.raises(errors.AnswerTooLarge) as weights:
-        check_attention_size(config, asked({"include": ["rollout"]}, 300), S, T)
+        check_attention_size(config, attention_query_of({"include": ["rollout"]}, 300), S, T)
     assert (weights.value.field, weights.value.limit) == ("kinds", 300)
     assert weights.value.message == (
         'This answer would hold 432 weights and the limit is 300; take them as bytes ("encoding": "u16"), select fewer'
         " kinds, layers or heads, reduce them to their mean, leave out the rollout, or send a shorter text."
     )
     with pytest.raises(errors.AnswerTooLarge) as digits:
-        check_attention_size(config, asked({**ONE_MAP, "encoding": "f32", "include": ["rollout"]}, 39), S, T)
+        check_attention_size(
+            config, attention_query_of({**ONE_MAP, "encoding": "f32", "include": ["rollout"]}, 39), S, T
+        )
     assert (digits.value.field, digits.value.limit) == ("include", 39)
     assert digits.value.message == (
         "This answer would hold 40 numbers in its rollout, always digits, and the limit is 39; leave it out or send a"

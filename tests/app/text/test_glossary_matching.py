@@ -21,7 +21,7 @@ TERMS = {
 }
 
 
-def found(text: str, terms: dict[str, str] | None = None) -> list[tuple[str, tuple[str, ...]]]:
+def matched_terms(text: str, terms: dict[str, str] | None = None) -> list[tuple[str, tuple[str, ...]]]:
     return [(text[each.start : each.end], each.forms) for each in TermMatcher(terms or TERMS).find(text)]
 
 
@@ -38,12 +38,12 @@ def found(text: str, terms: dict[str, str] | None = None) -> list[tuple[str, tup
     ],
 )
 def test_longest_term_wins_at_each_place(text: str, wanted: list[tuple[str, tuple[str, ...]]]) -> None:
-    assert found(text) == wanted
+    assert matched_terms(text) == wanted
 
 
 def test_target_at_sentence_start_may_have_a_capital() -> None:
-    assert found("„Bier schmeckt.", {"bier": "beer"}) == [("Bier", ("beer", "Beer"))]
-    assert found("Das Bier.", {"bier": "beer"}) == [("Bier", ("beer",))]
+    assert matched_terms("„Bier schmeckt.", {"bier": "beer"}) == [("Bier", ("beer", "Beer"))]
+    assert matched_terms("Das Bier.", {"bier": "beer"}) == [("Bier", ("beer",))]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_time_for_terms_with_one_first_word() -> None:
 
 def test_exact_case_wins_and_then_the_first_entry() -> None:
     terms = {"the us": "a", "The US": "b", " the us ": "c", "the us army": "d", "The": "e", "the": "f"}
-    assert found("So The US, the us armynot, The us ARMY, THE, The", terms) == [
+    assert matched_terms("So The US, the us armynot, The us ARMY, THE, The", terms) == [
         ("The US", ("b",)),
         ("the us", ("a",)),
         ("The us ARMY", ("d",)),
@@ -99,9 +99,9 @@ def test_exact_case_wins_and_then_the_first_entry() -> None:
 
 
 def test_letters_with_irregular_lower_case() -> None:
-    assert found("ο ΛΟΓΟΣ μας", {"λογος": "word"}) == [("ΛΟΓΟΣ", ("word",))]
-    assert found("ο ΛΟΓΟΣ μας", {"λογοσ": "word"}) == []
-    assert found("at İzmir, at izmir", {"izmir": "Smyrna"}) == [("izmir", ("Smyrna",))]
+    assert matched_terms("ο ΛΟΓΟΣ μας", {"λογος": "word"}) == [("ΛΟΓΟΣ", ("word",))]
+    assert matched_terms("ο ΛΟΓΟΣ μας", {"λογοσ": "word"}) == []
+    assert matched_terms("at İzmir, at izmir", {"izmir": "Smyrna"}) == [("izmir", ("Smyrna",))]
 
 
 def test_empty_glossary_finds_nothing() -> None:

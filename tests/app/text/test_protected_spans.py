@@ -16,7 +16,7 @@ from app.text.protected_spans import (
 )
 
 
-def kept(text: str) -> list[str]:
+def protected_texts(text: str) -> list[str]:
     spans = protected_spans(text)
     assert [text[span.start : span.end] for span in spans] == [span.key for span in spans]
     return [span.key for span in spans]
@@ -40,7 +40,7 @@ def kept(text: str) -> list[str]:
     ],
 )
 def test_links_and_placeholders_are_protected(text: str, wanted: list[str]) -> None:
-    assert kept(text) == wanted
+    assert protected_texts(text) == wanted
 
 
 @pytest.mark.parametrize(

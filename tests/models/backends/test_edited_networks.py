@@ -117,9 +117,9 @@ def test_edited_transformer_is_scored_and_inspected(name: str, monkeypatch: pyte
         place = {"side": side, "layer": layer, "head": 1, "position": 4}
         focus = WalkthroughFocus(**place, most=tiny.TARGET)  # type: ignore[arg-type]
         steps = walkthrough(network, SOURCE, TARGET, focus, TokenRules(None)).steps
-    (told,) = [step for step in steps if step.name == "logits"]
-    assert told.indices is not None
-    torch.testing.assert_close(torch.tensor(told.values), logits[4][list(told.indices)], rtol=0, atol=2e-5)
+    (annotated,) = [step for step in steps if step.name == "logits"]
+    assert annotated.indices is not None
+    torch.testing.assert_close(torch.tensor(annotated.values), logits[4][list(annotated.indices)], rtol=0, atol=2e-5)
     (sums,) = [step for step in steps if step.name == "softmax" and step.part == "self-attention"]
     assert sum(sums.values) == pytest.approx(1, abs=1e-5)  # type: ignore[arg-type]
 
@@ -129,10 +129,10 @@ def test_walkthrough_of_an_edited_layer_shows_module_inputs_and_outputs() -> Non
     network.decoder[1].feed_forward.activation = lambda x: x.relu().square()
     focus = WalkthroughFocus("decoder", 1, 0, 2, most=99)
     steps = walkthrough(network, SOURCE, TARGET, focus, TokenRules(None)).steps
-    told = {step.name: torch.tensor(step.values) for step in steps if step.part == "feed-forward"}
-    torch.testing.assert_close(told["activation"], told["widen"].relu().square())
+    annotated = {step.name: torch.tensor(step.values) for step in steps if step.part == "feed-forward"}
+    torch.testing.assert_close(annotated["activation"], annotated["widen"].relu().square())
     narrow = network.decoder[1].feed_forward.narrow
-    torch.testing.assert_close(told["narrow"].float(), narrow(told["activation"].float()), rtol=0, atol=1e-5)
+    torch.testing.assert_close(annotated["narrow"].float(), narrow(annotated["activation"].float()), rtol=0, atol=1e-5)
 
 
 def test_global_hook_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,7 +479,7 @@ def test_a_harmless_edit_of_a_comment_or_a_docstring_changes_no_fingerprint() ->
     def plain(x: Tensor) -> Tensor:
         return x + 1
 
-    def told(x: Any) -> Any:
+    def annotated(x: Any) -> Any:
         """What it does."""
         return x + 1  # why
 
@@ -497,7 +497,7 @@ def test_a_harmless_edit_of_a_comment_or_a_docstring_changes_no_fingerprint() ->
     typed_text, untyped_text = (exactness._syntax(function.__code__)[0] for function in (typed, untyped))
     assert typed_text == untyped_text.replace("'untyped'", "'typed'")
 
-    told.__code__ = told.__code__.replace(co_name="plain")
+    annotated.__code__ = annotated.__code__.replace(co_name="plain")
     assert fingerprint(plain)
     assert fingerprint(plain) != fingerprint(other)
     assert fingerprint(Transformer.embed) == CODE["Transformer.embed"]

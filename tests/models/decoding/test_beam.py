@@ -229,8 +229,8 @@ def test_concurrent_beams_equal_single_beams() -> None:
                 continue
             beams = [alone[request.key] for request in together.requests]
             chosen = [candidates(beam, chance) for beam in beams]
-            for beam, each in zip(beams, chosen, strict=True):
-                advance(beam, each)
+            for beam, choice in zip(beams, chosen, strict=True):
+                advance(beam, choice)
             values, parents, tokens = np.array(chosen).transpose(2, 0, 1)
             together.advance(Continuations(values.astype(np.float32), parents.astype(int), tokens.astype(int)))
             for key, token in together.agreed_tokens():

@@ -78,7 +78,7 @@ def test_cancelled_beam_leaves_no_state() -> None:
     chosen = {
         n: options(max_new_tokens=8, beam_size=3, **({"required": (((A, n + 3),),)} if n % 2 else {})) for n in range(4)
     }
-    decoder.join([(n, PROMPT, each) for n, each in chosen.items()])
+    decoder.join([(n, PROMPT, choice) for n, choice in chosen.items()])
     decoder.step()
     decoder.leave(1)
     decoder.step()

@@ -71,10 +71,10 @@ def test_narrow_beam_satisfies_all_terms_that_fit(
     (first, *others) = decode(network, rules, [prompt], chosen)[0]
     assert holds(first.tokens, required)
     assert (first.unmet, first.finished or forced_end) == (0, True)
-    for each in (first, *others):
-        assert not each.finished or holds(each.tokens, required)
-        assert (each.unmet == 0) == holds(each.tokens, required)
-        assert len(each.tokens) + 1 <= needed + 1 + spare or not each.finished
+    for other in (first, *others):
+        assert not other.finished or holds(other.tokens, required)
+        assert (other.unmet == 0) == holds(other.tokens, required)
+        assert len(other.tokens) + 1 <= needed + 1 + spare or not other.finished
 
 
 @given(terms, st.integers(0, 10**6), st.integers(2, 4), st.integers(0, 2), flags, flags)

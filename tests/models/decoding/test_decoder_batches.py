@@ -48,8 +48,8 @@ def test_mixed_requests_equal_single_requests_for_any_number_of_slots(slots: int
     prompts, chosen = mixed(21)
     together = decode(network, RULES, prompts, chosen, slots=slots)
     assert max(network.widths) <= max(slots, 5)
-    for result, prompt, each in zip(together, prompts, chosen, strict=True):
-        same(result, one(network, prompt, each))
+    for result, prompt, choice in zip(together, prompts, chosen, strict=True):
+        same(result, one(network, prompt, choice))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["join", "step", "step", "leave"]), st.integers(0, 5)), max_size=40))
@@ -181,7 +181,7 @@ def test_streams_join_to_the_answer_or_its_prefix(streamed: bool) -> None:
         {"beam_size": 2, "length_penalty": 0.2},
     ]
     chosen = [options(max_new_tokens=20, streamed=streamed, **kinds[n % 4]) for n in range(24)]
-    decoder.join([(n, Prompt((n % 7, n % 5), (1,)), each) for n, each in enumerate(chosen)])
+    decoder.join([(n, Prompt((n % 7, n % 5), (1,)), choice) for n, choice in enumerate(chosen)])
     told: dict[Any, list[int]] = {n: [] for n in range(24)}
     early = set()
     while decoder.requests:
@@ -196,5 +196,5 @@ def test_streams_join_to_the_answer_or_its_prefix(streamed: bool) -> None:
                 assert tuple(told[key]) == (best.tokens if streamed else ())
             else:
                 assert tuple(told[key]) == best.tokens[: len(told[key])]
-    beams = {n for n, each in enumerate(chosen) if each.beam > 1}
+    beams = {n for n, choice in enumerate(chosen) if choice.beam > 1}
     assert len(early & beams) > 5 if streamed else not early

@@ -62,8 +62,8 @@ def test_mixed_batches_equal_single_requests(name: str) -> None:
     options = [chosen(n) for n in range(len(prompts))]
     together = decode(network, RULES, prompts, options, slots=7)
     written = set()
-    for results, prompt, each in zip(together, prompts, options, strict=True):
-        same(results, decode(network, RULES, [prompt], each)[0])
+    for results, prompt, option in zip(together, prompts, options, strict=True):
+        same(results, decode(network, RULES, [prompt], option)[0])
         for hypothesis in results:
             expected = teacher_forced(network, prompt, hypothesis)
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)

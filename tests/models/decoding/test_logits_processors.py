@@ -149,7 +149,7 @@ def test_freed_row_loses_its_banned_tokens() -> None:
     network = Scripted(9, seed=2, spread=0.5)
     decoder = decoder_of(network, 3)
     chosen = {"a": options(), "b": options(no_repeat_ngram_size=1), "c": options(repetition_penalty=3.0)}
-    decoder.join([(key, Prompt((5,), (1,)), each) for key, each in chosen.items()])
+    decoder.join([(key, Prompt((5,), (1,)), choice) for key, choice in chosen.items()])
     decoder.step()
     decoder.leave("a")  # the last row takes the place of the first
     decoder.step()
@@ -167,14 +167,14 @@ def test_freed_row_loses_its_banned_tokens() -> None:
 @pytest.mark.parametrize("vocabulary", [9, 640])
 def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) -> None:
     network, prompt = Scripted(vocabulary, spread=1.0), Prompt((3,), (1,))
-    asked = {"logprobs": True, "top_logprobs": 4, "temperature": 1.0, "seed": 5, "no_repeat_ngram_size": 1}
+    body = {"logprobs": True, "top_logprobs": 4, "temperature": 1.0, "seed": 5, "no_repeat_ngram_size": 1}
     decoder = Decoder(network, rules, slots=4, source_length=2, target_length=12)
     decoder.join(
         [
             ("quiet", prompt, options(logprobs=True)),
             ("two", prompt, options(logprobs=True, top_logprobs=2)),
-            ("it", prompt, options(**asked, presence_penalty=2.0)),
-            ("deaf", prompt, options(**asked, streamed=False)),
+            ("it", prompt, options(**body, presence_penalty=2.0)),
+            ("deaf", prompt, options(**body, streamed=False)),
         ]
     )
     done: dict[Any, Any] = {}
@@ -182,23 +182,23 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
     while decoder.requests:
         progress = decoder.step()
         done.update(progress.finished)
-        for key, each in progress.top.items():
-            told.setdefault(key, []).append(each)
+        for key, candidate in progress.top.items():
+            told.setdefault(key, []).append(candidate)
     assert done["quiet"][0].top is None
     assert told.keys() == {"two", "it"}
     for key, count in (("two", 2), ("it", 4), ("deaf", 4)):
         (result,) = done[key]
         assert len(result.top) == len(result.tokens) > 0
         assert key == "deaf" or tuple(told[key]) == result.top
-        for place, each in enumerate(result.top):
+        for place, candidate in enumerate(result.top):
             logits = torch.tensor(network.logits((prompt.source, (*prompt.prefix, *result.tokens[:place]))))
             own = logits.log_softmax(-1)
             if rules.renormalise:
                 own = logits.index_fill(0, torch.tensor([0, 1]), -math.inf).log_softmax(-1)
             own[:2] = -math.inf
             values, tokens = top_k(own[None], count)
-            assert [token for token, _ in each] == tokens[0].tolist()
-            assert [nats for _, nats in each] == pytest.approx(values[0].tolist(), abs=1e-5)
+            assert [token for token, _ in candidate] == tokens[0].tolist()
+            assert [nats for _, nats in candidate] == pytest.approx(values[0].tolist(), abs=1e-5)
             assert result.token_log_probabilities[place] == pytest.approx(own[result.tokens[place]].item(), abs=1e-5)
 
 
@@ -219,9 +219,9 @@ def test_real_networks_follow_the_formulas(cell: str, precision: Any) -> None:
         chosen = options(max_new_tokens=14, logprobs=True, top_logprobs=20, **way)
         (result,) = decode(network, NO_END, [Prompt((), (5, 8))], chosen, precision=precision)[0]
         assert result.top is not None
-        for place, each in enumerate(result.top):
+        for place, candidate in enumerate(result.top):
             written, scores = list(result.tokens[:place]), torch.full((64,), -1e9)
-            for token, nats in each:
+            for token, nats in candidate:
                 scores[token] = nats
             if "repetition_penalty" not in way:  # which depends on the logits' zero
                 assert changed(scores, (5, 8), written, way).argmax() == result.tokens[place]

@@ -44,8 +44,8 @@ def certain(*tokens: int) -> Tensor:
 
 def started(*chosen: DecodingOptions, eos: int | None = EOS) -> RowState:
     rows = RowState(6, 6, eos, CPU)
-    for row, each in enumerate(chosen):
-        rows.start(row, each)
+    for row, choice in enumerate(chosen):
+        rows.start(row, choice)
     rows.refresh(range(len(chosen)))
     return rows
 

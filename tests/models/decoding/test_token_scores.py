@@ -105,11 +105,11 @@ def test_log_probabilities_do_not_depend_on_the_batch(cell: str) -> None:
 
 def test_step_reports_rows_with_logprobs_or_streams() -> None:
     decoder = Decoder(Scripted(9), TokenRules(END, (0,)), slots=4, source_length=2, target_length=20)
-    asked = {"both": (True, True), "tokens": (False, True), "end": (True, False)}
+    body = {"both": (True, True), "tokens": (False, True), "end": (True, False)}
     decoder.join(
         [
             (key, Prompt((n,), (1,)), options(logprobs=scored, streamed=streamed, temperature=1.0, seed=n + 20))
-            for n, (key, (scored, streamed)) in enumerate(asked.items())
+            for n, (key, (scored, streamed)) in enumerate(body.items())
         ]
     )
     told: dict[Any, list[float]] = {}

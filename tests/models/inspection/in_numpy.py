@@ -12,7 +12,7 @@ import numpy.typing as npt
 from models.networks.transformer import Transformer
 
 Array = npt.NDArray[np.float64]
-Told = list[tuple[str, Array]]
+Steps = list[tuple[str, Array]]
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0),
     "silu": lambda x: x / (1 + np.exp(-x)),
@@ -24,7 +24,7 @@ class InNumpy:
     def __init__(self, network: Transformer) -> None:
         self.config = network.config
         self.w: dict[str, Array] = {name: value.double().numpy() for name, value in network.state_dict().items()}
-        self.told: Told = []
+        self.steps: Steps = []
 
     def linear(self, name: str, x: Array, rows: slice = slice(None)) -> Array:
         bias = self.w.get(f"{name}.bias")
@@ -50,7 +50,7 @@ class InNumpy:
 
     def tell(self, at: int | None, *pairs: tuple[str, Array]) -> None:
         if at is not None:
-            self.told += [(name, x[at]) for name, x in pairs]
+            self.steps += [(name, x[at]) for name, x in pairs]
 
     def around(self, name: str, x: Array, sublayer: Callable[[Array], Array], at: int | None) -> Array:
         if self.config.norm == "pre":
@@ -66,7 +66,7 @@ class InNumpy:
 
     def attention(self, name: str, x: Array, y: Array, seen: Array, at: int | None, head: int) -> Array:
         heads, width = self.config.heads, self.config.head_width
-        inner, contexts, per_head = heads * width, list[Array](), list[Told]()
+        inner, contexts, per_head = heads * width, list[Array](), list[Steps]()
         for h in range(heads):
             own = [slice(part * inner + h * width, part * inner + (h + 1) * width) for part in range(3)]
             q, k, v = (self.linear(f"{name}.projection", z, rows) for z, rows in zip((x, y, y), own, strict=True))
@@ -82,7 +82,7 @@ class InNumpy:
         joined = np.concatenate(contexts, axis=-1)
         output = self.linear(f"{name}.output", joined)
         if at is not None:
-            self.told += [*per_head[head], ("heads concatenated", joined[at]), ("output projection", output[at])]
+            self.steps += [*per_head[head], ("heads concatenated", joined[at]), ("output projection", output[at])]
         return output
 
     def layer(
@@ -123,14 +123,14 @@ class InNumpy:
                 self.tell(at, ("final norm", x))
         return x
 
-    def walk(self, source: list[int], inputs: list[int], side: str, layer: int, head: int, at: int) -> Told:
+    def walk(self, source: list[int], inputs: list[int], side: str, layer: int, head: int, at: int) -> Steps:
         """As `walkthrough`, with every number; probabilities cover the full vocabulary."""
         readable = np.array([token != self.config.pad for token in source])[None, :]
         x = self.embedded("source_embedding", source, at if side == "encoder" else 0)
         memory = self.stack("encoder", x, None, [readable], layer if side == "encoder" else None, at, head)
         if side == "encoder":
-            return self.told
-        self.told = []
+            return self.steps
+        self.steps = []
         causal = np.tril(np.ones((len(inputs), len(inputs)), dtype=bool))
         tied = self.config.tied != "none"
         table = "source_embedding" if self.config.tied == "all" else "target_embedding"
@@ -140,5 +140,5 @@ class InNumpy:
             logits = x @ self.w[f"{table}.weight" if tied else "output.weight"].T
             logits = logits + self.w.get("output_bias", np.zeros(logits.shape[-1]))
             powers = np.exp(logits[at] - logits[at].max())
-            self.told += [("logits", logits[at]), ("probabilities", powers / powers.sum())]
-        return self.told
+            self.steps += [("logits", logits[at]), ("probabilities", powers / powers.sum())]
+        return self.steps

@@ -33,7 +33,7 @@ PROMPT = Prompt((3, 9, 4, 7), (1,))
 LIMIT = 9
 
 
-def told(
+def steps_of(
     network: Any, hypothesis: Hypothesis, rules: TokenRules, prompt: Prompt = PROMPT, top_k: int = 0
 ) -> list[OutputStep]:
     outputs = [*hypothesis.tokens, *([2] if hypothesis.finished else [])]
@@ -54,7 +54,7 @@ def test_log_probabilities_equal_decoding(name: str, rules: TokenRules) -> None:
         ):
             for prompt in (PROMPT, Prompt((3, 9), (1, 6, 4))):
                 for hypothesis in decode(network, rules, [prompt], options)[0]:
-                    results = told(network, hypothesis, rules, prompt)
+                    results = steps_of(network, hypothesis, rules, prompt)
                     total = sum(step.logprob for step in results)
                     assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)
                     ended.add(hypothesis.finished)
@@ -65,10 +65,10 @@ def test_log_probabilities_equal_decoding(name: str, rules: TokenRules) -> None:
 def test_rank_of_greedy_and_sampled_tokens(rules: TokenRules) -> None:
     network = tiny.transformer(3)
     (greedy,) = decode(network, rules, [PROMPT], DecodingOptions(max_new_tokens=LIMIT))[0]
-    for step in told(network, greedy, rules, top_k=3):
+    for step in steps_of(network, greedy, rules, top_k=3):
         assert (step.rank, step.top[0].logprob) == (1, step.logprob)
     (drawn,) = decode(network, rules, [PROMPT], DecodingOptions(max_new_tokens=LIMIT, temperature=3.0, seed=4))[0]
-    results = told(network, drawn, rules, top_k=tiny.TARGET)
+    results = steps_of(network, drawn, rules, top_k=tiny.TARGET)
     for step in results:
         assert step.top[step.rank - 1].logprob == step.logprob
     assert [step.top[step.rank - 1].id for step in results] == [*drawn.tokens, *([2] if drawn.finished else [])]

@@ -64,7 +64,7 @@ def test_states_equal_pytorch(cell: str, embedding: int, layers: int) -> None:
 def test_gru_gates_equal_the_formulas(embedding: int, layer: int) -> None:
     """h' = (1 - z) n + z h, so that z = 1 keeps; every gate from PyTorch's states and weights alone."""
     network = loud(cell="gru", embedding=embedding, layers=3)
-    result = {name: each[layer].double() for name, each in in_order(network).values.items()}
+    result = {name: value[layer].double() for name, value in in_order(network).values.items()}
     inputs = network.inputs(torch.tensor([TOKENS]))[0] if layer == 0 else in_order(network).values["h"][layer - 1]
     w, b, u, d = (parameter.detach().double() for parameter in network.parameters_of(layer))
     before = torch.cat([torch.zeros(1, 10, dtype=torch.float64), result["h"][:-1]])
@@ -80,7 +80,7 @@ def test_gru_gates_equal_the_formulas(embedding: int, layer: int) -> None:
 @LAYERS
 def test_lstm_gates_equal_the_formulas(layers: int) -> None:
     network = loud(cell="lstm", embedding=0, layers=layers)
-    result = {name: each[0].double() for name, each in in_order(network).values.items()}
+    result = {name: value[0].double() for name, value in in_order(network).values.items()}
     w, b, u, d = (parameter.detach().double() for parameter in network.parameters_of(0))
     zero = torch.zeros(1, 10, dtype=torch.float64)
     h, c = torch.cat([zero, result["h"][:-1]]), torch.cat([zero, result["c"][:-1]])

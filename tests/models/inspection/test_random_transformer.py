@@ -16,7 +16,7 @@ from models.inspection.walkthrough import walkthrough
 from tests.models.networks.test_attention import GOLDEN, SCALES, numbers
 
 
-def told(scale: float, head: int, position: int) -> dict[str, WalkthroughStep]:
+def steps_of(scale: float, head: int, position: int) -> dict[str, WalkthroughStep]:
     focus = WalkthroughFocus("encoder", 0, head, position)
     result = walkthrough(random_transformer.network(scale), [0, 1], [0], focus, TokenRules(None))
     return {step.name: step for step in result.steps if step.part in ("embedding", "self-attention")}
@@ -28,7 +28,7 @@ def agree(step: WalkthroughStep, published: Any) -> None:
 
 @pytest.mark.parametrize("position", [0, 1])
 def test_queries_keys_values_and_scores(position: int) -> None:
-    result, golden = told(1.0, 0, position), GOLDEN["head1"]
+    result, golden = steps_of(1.0, 0, position), GOLDEN["head1"]
     agree(result["sum"], GOLDEN["x"][position])
     agree(result["query"], golden["Q"][position])
     agree(result["keys"], golden["K"])
@@ -40,14 +40,14 @@ def test_queries_keys_values_and_scores(position: int) -> None:
 @pytest.mark.parametrize("head", [0, 1])
 @pytest.mark.parametrize("name", SCALES)
 def test_softmax_and_context(name: str, head: int, position: int) -> None:
-    result, golden = told(SCALES[name], head, position), GOLDEN[f"head{head + 1}"]
+    result, golden = steps_of(SCALES[name], head, position), GOLDEN[f"head{head + 1}"]
     agree(result["softmax"], golden[f"weights_{name}"][position])
     agree(result["context"], golden[f"context_{name}"][position])
 
 
 @pytest.mark.parametrize("position", [0, 1])
 def test_output_projection_residual_and_norm(position: int) -> None:
-    result = told(1 / 30, 0, position)
+    result = steps_of(1 / 30, 0, position)
     joined = [*GOLDEN["head1"]["context_scaled_by_30"][position], *GOLDEN["head2"]["context_scaled_by_30"][position]]
     agree(result["heads concatenated"], joined)
     agree(result["output projection"], GOLDEN["multi_head_output_scaled_by_30"][position])

@@ -22,7 +22,7 @@ RULES = TokenRules(2, (0, 1))
 PLACES = [("encoder", 0, 1, 2), ("encoder", -1, -1, 4), ("decoder", 0, 1, 0), ("decoder", -1, 0, 2)]
 
 
-def told(network: Any, side: Any, layer: int, head: int, position: int, **given: Any) -> list[WalkthroughStep]:
+def steps_of(network: Any, side: Any, layer: int, head: int, position: int, **given: Any) -> list[WalkthroughStep]:
     chosen = {"rules": RULES, "most": 99, "most_keys": 99, **given}
     rules = chosen.pop("rules")
     return list(
@@ -46,7 +46,7 @@ def test_every_number_equals_a_float64_computation(name: str, place: tuple[str, 
     network = tiny.transformer(**tiny.OPTIONS[name])
     side, layer, head, position = place
     depth = network.config.encoder_layers if side == "encoder" else network.config.decoder_layers
-    results = told(network, *place, rules=TokenRules(2))
+    results = steps_of(network, *place, rules=TokenRules(2))
     expected = InNumpy(network).walk(SOURCE, INPUTS, side, layer % depth, head % network.config.heads, position)
     assert [step.name for step in results] == [name for name, _ in expected]
     for step, (_, numbers) in zip(results, expected, strict=True):
@@ -69,7 +69,7 @@ def test_numbers_equal_the_forced_pass(name: str) -> None:
     ):
         depth = len(forced.maps[side])
         for layer, head, position in [(0, 0, 1), (depth - 1, 1, 3)]:
-            results = told(network, side, layer, head, position)
+            results = steps_of(network, side, layer, head, position)
             for part, kind in kinds.items():
                 assert values(results, part, "softmax") == forced.maps[kind][layer][head, position].tolist()
     (logits,) = [step for step in results if step.name == "logits"]
@@ -82,7 +82,7 @@ def test_probabilities_equal_the_steps(rules: TokenRules) -> None:
     network = tiny.transformer()
     logits = forced_pass(network, SOURCE, INPUTS).logits
     expected = forced_steps(logits, [7, 8, 4, 2], rules, top_k=5)[3].top
-    (result,) = [s for s in told(network, "decoder", -1, 0, 3, rules=rules, most=5) if s.name == "probabilities"]
+    (result,) = [s for s in steps_of(network, "decoder", -1, 0, 3, rules=rules, most=5) if s.name == "probabilities"]
     assert result.indices == tuple(candidate.id for candidate in expected)
     np.testing.assert_allclose(
         np.array(result.values), np.exp([candidate.logprob for candidate in expected]), rtol=0, atol=1e-6
@@ -112,9 +112,9 @@ def test_the_order_of_steps(norm: str, order: list[str]) -> None:
     embedding = ["token embedding", "scale", "position", "sum"]
     network = tiny.transformer(norm=norm)
     end = [*(["final norm"] if norm == "pre" else []), "logits", "probabilities"]
-    assert [s.name for s in told(network, "decoder", 1, 0, 0)] == [*embedding, "layer input", *wrapped, *end]
-    assert [s.name for s in told(network, "decoder", 0, 0, 0)] == [*embedding, *wrapped]
-    parts = list(dict.fromkeys(s.part for s in told(network, "decoder", 1, 0, 0)))
+    assert [s.name for s in steps_of(network, "decoder", 1, 0, 0)] == [*embedding, "layer input", *wrapped, *end]
+    assert [s.name for s in steps_of(network, "decoder", 0, 0, 0)] == [*embedding, *wrapped]
+    parts = list(dict.fromkeys(s.part for s in steps_of(network, "decoder", 1, 0, 0)))
     assert parts == ["embedding", "layer input", "self-attention", "cross-attention", "feed-forward", "output"]
 
 
@@ -131,7 +131,7 @@ def test_masked_positions_have_no_weight() -> None:
 
 def test_sizes_are_bounded_and_the_full_size_is_reported() -> None:
     network = tiny.transformer()
-    whole, cut = told(network, "decoder", 1, 2, 3), told(network, "decoder", 1, 2, 3, most=3, most_keys=2)
+    whole, cut = steps_of(network, "decoder", 1, 2, 3), steps_of(network, "decoder", 1, 2, 3, most=3, most_keys=2)
     for full, step in zip(whole, cut, strict=True):
         assert step.shape == full.shape
         by_key = step.name in ("keys", "values", "scores", "masked scores", "softmax")
@@ -159,13 +159,13 @@ def test_the_encoder_needs_no_decoder_input() -> None:
 )
 def test_missing_layers_and_heads_are_refused(place: tuple[str, int, int, int], message: str, field: str) -> None:
     with pytest.raises(SelectionError, match=message) as caught:
-        told(tiny.transformer(), *place)
+        steps_of(tiny.transformer(), *place)
     assert caught.value.field == field
 
 
 def test_network_in_training_mode_is_refused() -> None:
     with pytest.raises(AssertionError, match="evaluation mode"):
-        told(tiny.transformer().train(), "encoder", 0, 0, 0)
+        steps_of(tiny.transformer().train(), "encoder", 0, 0, 0)
 
 
 def test_empty_source_has_no_positions() -> None:

@@ -73,5 +73,5 @@ def test_the_report_accounts_for_every_pair() -> None:
     }
     assert train.report.kept == len(train) == 1000 - 20 - twins
     assert given.report.left_out == 0  # the report of the whole corpus stays as it was
-    said = next(train.report.lines())
-    assert said == f"file: 1,000 pairs read, {twins} left out, 20 held out, {980 - twins} kept"
+    line = next(train.report.lines())
+    assert line == f"file: 1,000 pairs read, {twins} left out, 20 held out, {980 - twins} kept"

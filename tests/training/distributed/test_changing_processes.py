@@ -37,8 +37,8 @@ def test_run_of_killed_processes_resumes_bit_for_bit(tmp_path: Path) -> None:
     for rank, at in (("0", "7"), ("1", "12")):
         killed = processes(tmp_path, *command, "--out", rank, MORTAL_RANK=rank, MORTAL_AT=at)
         assert killed.returncode == 1
-        [said] = sentences(killed)
-        assert f"rank {rank} (on " in said
+        [sentence] = sentences(killed)
+        assert f"rank {rank} (on " in sentence
         resumed = processes(tmp_path, *command, "--out", rank, "--resume")
         assert resumed.returncode == 0, resumed.stderr
         assert "bit for bit" not in resumed.stderr

@@ -61,10 +61,10 @@ def test_a_killed_process_ends_the_run_which_then_goes_on(folder: Path) -> None:
         out = f"without {rank}"
         killed = torchrun(folder, *SING, "--out", out, MORTAL_RANK=str(rank), MORTAL_AT="5")
         assert killed.returncode != 0
-        [said] = sentences(killed)
-        assert f"rank {rank} (on " in said
-        assert f"rank {other} " not in said
-        assert "--resume" in said
+        [sentence] = sentences(killed)
+        assert f"rank {rank} (on " in sentence
+        assert f"rank {other} " not in sentence
+        assert "--resume" in sentence
         assert killed.stdout == ""
         assert not (folder / out / "model.safetensors").exists()
         gone_on = torchrun(folder, *SING, "--out", out, "--resume")
@@ -78,8 +78,8 @@ def test_torchrun_starts_a_run_again_that_then_goes_on_by_itself(folder: Path, a
     whole = torchrun(folder, *SING, "--out", "whole")
     died = torchrun(folder, *SING, "--out", "died", restarts=1, MORTAL_RANK="1", MORTAL_AT=at)
     assert died.returncode == 0, died.stderr
-    [said] = sentences(died)
-    assert "starts it again" in said
+    [sentence] = sentences(died)
+    assert "starts it again" in sentence
     assert weights(folder / "died") == weights(folder / "whole")
     assert json.loads(died.stdout) == json.loads(whole.stdout)
 
@@ -116,7 +116,7 @@ def test_a_finished_run_is_not_taken_for_one_that_died(folder: Path) -> None:
     longer = [*SING[:-1], "8", "--out", "m"]
     done = torchrun(folder, *longer, restarts=1)
     assert done.returncode != 0
-    assert all("already holds a model" in said for said in sentences(done))
+    assert all("already holds a model" in sentence for sentence in sentences(done))
     assert weights(folder / "m") == before
 
 
@@ -140,8 +140,8 @@ def test_processes_option_trains_as_torchrun_does(folder: Path) -> None:
 def test_killed_process_of_processes_option_is_reported_in_one_line(folder: Path) -> None:
     killed = processes(folder, *SING, "--out", "m", MORTAL_RANK="0", MORTAL_AT="5")
     assert killed.returncode == 1
-    [said] = sentences(killed)
-    assert "rank 0 (on " in said
+    [sentence] = sentences(killed)
+    assert "rank 0 (on " in sentence
     assert "Traceback" not in killed.stderr
     resumed = processes(folder, *SING, "--out", "m", "--resume")
     assert resumed.returncode == 0, resumed.stderr

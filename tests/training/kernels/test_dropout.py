@@ -66,7 +66,7 @@ def test_backward_uses_the_mask_of_forward(changes: dict[str, Any]) -> None:
     with kernels(variant(TRAINING[-1].name)):
         _, gradients = at(made, parts)
         length = sum(float(gradient.double().square().sum()) for gradient in gradients.values()) ** 0.5
-        directions = {name: each / length for name, each in gradients.items()}
+        directions = {name: gradient / length for name, gradient in gradients.items()}
         losses = []
         for sign in (1, -2):
             with torch.no_grad():

@@ -165,7 +165,7 @@ def test_threads_do_not_change_a_bit() -> None:
         torch.set_num_threads(before)
     for loss, gradients in results[1:]:
         assert loss == results[0][0]
-        assert all(torch.equal(gradients[name], each) for name, each in results[0][1].items())
+        assert all(torch.equal(gradients[name], result) for name, result in results[0][1].items())
 
 
 def test_a_token_outside_the_vocabulary_is_refused() -> None:

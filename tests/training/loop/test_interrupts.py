@@ -62,11 +62,11 @@ def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_failing_process_prints_one_sentence(here: Path) -> None:
     process = start(here, *TRANSLATE, "--train", "missing.tsv")
-    out, said = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert out == ""
-    assert said.startswith("error: missing.tsv does not exist: give SOURCE,TARGET")
-    assert said.count("\n") == 1
+    assert errors.startswith("error: missing.tsv does not exist: give SOURCE,TARGET")
+    assert errors.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -79,9 +79,9 @@ def test_interrupted_process_can_be_resumed(here: Path) -> None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
     assert out == ""
-    assert said.splitlines()[-1] == "Stopped. Go on with --resume where it had saved."
-    assert "Traceback" not in said
+    assert errors.splitlines()[-1] == "Stopped. Go on with --resume where it had saved."
+    assert "Traceback" not in errors
     assert not checkpoints.is_checkpoint(here / "m")

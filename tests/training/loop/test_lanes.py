@@ -53,15 +53,15 @@ def test_uniform_network_gives_every_character_the_same_likelihood(monkeypatch: 
         torch.nn.init.zeros_(parameter)
     monkeypatch.setattr(tasks, "LEAD_CHARACTERS", 4)
     text = tiny.ids((200,), 3, high=tiny.TARGET)
-    asked: list[int] = []
+    calls: list[int] = []
     whole = negative_log_likelihood
 
     def noted(network: RecurrentLanguageModel, text: Tensor, strands: int, lead: int) -> tuple[float, int]:
-        asked.append(strands)
+        calls.append(strands)
         return whole(network, text, strands, lead)
 
     monkeypatch.setattr(tasks, "negative_log_likelihood", noted)
     assert LyricsTask(network, text, text, lyricist()).validate() == pytest.approx(math.log(tiny.TARGET))
-    assert asked == [200 // 16]
+    assert calls == [200 // 16]
     assert LyricsTask(network, text, text[:31], lyricist()).validate() == pytest.approx(math.log(tiny.TARGET))
-    assert asked == [200 // 16, 1]
+    assert calls == [200 // 16, 1]

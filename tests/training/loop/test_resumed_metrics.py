@@ -44,7 +44,7 @@ def test_validation_after_the_last_snapshot_is_logged_once(tmp_path: Path, monke
     loop._validate_if_due = save_first  # type: ignore[method-assign]
     with pytest.raises(Killed):
         loop.run()
-    said = timeless(tmp_path)
-    assert [row["update"] for row in said] == [2, 2]
+    rows = timeless(tmp_path)
+    assert [row["update"] for row in rows] == [2, 2]
     looping(Counting([5.0], batches=2), tmp_path, max_epochs=1).run(resume=True)
-    assert timeless(tmp_path) == said
+    assert timeless(tmp_path) == rows

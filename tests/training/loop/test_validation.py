@@ -93,8 +93,8 @@ class Said:
 def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_epochs": 9, "patience": 2}
     by_bleu = looping(Counting([1.0, 2.0, 3.0, 4.0]), tmp_path, validator=Said(5, 9, 8, 9), choose_by="bleu", **options)
-    said = list[tuple[int, Any]]()
-    by_bleu.report.samples = lambda *given: said.append(given)  # type: ignore[method-assign, assignment]
+    calls = list[tuple[int, Any]]()
+    by_bleu.report.samples = lambda *given: calls.append(given)  # type: ignore[method-assign, assignment]
     before = torch.get_rng_state()
     outcome = by_bleu.run()
     assert torch.equal(torch.get_rng_state(), before)
@@ -103,7 +103,7 @@ def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> No
     assert outcome.ended_by == "2 validations without a gain"
     rows = read_rows(tmp_path / "metrics.jsonl")
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [5, 9, 8, 9]
-    assert said == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
+    assert calls == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
     by_loss = looping(Counting([1.0, 2.0, 3.0, 4.0]), validator=Said(5, 9, 8, 9), **options)
     assert by_loss.run().progress.best_update == 1
 
@@ -116,9 +116,9 @@ def test_choose_by_bleu_is_refused_for_lyrics() -> None:
 @pytest.fixture
 def samples(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The samples of all validations."""
-    said: list[Any] = []
-    monkeypatch.setattr(ProgressReport, "samples", lambda self, update, given: said.append(given))
-    return said
+    calls: list[Any] = []
+    monkeypatch.setattr(ProgressReport, "samples", lambda self, update, given: calls.append(given))
+    return calls
 
 
 def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samples: list[Any]) -> None:

@@ -43,8 +43,8 @@ class Telling(FakeEngine):
     ) -> AbstractAsyncContextManager[TextStream[GenerationResult]]:
         async def work(show: ShowText) -> GenerationResult:
             whole = await self.generate(request)
-            for index, each in enumerate(whole.continuations):
-                show(each.text, index, each.tokens or ())
+            for index, continuation in enumerate(whole.continuations):
+                show(continuation.text, index, continuation.tokens or ())
             return whole
 
         return TextStream.opened(work)
@@ -82,7 +82,7 @@ def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:
 def test_tokens_of_several_streams_carry_their_index() -> None:
     *tokens, (_, done) = events(Client(Telling()).post("/generate", json={**GENERATE, "n": 2, "stream": True}).text)
     assert [(each["index"], each["tokens"][2]["text"]) for _, each in tokens] == [(0, "0"), (1, "1")]
-    assert [each["tokens"][2]["text"] for each in (done, *done["alternatives"])] == ["0", "1"]
+    assert [alternative["tokens"][2]["text"] for alternative in (done, *done["alternatives"])] == ["0", "1"]
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -96,7 +96,9 @@ def test_detected_language_and_alternatives(client: Client) -> None:
     two = client.post("/translate", json={"q": [FRENCH, "Guten Tag meine Damen und Herren"], **fields}).json()
     assert two.keys() == {"translatedText", "alternatives", "detectedLanguage"}
     assert two["alternatives"][0] == others
-    assert [each["language"] for each in two["detectedLanguage"]] == ["fr", "de"], "there both are the first one's"
+    assert [detection["language"] for detection in two["detectedLanguage"]] == ["fr", "de"], (
+        "there both are the first one's"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,21 +153,24 @@ def test_wrong_paths_and_methods(client: Client, method: str, path: str, status:
 
 
 def test_options_for_pages_that_may_call() -> None:
-    asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
-    answer = Client(cors_origins="*").request("OPTIONS", "/translate", headers=asked)
+    headers = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    answer = Client(cors_origins="*").request("OPTIONS", "/translate", headers=headers)
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "*"
     assert {"GET", "POST"} <= set(answer.headers["access-control-allow-methods"].split(", "))
 
 
 def test_detect(client: Client) -> None:
-    def asked(q: Any) -> Any:
+    def detect(q: Any) -> Any:
         return client.post("/detect", json={"q": q})
 
-    assert asked(FRENCH).json()[0]["language"] == "fr"
-    assert {each["language"] for each in asked([FRENCH, "Guten Tag meine Damen und Herren"]).json()[:2]} == {"fr", "de"}
-    assert asked("123").json() == [{"confidence": 0.0, "language": "en"}]
-    assert asked(5).status_code == 400, "there nothing, with a confidence of 0"
+    assert detect(FRENCH).json()[0]["language"] == "fr"
+    assert {each["language"] for each in detect([FRENCH, "Guten Tag meine Damen und Herren"]).json()[:2]} == {
+        "fr",
+        "de",
+    }
+    assert detect("123").json() == [{"confidence": 0.0, "language": "en"}]
+    assert detect(5).status_code == 400, "there nothing, with a confidence of 0"
 
 
 def test_languages(client: Client) -> None:

@@ -78,7 +78,7 @@ def test_a_batch_of_two_languages_is_translated_from_both() -> None:
     client = Client(FakeEngine(loaded=[translator("de", "en"), translator("fr", "en")]))
     texts = ["Bonjour tout le monde mes amis", "Guten Tag meine Damen und Herren"]
     answer = client.post("/translate", json={"q": texts, "source": "auto", "target": "en"}).json()
-    assert [each["language"] for each in answer["detectedLanguage"]] == ["fr", "de"]
+    assert [detection["language"] for detection in answer["detectedLanguage"]] == ["fr", "de"]
     sources = [
         request.options.source_language for request in client.engine.requests if isinstance(request, TranslationRequest)
     ]

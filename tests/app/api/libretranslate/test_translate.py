@@ -96,8 +96,8 @@ def test_codes_reach_the_engine_as_the_checkpoint_spells_them() -> None:
 def test_auto_detects_each_text_of_a_list_on_its_own() -> None:
     client = Client()
     answer = translate(client, q=["Ich möchte ein Bier", "Quiero una cerveza"], source="AUTO")
-    assert [each["language"] for each in answer["detectedLanguage"]] == ["de", "es"]
-    assert all(90 < each["confidence"] <= 100 for each in answer["detectedLanguage"])
+    assert [detection["language"] for detection in answer["detectedLanguage"]] == ["de", "es"]
+    assert all(90 < detection["confidence"] <= 100 for detection in answer["detectedLanguage"])
     assert [
         request.options.source_language for request in client.engine.requests if isinstance(request, TranslationRequest)
     ] == [

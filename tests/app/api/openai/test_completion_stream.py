@@ -77,12 +77,12 @@ def test_usage_of_each_choice_as_it_grows() -> None:
 
 
 def test_logprobs_count_their_offsets_on() -> None:
-    def told(offset: int, text: str, nats: float) -> dict[str, Any]:
+    def logprobs_of(offset: int, text: str, nats: float) -> dict[str, Any]:
         fields = {"text_offset": [offset], "token_logprobs": [nats], "tokens": [text]}
         return {**fields, "top_logprobs": [{text: nats}]}
 
     result = choices(streamed({**STREAM, "logprobs": 0}))
-    assert result == [bit(0, "后", told(0, "后", -0.5)), bit(0, "0", told(1, "0", -2.5)), end(0)]
+    assert result == [bit(0, "后", logprobs_of(0, "后", -0.5)), bit(0, "0", logprobs_of(1, "0", -2.5)), end(0)]
     echo = {
         "text_offset": [0, 1],
         "token_logprobs": [None, -0.25],
@@ -92,8 +92,8 @@ def test_logprobs_count_their_offsets_on() -> None:
     result = choices(streamed({**STREAM, "logprobs": 0, "echo": True}))
     assert result == [
         bit(0, "分开", echo),
-        bit(0, "后", told(2, "后", -0.5)),
-        bit(0, "0", told(3, "0", -2.5)),
+        bit(0, "后", logprobs_of(2, "后", -0.5)),
+        bit(0, "0", logprobs_of(3, "0", -2.5)),
         end(0),
     ]
 

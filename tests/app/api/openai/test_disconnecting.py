@@ -42,7 +42,7 @@ class Silent(Endless):
         return await super().generate(request)
 
 
-async def asked(engine: FakeEngine, body: dict[str, Any], send: Any, left: asyncio.Event, **settings: Any) -> None:
+async def complete(engine: FakeEngine, body: dict[str, Any], send: Any, left: asyncio.Event, **settings: Any) -> None:
     first: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
 
     async def receive() -> Message:
@@ -66,7 +66,7 @@ def test_disconnected_or_stalled_reader(takes: bool, settings: dict[str, Any]) -
             if takes and len(sent) > 5:
                 left.set()
 
-        await asked(engine, {**PROMPTS, "stream": True}, send, left, **settings)
+        await complete(engine, {**PROMPTS, "stream": True}, send, left, **settings)
         assert engine.cancelled == 2
         assert sent[0]["status"] == 200
         assert all(message["more_body"] for message in sent[1:])
@@ -82,7 +82,7 @@ def test_disconnect_before_a_complete_answer() -> None:
             sent.append(message)
 
         asyncio.get_running_loop().call_later(0.05, left.set)
-        await asked(engine, PROMPTS, send, left)
+        await complete(engine, PROMPTS, send, left)
         assert (engine.cancelled, sent[0]["status"]) == (2, 499)
 
     asyncio.run(scene())

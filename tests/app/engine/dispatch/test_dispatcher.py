@@ -28,7 +28,7 @@ class FakeDevice:
     def send(self, messages: list[Any]) -> None:
         self.sent += messages
 
-    def asked(self) -> list[int]:
+    def requests(self) -> list[int]:
         return [message.id for message in self.sent if isinstance(message, m.Decode)]
 
 
@@ -45,7 +45,7 @@ class FakeDevices:
         dispatcher.device_died(device.name)
 
 
-class Heard:
+class Listener:
     """Refuses tokens above 90. shown: a part of the text has been streamed already."""
 
     def __init__(self, *, shown: bool = False) -> None:
@@ -77,7 +77,7 @@ def decode(**change: Any) -> m.Decode:
     )
 
 
-async def ask(dispatcher: Dispatcher, heard: Heard | None = None, work: int = 3) -> asyncio.Task[Any]:
+async def ask(dispatcher: Dispatcher, heard: Listener | None = None, work: int = 3) -> asyncio.Task[Any]:
     """Sends a request and waits until it is dispatched."""
     task = asyncio.create_task(dispatcher.ask(decode(), work, cast(OutputProcessor | None, heard)))
     await asyncio.sleep(0)
@@ -87,7 +87,7 @@ async def ask(dispatcher: Dispatcher, heard: Heard | None = None, work: int = 3)
 def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> None:
     async def scene() -> None:
         dispatcher, _, (device,) = scripted_dispatcher()
-        bad, good = await ask(dispatcher, Heard()), await ask(dispatcher)
+        bad, good = await ask(dispatcher, Listener()), await ask(dispatcher)
         dispatcher.reply(m.Tokens({1: [99], 2: [99]}))
         dispatcher.reply(m.Finished(2, []))
         with pytest.raises(errors.EngineFailed, match="There is no token 99"):
@@ -102,7 +102,7 @@ def test_a_token_that_its_listener_cannot_take_fails_that_request_alone() -> Non
 def test_satisfied_request_frees_its_slots() -> None:
     async def scene() -> None:
         dispatcher, _, (device,) = scripted_dispatcher()
-        heard = Heard()
+        heard = Listener()
         task = await ask(dispatcher, heard)
         dispatcher.reply(m.Tokens({1: [5]}))
         dispatcher.reply(m.Tokens({1: [7, 8]}))
@@ -124,7 +124,7 @@ def test_replies_to_cancelled_requests_are_dropped() -> None:
             await task
         for late in (m.Finished(1, []), m.Failed(1, "engine_failed", "late"), m.Tokens({1: [5]})):
             dispatcher.reply(late)
-        assert device.asked() == [1]
+        assert device.requests() == [1]
         assert device.sent[-1] == m.Cancel(1)
         assert device.outstanding_tokens == 0
 
@@ -135,11 +135,11 @@ def test_requests_go_to_the_least_busy_device() -> None:
     async def scene() -> None:
         dispatcher, _, (one, two) = scripted_dispatcher("one", "two")
         tasks = [await ask(dispatcher, work=work) for work in (500, 20, 30, 5)]
-        assert (one.asked(), two.asked()) == ([1], [2, 3, 4])
+        assert (one.requests(), two.requests()) == ([1], [2, 3, 4])
         assert (one.outstanding_tokens, two.outstanding_tokens) == (500, 55)
-        for request, each in enumerate(tasks, start=1):
+        for request, task in enumerate(tasks, start=1):
             dispatcher.reply(m.Finished(request, []))
-            await each
+            await task
         assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 0)
 
     asyncio.run(scene())
@@ -148,12 +148,12 @@ def test_requests_go_to_the_least_busy_device() -> None:
 def test_request_without_output_is_retried_once_on_another_device() -> None:
     async def scene() -> None:
         dispatcher, devices, (one, two) = scripted_dispatcher("one", "two")
-        heard = Heard()
+        heard = Listener()
         task = await ask(dispatcher, heard)
         dispatcher.reply(m.Tokens({1: [5]}))
         devices.die(dispatcher, one)
         await asyncio.sleep(0)
-        assert two.asked() == [2]
+        assert two.requests() == [2]
         assert (one.outstanding_tokens, two.outstanding_tokens) == (0, 3)
         dispatcher.reply(m.Tokens({2: [6]}))
         assert heard.tokens == [6]
@@ -161,7 +161,7 @@ def test_request_without_output_is_retried_once_on_another_device() -> None:
         devices.die(dispatcher, two)
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
             await task
-        assert one.asked() == [1]
+        assert one.requests() == [1]
         assert dispatcher.pending == 0
 
     asyncio.run(scene())
@@ -170,11 +170,11 @@ def test_request_without_output_is_retried_once_on_another_device() -> None:
 def test_request_with_output_fails_with_its_worker() -> None:
     async def scene() -> None:
         dispatcher, devices, (one, two) = scripted_dispatcher("one", "two")
-        task = await ask(dispatcher, Heard(shown=True))
+        task = await ask(dispatcher, Listener(shown=True))
         devices.die(dispatcher, one)
         with pytest.raises(errors.EngineUnavailable, match="please try again"):
             await task
-        assert two.asked() == []
+        assert two.requests() == []
 
     asyncio.run(scene())
 

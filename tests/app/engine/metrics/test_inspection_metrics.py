@@ -45,14 +45,14 @@ async def searched(on: Scripted) -> None:
 
 @pytest.mark.parametrize("kind", LOOKS)
 def test_ablation_search_counts_tokens_but_no_request(kind: str) -> None:
-    asked, answered = LOOKS[kind]
+    message, reply_of = LOOKS[kind]
 
     async def scene(on: Scripted) -> None:
         await searched(on)
-        look = asyncio.create_task(on.dispatcher.ask(asked, 6, part="look"))
+        look = asyncio.create_task(on.dispatcher.ask(message, 6, part="look"))
         await asyncio.sleep(0)
         assert on.in_flight() == 1
-        on.dispatcher.reply(answered(2))
+        on.dispatcher.reply(reply_of(2))
         await look
 
     on = play(scene)
@@ -97,7 +97,7 @@ def test_metrics_of_four_inspections(running: Running, monkeypatch: pytest.Monke
     app = main.create_app(Settings(), running.pool)
     own, forced = {"source": "ich möchte ein bier"}, {"source": "ich möchte ein bier", "target": "i want a beer"}
 
-    async def asked() -> tuple[str, list[httpx.Response], str]:
+    async def scraped() -> tuple[str, list[httpx.Response], str]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://parlance") as client:
             before = (await client.get("/metrics")).text
             looks: list[Awaitable[httpx.Response]] = [
@@ -108,7 +108,7 @@ def test_metrics_of_four_inspections(running: Running, monkeypatch: pytest.Monke
             answers = [await look for look in looks]
             return before, answers, (await client.get("/metrics")).text
 
-    before, answers, after = running.do(asked())
+    before, answers, after = running.do(scraped())
     assert [answer.status_code for answer in answers] == [200] * 4
     was, written = samples(before), sum(not token["special"] for token in answers[0].json()["target"]["output_tokens"])
     moved = {name: value - was.get(name, 0) for name, value in samples(after).items() if value != was.get(name, 0)}

@@ -24,42 +24,42 @@ def writing(**options: Any) -> tuple[OutputProcessor, list[str]]:
 
 @pytest.mark.parametrize("fed", [0, 3, len(IDS)])
 def test_shown_parts_join_to_the_text(fed: int) -> None:
-    each, shown = writing()
+    output, shown = writing()
     for token in IDS[:fed]:
-        assert not each.feed([token])
+        assert not output.feed([token])
     before = len(shown)
     assert (before > 0) == (fed > 0)
-    each.finish(IDS)
-    assert "".join(shown) == each.text == TEXT
+    output.finish(IDS)
+    assert "".join(shown) == output.text == TEXT
     assert TEXT.endswith("\ufffd")
     assert "" not in shown
 
 
 def test_answer_that_contradicts_its_stream_is_an_error() -> None:
-    each, _ = writing()
-    each.feed(IDS[:1])
+    output, _ = writing()
+    output.feed(IDS[:1])
     with pytest.raises(EngineFailed, match="does not continue its beginning"):
-        each.finish(IDS[1:])
+        output.finish(IDS[1:])
 
 
 def test_a_stop_string_ends_it_and_is_never_shown() -> None:
-    each, shown = writing(stops=["hund"])
-    ended = [each.feed([token]) for token in IDS]
+    output, shown = writing(stops=["hund"])
+    ended = [output.feed([token]) for token in IDS]
     assert ended.index(True) < len(IDS) - 3
-    assert "".join(shown) == each.text == "der "
-    assert each.stopped
+    assert "".join(shown) == output.text == "der "
+    assert output.stopped
 
 
 def test_stop_string_in_unstreamed_text_counts() -> None:
-    each, shown = writing(stops=["hund"])
-    each.finish(IDS)
-    assert ("".join(shown), each.stopped) == ("der ", True)
+    output, shown = writing(stops=["hund"])
+    output.finish(IDS)
+    assert ("".join(shown), output.stopped) == ("der ", True)
 
 
 def test_the_beginning_of_a_stop_string_that_never_came_is_text() -> None:
-    each, shown = writing(stops=["\ufffd!"])
-    each.finish(IDS)
-    assert ("".join(shown), each.stopped) == (TEXT, False)
+    output, shown = writing(stops=["\ufffd!"])
+    output.finish(IDS)
+    assert ("".join(shown), output.stopped) == (TEXT, False)
 
 
 def test_only_unseen_output_can_restart() -> None:
@@ -68,18 +68,18 @@ def test_only_unseen_output_can_restart() -> None:
     assert silent.restart()
     silent.finish(IDS)
     assert silent.text == TEXT
-    each, shown = writing()
-    assert each.restart()
-    each.feed(IDS[:1])
+    output, shown = writing()
+    assert output.restart()
+    output.feed(IDS[:1])
     assert shown
-    assert not each.restart()
+    assert not output.restart()
 
 
 def test_text_without_a_listener_is_complete() -> None:
-    each = OutputProcessor(CHECKPOINT)
-    each.finish(IDS)
-    assert (each.text, each.wants_tokens, each.at_once) == (TEXT, False, False)
-    assert each.usage(4, None).new_tokens == len(IDS)
+    output = OutputProcessor(CHECKPOINT)
+    output.finish(IDS)
+    assert (output.text, output.wants_tokens, output.at_once) == (TEXT, False, False)
+    assert output.usage(4, None).new_tokens == len(IDS)
 
 
 def test_stop_strings_are_urgent_only_without_a_listener() -> None:
@@ -95,18 +95,18 @@ def test_several_texts_of_one_request() -> None:
 @pytest.mark.parametrize("fed", [0, 2, 5])
 def test_prefix_comes_first_and_is_not_counted(fed: int) -> None:
     given, written = IDS[:4], IDS[4:]
-    each, shown = writing(given=given)
+    output, shown = writing(given=given)
     for token in written[:fed]:
-        each.feed([token])
-    each.finish(written)
+        output.feed([token])
+    output.finish(written)
     quiet = OutputProcessor(CHECKPOINT, given=given)
     quiet.finish(written)
-    assert "".join(shown) == each.text == quiet.text == TEXT
-    assert each.usage(3, None).new_tokens == quiet.usage(3, None).new_tokens == len(written)
+    assert "".join(shown) == output.text == quiet.text == TEXT
+    assert output.usage(3, None).new_tokens == quiet.usage(3, None).new_tokens == len(written)
     assert BYTES.decode(given).startswith(shown[0])
 
 
 def test_prefix_is_shown_without_new_tokens() -> None:
-    each, shown = writing(given=BYTES.encode("der hund"))
-    each.finish([])
-    assert ("".join(shown), each.text, each.usage(3, None).new_tokens) == ("der hund", "der hund", 0)
+    output, shown = writing(given=BYTES.encode("der hund"))
+    output.finish([])
+    assert ("".join(shown), output.text, output.usage(3, None).new_tokens) == ("der hund", "der hund", 0)

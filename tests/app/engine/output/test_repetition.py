@@ -80,7 +80,7 @@ def test_random_text_is_not_a_repetition() -> None:
     assert not any(repeated_run(text, at_end=True) or repeated_run(text) for text in texts)
 
 
-def spelt_out(tokens: list[int]) -> bool:
+def repeats_by_brute_force(tokens: list[int]) -> bool:
     """Brute force: whether some suffix repeats with one period often enough to be a repetition."""
     for period in range(1, MAX_PERIOD + 1):
         alike = 0
@@ -92,17 +92,17 @@ def spelt_out(tokens: list[int]) -> bool:
 
 
 def test_repetition_equals_brute_force_search() -> None:
-    chance, result = random.Random(2), 0
+    chance, repetitions = random.Random(2), 0
     for _ in range(2000):
         alphabet = chance.choice([1, 2, 3, 9])
         tokens = [chance.randrange(alphabet) for _ in range(chance.randrange(30))]
         tokens += [5, 6, 7][: chance.randrange(4)] * chance.randrange(9)
         tokens += [chance.randrange(9) for _ in range(chance.randrange(9))]
         run = list(repeated_run(tokens))
-        assert bool(run) == spelt_out(tokens), tokens
+        assert bool(run) == repeats_by_brute_force(tokens), tokens
         assert not run or (len(run) >= 12 and any(tokens[at : at + len(run)] == run for at in range(len(tokens))))
-        result += bool(run)
-    assert 500 < result < 1500
+        repetitions += bool(run)
+    assert 500 < repetitions < 1500
 
 
 def test_long_repeated_parts_are_detected() -> None:

@@ -69,19 +69,19 @@ IDS = BYTES.encode("der hund schläft der hund")
 def test_a_stop_string_ends_a_group_at_the_token_that_completes_it(seed: int) -> None:
     alone, _ = writing(stops=["nd s", "xyz"])
     end = next(place for place, token in enumerate(IDS, start=1) if alone.feed([token]))
-    each, shown = writing(stops=["nd s", "xyz"])
+    output, shown = writing(stops=["nd s", "xyz"])
     for part in cut(IDS, seed):
-        if each.feed(part):
+        if output.feed(part):
             break
-    assert each.stopped
-    assert each.tokens == alone.tokens == IDS[:end]
-    assert "".join(shown) == each.text == alone.text == "der hu"
+    assert output.stopped
+    assert output.tokens == alone.tokens == IDS[:end]
+    assert "".join(shown) == output.text == alone.text == "der hu"
 
 
 def test_a_group_is_shown_as_one_text() -> None:
-    each, shown = writing()
-    each.feed(IDS)
-    each.finish(IDS)
+    output, shown = writing()
+    output.feed(IDS)
+    output.finish(IDS)
     assert shown == ["der hund schläft der hund"]
 
 

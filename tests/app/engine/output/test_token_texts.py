@@ -51,58 +51,58 @@ def test_the_texts_of_tokens_join_to_the_text_that_comes_without_them(kind: str,
     stops = data.draw(st.lists(st.text("ab chi\n ▁\ufffd", min_size=1, max_size=4), max_size=2))
     fed = data.draw(st.integers(0, len(ids)))
     plain, _ = writing(kind, stops=stops, logprobs=False)
-    each, shown = writing(kind, stops=stops)
+    output, shown = writing(kind, stops=stops)
     ended, place, values = False, 0, nats(len(ids))
     for part in cut(ids[:fed], data.draw(st.integers(0, 999))):
-        ended = each.feed(part, values[place : place + len(part)])
+        ended = output.feed(part, values[place : place + len(part)])
         assert plain.feed(part) == ended
         place += len(part)
         if ended:
             break
     if not ended:
         plain.finish(ids)
-        each.finish(ids, values)
-    assert (each.text, each.tokens, each.stopped) == (plain.text, plain.tokens, plain.stopped)
-    assert "".join(text for text, _ in shown) == each.text
+        output.finish(ids, values)
+    assert (output.text, output.tokens, output.stopped) == (plain.text, plain.tokens, plain.stopped)
+    assert "".join(text for text, _ in shown) == output.text
     assert all("".join(texts(tokens)) == text for text, tokens in shown)
-    assert [token for _, tokens in shown for token in tokens] == each.written
-    told = each.written
+    assert [token for _, tokens in shown for token in tokens] == output.written
+    told = output.written
     assert [(t.id, t.log_probability) for t in told] == list(zip(ids, values, strict=True))[: len(told)]
-    if not each.stopped:
+    if not output.stopped:
         assert len(told) == len(ids), "each once"
     quiet = OutputProcessor(CHECKPOINTS[kind], stops, logprobs=True)
     quiet.finish(ids, values)
-    assert (quiet.text, quiet.written) == (each.text, told)
+    assert (quiet.text, quiet.written) == (output.text, told)
 
 
 def test_a_character_of_several_tokens_stands_with_its_last() -> None:
     ids = BYTES.encode("a你b")
-    each, shown = writing()
+    output, shown = writing()
     for token, value in zip(ids, nats(len(ids)), strict=True):
-        each.feed([token], [value])
+        output.feed([token], [value])
     first = len(ids) - 4  # the bytes and the letter behind them
-    assert texts(each.written) == [*texts(each.written)[:first], "", "", "你", "b"]
+    assert texts(output.written) == [*texts(output.written)[:first], "", "", "你", "b"]
     assert [text for text, _ in shown][-2:] == ["你", "b"]
     assert [len(tokens) for _, tokens in shown][-2:] == [3, 1]
 
 
 def test_bytes_that_never_became_a_character_have_a_token_each() -> None:
     byte = BYTES.encode("你")[1]
-    each, _ = writing()
-    each.finish([byte, byte], [-1.0, -2.0])
-    assert each.written == [WrittenToken(byte, "\ufffd", -1.0), WrittenToken(byte, "\ufffd", -2.0)]
+    output, _ = writing()
+    output.finish([byte, byte], [-1.0, -2.0])
+    assert output.written == [WrittenToken(byte, "\ufffd", -1.0), WrittenToken(byte, "\ufffd", -2.0)]
 
 
 def test_text_that_a_stop_string_holds_back_keeps_its_tokens() -> None:
     ids = BYTES.encode("der hund")
     assert len(ids) < len("der hund"), "tokens of several characters"
     last = BYTES.untrimmed([4, ids[-1]])[len(BYTES.untrimmed([4])) :]
-    each, shown = writing(stops=[last + "!"])
-    each.feed(ids, nats(len(ids)))
+    output, shown = writing(stops=[last + "!"])
+    output.feed(ids, nats(len(ids)))
     assert "".join(text for text, _ in shown) == "der hund"[: -len(last)]
-    assert len(each.written) == len(ids) - 1
-    each.finish(ids, nats(len(ids)))
-    assert (each.text, texts(each.written)[-1], len(each.written)) == ("der hund", last, len(ids))
+    assert len(output.written) == len(ids) - 1
+    output.finish(ids, nats(len(ids)))
+    assert (output.text, texts(output.written)[-1], len(output.written)) == ("der hund", last, len(ids))
 
 
 def test_a_token_that_a_stop_string_begins_in_keeps_the_part_before_it() -> None:
@@ -134,20 +134,20 @@ def test_restarted_output_is_empty() -> None:
     assert silent.written == []
     silent.finish(ids, nats(len(ids)))
     assert [each.log_probability for each in silent.written] == nats(len(ids))
-    each, shown = writing()
-    assert each.restart()
-    each.feed(ids[:2], nats(2))
+    output, shown = writing()
+    assert output.restart()
+    output.feed(ids[:2], nats(2))
     assert shown
-    assert not each.restart()
+    assert not output.restart()
 
 
 def test_a_token_without_its_probability_is_not_guessed() -> None:
-    each, _ = writing()
+    output, _ = writing()
     with pytest.raises(ValueError, match="shorter"):
-        each.feed(BYTES.encode("der hund"), [-1.0])
-    each, _ = writing()
+        output.feed(BYTES.encode("der hund"), [-1.0])
+    output, _ = writing()
     with pytest.raises(EngineFailed, match="did not say how probable"):
-        each.finish(BYTES.encode("der"))
+        output.finish(BYTES.encode("der"))
 
 
 def test_without_a_listener_there_is_no_first_token_time() -> None:

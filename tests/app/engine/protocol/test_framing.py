@@ -21,7 +21,7 @@ MESSAGES = [
 ]
 
 
-def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
+def received(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
     """The messages decoded from these pieces, and how often the end was signalled."""
     results: list[m.FromDevice] = []
     ends: list[None] = []
@@ -54,12 +54,12 @@ def heard(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
 def test_pieces_of_any_size(size: int) -> None:
     stream = b"".join(framed(message) for message in MESSAGES)
     pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
-    assert heard(pieces) == ([message for each in MESSAGES for message in each], 1)
+    assert received(pieces) == ([message for each in MESSAGES for message in each], 1)
 
 
 def test_bytes_that_come_one_by_one() -> None:
     stream = b"".join(framed(message) for message in MESSAGES if len(framed(message)) < 1000)
-    results, _ = heard([bytes([each]) for each in stream])
+    results, _ = received([bytes([each]) for each in stream])
     assert len(results) == 4
 
 
@@ -67,12 +67,12 @@ def test_malformed_frame_closes_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     good = framed([m.Started("cpu")])
-    result, ends = heard([good + HEADER.pack(3) + b"???" + good])
+    result, ends = received([good + HEADER.pack(3) + b"???" + good])
     assert (result, ends) == ([m.Started("cpu")], 1)
     assert "cannot be understood" in caplog.text
-    result, ends = heard([HEADER.pack(MAX_FRAME_BYTES + 1) + good])
+    result, ends = received([HEADER.pack(MAX_FRAME_BYTES + 1) + good])
     assert (result, ends) == ([], 1)
 
 
 def test_a_half_frame_at_the_end_is_no_message() -> None:
-    assert heard([framed([m.Started("cpu")])[:-1]]) == ([], 1)
+    assert received([framed([m.Started("cpu")])[:-1]]) == ([], 1)

@@ -139,42 +139,43 @@ def test_a_long_journal_is_thinned(tmp_path: Path) -> None:
 def test_missing_curves_have_a_reason(tmp_path: Path) -> None:
     journals = CurveReader()
 
-    def said() -> str | None:
+    def reason() -> str | None:
         result = asyncio.run(journals.curves(tmp_path / "demo"))
         assert result.curves == ()
         assert result.model == "demo"
         return result.reason
 
     absent = "demo has no metrics.jsonl, which a training run leaves in its folder; put it there."
-    assert said() == absent
+    assert reason() == absent
     path = folder(tmp_path, {"samples": []}) / "metrics.jsonl"
     assert (
-        said() == "demo/metrics.jsonl has no line with `update` and one of `loss`, `valid_loss`, `valid_bleu`, `rate`."
+        reason()
+        == "demo/metrics.jsonl has no line with `update` and one of `loss`, `valid_loss`, `valid_bleu`, `rate`."
     )
     path.unlink()
-    assert said() == absent
+    assert reason() == absent
     path.mkdir()
-    assert said() == "demo/metrics.jsonl cannot be read (it is no file)."
+    assert reason() == "demo/metrics.jsonl cannot be read (it is no file)."
     path.rmdir()
     os.mkfifo(path)
-    assert said() == "demo/metrics.jsonl cannot be read (it is no file)."
+    assert reason() == "demo/metrics.jsonl cannot be read (it is no file)."
     path.unlink()
     path.symlink_to(path)
-    assert "cannot be read (Too many levels of symbolic links)" in str(said())
+    assert "cannot be read (Too many levels of symbolic links)" in str(reason())
 
 
 def test_a_file_of_a_gigabyte_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder(tmp_path, {"update": 1, "loss": 1.0}) / "metrics.jsonl"
     os.truncate(path, 1 << 30)  # sparse: it takes no room
-    asked = list[int]()
+    calls = list[int]()
     beginning = training_curves.read_beginning
     monkeypatch.setattr(
-        training_curves, "read_beginning", lambda path, most: (asked.append(most), beginning(path, most))[1]
+        training_curves, "read_beginning", lambda path, most: (calls.append(most), beginning(path, most))[1]
     )
     result = read_curves(tmp_path / "demo")
     assert result.curves == ()
     assert result.reason == TOO_LARGE
-    assert asked == [8_000_001]
+    assert calls == [8_000_001]
 
 
 def test_journal_of_millions_of_lines_is_not_read(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_statistics_and_maps_come_from_one_pass(running: Running) -> None:
     assert result.steps is not None
     assert sum(step.logprob for step in result.steps) == pytest.approx(result.logprob_sum, abs=1e-6)
     assert [len(step.top) for step in result.steps] == [3] * len(own.output_tokens)
-    assert all(each.text for step in result.steps for each in step.top)
+    assert all(candidate.text for step in result.steps for candidate in step.top)
     for token, step in zip(own.output_tokens, result.steps, strict=True):
         assert step.rank > 3 or step.top[step.rank - 1].id == token.id
     assert result.qk is not None
@@ -116,9 +116,9 @@ def test_inspections_and_translations_do_not_mix(running: Running) -> None:
     for request, expected, result in zip(requests, alone, beside, strict=False):
         assert (result.source_text, result.target_text) == (request.source, expected.target_text)
         assert result.findings == expected.findings
-        for kind, each in result.maps.items():
-            assert each.heads == request.selection.heads
-            assert np.array_equal(each.values, expected.maps[kind].values)
+        for kind, attention_map in result.maps.items():
+            assert attention_map.heads == request.selection.heads
+            assert np.array_equal(attention_map.values, expected.maps[kind].values)
 
 
 def test_token_ids_as_source_and_reductions_of_maps(running: Running) -> None:
@@ -129,9 +129,9 @@ def test_token_ids_as_source_and_reductions_of_maps(running: Running) -> None:
     reduced = running.do(running.pool.attention(mean))
     assert reduced.source_text == "ich möchte ein bier"
     assert reduced.source_tokens == whole.source_tokens
-    for kind, each in reduced.maps.items():
+    for kind, attention_map in reduced.maps.items():
         expected = whole.maps[kind].values.astype(np.float64).mean(axis=(0, 1), keepdims=True)
-        assert np.abs(each.values - expected).max() < 1e-7
+        assert np.abs(attention_map.values - expected).max() < 1e-7
     largest = running.do(running.pool.attention(changed(request, reduce_heads="max", kinds=("cross",))))
     assert (largest.maps["cross"].values == whole.maps["cross"].values.max(axis=1, keepdims=True)).all()
     for wrong, says in (((999_999,), "There is no token 999,999"), ((5,) * 99, "This source has 100 tokens")):
@@ -171,7 +171,7 @@ def test_attention_that_would_be_too_large_is_refused_before_anything_is_compute
             running.do(running.pool.attention(changed(request, target=None, **choice)))
     assert sent == []
     report = running.do(running.pool.attention(request))
-    assert sum(each.values.size for each in report.maps.values()) == 600
+    assert sum(attention_map.values.size for attention_map in report.maps.values()) == 600
     assert [type(message) for message in sent] == [m.InspectAttention]
     assert sent[0].deadline > time.monotonic()
 

@@ -23,7 +23,7 @@ def test_gates_of_a_text(running: Running) -> None:
     assert "z = 1 keeps" in result.convention
     assert [token.text for token in result.tokens] == list("分开后的街道")
     assert [(token.start, token.end) for token in result.tokens] == [(i, i + 1) for i in range(6)]
-    assert {name: (each.shape, result.bounds[name]) for name, each in result.values.items()} == {
+    assert {name: (value.shape, result.bounds[name]) for name, value in result.values.items()} == {
         "z": ((1, 6, 3), (0.0, 1.0)),
         "h": ((1, 6, 3), (-1.0, 1.0)),
     }
@@ -60,7 +60,10 @@ def test_the_first_character_of_a_lyricist_is_given(running: Running) -> None:
     assert [len(step.top) for step in result.steps[1:]] == [3, 3]
     traced = running.do(running.pool.gates(gates_query("分开后", top_k=3)))
     for after, step in zip(traced.steps, result.steps[1:], strict=False):
-        assert (after.rank, [each.text for each in after.top]) == (step.rank, [each.text for each in step.top])
+        assert (after.rank, [candidate.text for candidate in after.top]) == (
+            step.rank,
+            [candidate.text for candidate in step.top],
+        )
         assert after.log_probability == pytest.approx(step.log_probability, abs=1e-5)
 
 

@@ -70,14 +70,14 @@ def test_top_tokens_equal_the_network(inline: Inline) -> None:
 
 
 def test_streams_have_top_tokens(inline: Inline) -> None:
-    async def heard() -> tuple[list[TextDelta], GenerationResult]:
+    async def deltas_and_result() -> tuple[list[TextDelta], GenerationResult]:
         async with inline.continuing.stream(replace(JOB, n=2)) as stream:
             return [delta async for delta in stream.deltas()], stream.result
 
-    deltas, result = inline.do(heard())
-    for index, each in enumerate(result.continuations):
+    deltas, result = inline.do(deltas_and_result())
+    for index, continuation in enumerate(result.continuations):
         told = tuple(token for delta in deltas if delta.index == index for token in delta.tokens)
-        assert told == each.tokens
+        assert told == continuation.tokens
         assert [len(token.top) for token in told] == [3] * 8
 
 

@@ -31,7 +31,7 @@ def lyrics(number: int, **change: Any) -> m.Decode:
     return decode_message(number, "tiny-lyrics", [], [number % 20 + 1, 5], FAR, 12, **fields)
 
 
-def told(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float]], dict[int, Hypothesis]]:
+def collected(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[float]], dict[int, Hypothesis]]:
     """Tokens and log-probabilities that came before the end, and the ends."""
     tokens: dict[int, list[int]] = {}
     values: dict[int, list[float]] = {}
@@ -54,8 +54,10 @@ def test_log_probabilities_equal_those_of_scoring(precision: str, interval_s: fl
     messages = [lyrics(number, logprobs=number % 4 != 3, streamed=number % 5 != 4) for number in range(15)]
     for request in messages:
         scheduler.handle(request)
-    tokens, values, ends = told(run(scheduler))
-    assert values.keys() == {each.id for each in messages if each.options.logprobs and each.options.streamed}
+    tokens, values, ends = collected(run(scheduler))
+    assert values.keys() == {
+        message.id for message in messages if message.options.logprobs and message.options.streamed
+    }
     for request in messages:
         end = ends[request.id]
         scheduler.handle(m.ScoreTokens(99, "tiny-lyrics", [], [*request.prefix, *end.tokens], 0, by_rules=True))
@@ -78,7 +80,7 @@ def test_requesting_logprobs_does_not_change_the_text(scheduler: Scheduler) -> N
     for asks in (set[int](), {1, 4, 5}, set(range(9))):
         for number in range(9):
             scheduler.handle(lyrics(number, logprobs=number in asks))
-        _, values, ends = told(run(scheduler))
+        _, values, ends = collected(run(scheduler))
         assert values.keys() == asks
         written.append({number: end.tokens for number, end in ends.items()})
     assert written[0] == written[1] == written[2]

@@ -107,12 +107,12 @@ def test_translation_continues_a_prefix(inline: Inline, tiny_checkpoints: Path) 
 
 
 def test_prefix_is_streamed_first(inline: Inline) -> None:
-    async def heard() -> tuple[list[str], Any]:
+    async def parts_and_result() -> tuple[list[str], Any]:
         stream: TextStream[Any]
         async with inline.translating.stream(german_request(prefix="we see", max_new_tokens=4, beam_size=2)) as stream:
             return [delta.text async for delta in stream.deltas()], stream.result
 
-    deltas, result = inline.do(heard())
+    deltas, result = inline.do(parts_and_result())
     assert deltas[0].startswith("we see")
     assert (
         "".join(deltas)

@@ -43,7 +43,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-def asked(number: int, **given: Any) -> m.Decode:
+def decode_request(number: int, **given: Any) -> m.Decode:
     return decode_message(number, "tiny-de-en", [4 + number % 7, 5, 6, 3], [2], FAR, 14, **given)
 
 
@@ -55,7 +55,7 @@ def alone(folder: Path, request: m.Decode) -> list[tuple[int, ...]]:
 
 
 def test_every_width_and_bound_answers_beside_the_others_as_alone(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
-    each = [asked(number, **KINDS[number % len(KINDS)]) for number in range(24)]
+    each = [decode_request(number, **KINDS[number % len(KINDS)]) for number in range(24)]
     for request in each:
         assert scheduler.handle(request) == []
     finished = {r.id: [h.tokens for h in r.hypotheses] for r in run(scheduler) if isinstance(r, m.Finished)}
@@ -86,7 +86,7 @@ def test_every_width_and_bound_answers_beside_the_others_as_alone(scheduler: Sch
     ],
 )
 def test_impossible_constraint_is_refused_alone(scheduler: Scheduler, given: dict[str, Any], message: str) -> None:
-    for request in (asked(1), asked(2, **given), asked(3, beam_size=4)):
+    for request in (decode_request(1), decode_request(2, **given), decode_request(3, beam_size=4)):
         scheduler.handle(request)
     replies = run(scheduler)
     (failed,) = [reply for reply in replies if isinstance(reply, m.Failed)]
@@ -97,6 +97,6 @@ def test_impossible_constraint_is_refused_alone(scheduler: Scheduler, given: dic
 
 
 def test_beam_wider_than_the_slots_is_refused(scheduler: Scheduler) -> None:
-    (failed,) = scheduler.handle(asked(1, beam_size=9))
+    (failed,) = scheduler.handle(decode_request(1, beam_size=9))
     assert isinstance(failed, m.Failed)
     assert failed.reason == "A beam of 9 does not fit 8 slots; ask for a narrower one."

@@ -28,9 +28,9 @@ class Reading:
 
     def __init__(self, root: Path) -> None:
         self.runner, self.root = ModelRunner("cpu", 1, slots=4), root
-        self.told, self.order = list[LoadResult](), list[str]()
-        self.may_read, self.has_told = threading.Semaphore(0), threading.Semaphore(0)
-        self.loader = ModelLoader(self._read, self._tell)
+        self.results, self.order = list[LoadResult](), list[str]()
+        self.may_read, self.has_result = threading.Semaphore(0), threading.Semaphore(0)
+        self.loader = ModelLoader(self._read, self._add_result)
         self.scheduler = Scheduler(self.runner, loader=self.loader)
 
     def _read(self, load: m.Load) -> Any:
@@ -38,9 +38,9 @@ class Reading:
         self.order.append(load.name)
         return self.runner.read(load)
 
-    def _tell(self, result: LoadResult) -> None:
-        self.told.append(result)
-        self.has_told.release()
+    def _add_result(self, result: LoadResult) -> None:
+        self.results.append(result)
+        self.has_result.release()
 
     def ask(self, name: str, folder: str = "tiny-lyrics") -> None:
         assert self.scheduler.handle(m.Load(name, str(self.root / folder))) == []
@@ -48,8 +48,8 @@ class Reading:
     def let_read(self) -> m.FromDevice:
         """What the device says of the next one."""
         self.may_read.release()
-        assert self.has_told.acquire(timeout=30)
-        (reply,) = self.scheduler.handle(self.told.pop(0))
+        assert self.has_result.acquire(timeout=30)
+        (reply,) = self.scheduler.handle(self.results.pop(0))
         return reply
 
     def decoded(self, model: str, new_tokens: int = 5) -> list[int]:

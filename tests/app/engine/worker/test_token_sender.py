@@ -21,7 +21,7 @@ STEP_S = 2**-8
 INTERVAL_S = 5.5 * STEP_S
 
 
-def told(sender: TokenSender, step: int, *tokens: tuple[int, int]) -> list[dict[int, list[int]]]:
+def sent_at(sender: TokenSender, step: int, *tokens: tuple[int, int]) -> list[dict[int, list[int]]]:
     """What leaves after step number `step`, which brought these tokens."""
     sender.add(tokens, STEP_S * step)
     return [message.tokens for message in sender.due(STEP_S * step, STEP_S)]
@@ -29,7 +29,7 @@ def told(sender: TokenSender, step: int, *tokens: tuple[int, int]) -> list[dict[
 
 def test_the_first_token_leaves_at_once_and_the_others_together() -> None:
     sender = TokenSender(INTERVAL_S)
-    left = [told(sender, step, (7, step)) for step in range(12)]
+    left = [sent_at(sender, step, (7, step)) for step in range(12)]
     # the round that begins with step 1 is over in the middle of step 7: nothing of it waits for that one
     assert left == [[{7: [0]}], [], [], [], [], [], [{7: [1, 2, 3, 4, 5, 6]}], *[[]] * 5]
     assert [message.tokens for message in sender.flush()] == [{7: [7, 8, 9, 10, 11]}]
@@ -38,47 +38,49 @@ def test_the_first_token_leaves_at_once_and_the_others_together() -> None:
 
 def test_later_request_is_sent_at_once_and_joins_the_interval() -> None:
     sender = TokenSender(INTERVAL_S)
-    told(sender, 0, (1, 10))
-    assert told(sender, 1, (1, 11)) == []
-    assert told(sender, 2, (1, 12), (2, 20)) == [{2: [20]}]
-    assert [told(sender, step, (1, step), (2, step)) for step in (3, 4, 5)] == [[], [], []]
-    assert told(sender, 6, (1, 6), (2, 6)) == [{1: [11, 12, 3, 4, 5, 6], 2: [3, 4, 5, 6]}]
+    sent_at(sender, 0, (1, 10))
+    assert sent_at(sender, 1, (1, 11)) == []
+    assert sent_at(sender, 2, (1, 12), (2, 20)) == [{2: [20]}]
+    assert [sent_at(sender, step, (1, step), (2, step)) for step in (3, 4, 5)] == [[], [], []]
+    assert sent_at(sender, 6, (1, 6), (2, 6)) == [{1: [11, 12, 3, 4, 5, 6], 2: [3, 4, 5, 6]}]
 
 
 def test_tokens_of_slow_steps_are_sent_at_once() -> None:
     sender = TokenSender(STEP_S / 2)
-    assert [told(sender, step, (1, step)) for step in range(3)] == [[{1: [0]}], [{1: [1]}], [{1: [2]}]]
+    assert [sent_at(sender, step, (1, step)) for step in range(3)] == [[{1: [0]}], [{1: [1]}], [{1: [2]}]]
 
 
 def test_without_an_interval_every_step_sends_its_tokens() -> None:
     sender = TokenSender(0.0)
     for step in range(3):
-        assert told(sender, step, (1, step), (2, step), (1, 9)) == [{1: [step, 9], 2: [step]}]
+        assert sent_at(sender, step, (1, step), (2, step), (1, 9)) == [{1: [step, 9], 2: [step]}]
 
 
 def test_urgent_requests_are_sent_each_step_and_others_per_interval() -> None:
     sender = TokenSender(INTERVAL_S)
     sender.send_immediately(2)
-    assert told(sender, 0, (1, 10), (2, 20)) == [{1: [10], 2: [20]}]
-    assert [told(sender, step, (1, step), (2, step)) for step in range(1, 6)] == [[{2: [step]}] for step in range(1, 6)]
-    assert told(sender, 6, (1, 6), (2, 6)) == [{1: [1, 2, 3, 4, 5, 6], 2: [6]}]
+    assert sent_at(sender, 0, (1, 10), (2, 20)) == [{1: [10], 2: [20]}]
+    assert [sent_at(sender, step, (1, step), (2, step)) for step in range(1, 6)] == [
+        [{2: [step]}] for step in range(1, 6)
+    ]
+    assert sent_at(sender, 6, (1, 6), (2, 6)) == [{1: [1, 2, 3, 4, 5, 6], 2: [6]}]
     sender.end(2)
-    assert told(sender, 7, (2, 7)) == [{2: [7]}]  # another one, which has not begun
-    assert told(sender, 8, (2, 8)) == []
+    assert sent_at(sender, 7, (2, 7)) == [{2: [7]}]  # another one, which has not begun
+    assert sent_at(sender, 8, (2, 8)) == []
 
 
 def test_finished_requests_leave_no_state() -> None:
     sender = TokenSender(INTERVAL_S)
     sender.send_immediately(1)
-    told(sender, 0, (1, 5), (2, 5))
-    told(sender, 1, (1, 6), (2, 6))
+    sent_at(sender, 0, (1, 5), (2, 5))
+    sent_at(sender, 1, (1, 6), (2, 6))
     assert sender.has_begun(1)
     for request in (1, 2, 3):
         sender.end(request)
     assert not sender.has_begun(1)
     assert sender.flush() == []
-    told(sender, 2, (1, 7), (2, 7))  # new requests under the old ids: neither has begun, neither is immediate
-    assert told(sender, 3, (1, 8), (2, 8)) == []
+    sent_at(sender, 2, (1, 7), (2, 7))  # new requests under the old ids: neither has begun, neither is immediate
+    assert sent_at(sender, 3, (1, 8), (2, 8)) == []
 
 
 # Through the scheduler ---------------------------------------------------------------------------------------

@@ -100,15 +100,15 @@ def test_where_the_compiler_does_not_know_the_best_the_next_one_is_used(
 
 
 def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Variant] = []
+    calls: list[Variant] = []
 
     def compile_to(_: Path, variant: Variant) -> None:
-        asked.append(variant)
+        calls.append(variant)
         raise subprocess.TimeoutExpired("cc", build.BUILD_LIMIT_S)
 
     monkeypatch.setattr(build, "compile_to", compile_to)
     assert build.library() is None
-    assert asked == [AVX512]
+    assert calls == [AVX512]
 
 
 @pytest.mark.slow  # nine compilations

@@ -157,7 +157,7 @@ def write(
         **changes,
     }
     dump(folder / "config.json", config)
-    asked = {
+    body = {
         "bad_words_ids": [[pad]],
         "decoder_start_token_id": pad,
         "eos_token_id": 0,
@@ -168,7 +168,7 @@ def write(
         "renormalize_logits": True,
         **(generation or {}),
     }
-    dump(folder / "generation_config.json", asked)
+    dump(folder / "generation_config.json", body)
     tensors = random_tensors(config, seed)
     tensors["final_logits_bias"][0, 0] += eos_bias
     if half:

@@ -36,26 +36,28 @@ def test_two_and_three_letters_belong_together() -> None:
     assert all(len(two) == 2 and all(len(name) == 3 for name in names) for two, names in THREE_LETTERS.items())
 
 
-def asked(source: str | None = "en", target: str | None = "de", prefix: str | None = None, **options: Any) -> Any:
+def imported_languages(
+    source: str | None = "en", target: str | None = "de", prefix: str | None = None, **options: Any
+) -> Any:
     return choose_languages(source, target, prefix, options, {}, TOKENS)
 
 
 def test_the_token_follows_from_the_target_or_is_given() -> None:
-    assert asked() == ("en", "de", ">>deu<<")
-    assert asked(target="zh", prefix="cmn_Hans") == ("en", "zh", ">>cmn_Hans<<")
-    assert asked(target="zh", prefix=">>cmn_Hans<<").prefix == ">>cmn_Hans<<"
-    assert asked(prefix="none").prefix is None
+    assert imported_languages() == ("en", "de", ">>deu<<")
+    assert imported_languages(target="zh", prefix="cmn_Hans") == ("en", "zh", ">>cmn_Hans<<")
+    assert imported_languages(target="zh", prefix=">>cmn_Hans<<").prefix == ">>cmn_Hans<<"
+    assert imported_languages(prefix="none").prefix is None
 
 
 def test_the_folder_may_name_the_languages() -> None:
-    assert asked(None, None, source_lang="eng", target_lang="deu") == ("en", "de", ">>deu<<")
-    assert asked("fr", None, source_lang="eng", target_lang="nds") == ("fr", "nds", ">>nds<<")
+    assert imported_languages(None, None, source_lang="eng", target_lang="deu") == ("en", "de", ">>deu<<")
+    assert imported_languages("fr", None, source_lang="eng", target_lang="nds") == ("fr", "nds", ">>nds<<")
 
 
 @pytest.mark.parametrize("group", ["roa", "mul", "ROMANCE", "", 7])
 def test_language_groups_are_no_language(group: Any) -> None:
     with pytest.raises(TrainingError, match="does not say which its source language is: give --source"):
-        asked(None, "de", source_lang=group)
+        imported_languages(None, "de", source_lang=group)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_language_groups_are_no_language(group: Any) -> None:
 )
 def test_ambiguous_languages_are_refused(given: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(TrainingError, match=sentence) as refusal:
-        asked(*given)
+        imported_languages(*given)
     if "several" in sentence:
         assert all(token in str(refusal.value) for token in TOKENS)
 

@@ -16,7 +16,7 @@ from models.backends.select import prepared
 from models.backends.torch.transformer_step import EagerTransformer
 from models.interface import Prompt
 from models.networks.loading import load_network
-from tests.app.engine.engine_thread import Running, heard, options
+from tests.app.engine.engine_thread import Running, options, read_stream
 from tests.models.backends.native.test_int8_transformer import logits_of
 from tests.models.kernels import needs_exact_int8
 from tests.request_builders import attention_query, translation_request
@@ -58,7 +58,7 @@ def test_served_translation_equals_offline_decoding(running: Running, root: Path
 def test_a_stream_joins_to_the_answer(running: Running) -> None:
     for line in LINES[:6]:
         request = translation_request(line, "de", "es")
-        texts, result = running.do(heard(running.pool.stream_translation(request)))
+        texts, result = running.do(read_stream(running.pool.stream_translation(request)))
         (whole,) = running.do(running.pool.translate([request]))
         assert texts.get(0, "") == whole.text
         assert replace(result, usage=whole.usage) == whole
