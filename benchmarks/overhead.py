@@ -52,20 +52,20 @@ async def after_a_pause(
 ) -> dict[str, Any]:
     """The same sentence in the engine alone and over HTTP, in turn; the medians of the differences."""
     client = Client(server.port)
-    whole, inside, told = [], [], []
+    whole, inside, device_times = [], [], []
     for text in texts:
         before = occupancy.of(server, model)
         inside.append((await asyncio.to_thread(engine.translate, [text], beam)).seconds)
         (outcome,), _ = await closed_loop(client, [translation(text)], 1)
         assert outcome.succeeded, outcome.answer.body
         whole.append(outcome.latency_s)
-        told.append(device_s(before or {}, occupancy.of(server, model) or {}))
+        device_times.append(device_s(before or {}, occupancy.of(server, model) or {}))
     client.close()
-    over_device = [1000 * (a - b) for a, b in zip(whole, told, strict=True)]
+    over_device = [1000 * (a - b) for a, b in zip(whole, device_times, strict=True)]
     return {
         "after a pause": "in turn with the engine in another process",
         **_compared(whole, inside),
-        "device_ms": round(1000 * statistics.median(told), 2),
+        "device_ms": round(1000 * statistics.median(device_times), 2),
         "over_device_ms": round(statistics.median(over_device), 2),
         "over_device_ms_quartiles": _quartiles(over_device),
     }

@@ -131,9 +131,9 @@ def _running(
     """port_option: the option before the port on the command line; None: the port is a setting, as ours."""
     port = free_port()
     given = {key: value for key, value in os.environ.items() if not key.startswith("PARLANCE_")}
-    told = [] if port_option is None else [*port_option, str(port)]
+    port_arguments = [] if port_option is None else [*port_option, str(port)]
     environment = {**given, **environment, "PARLANCE_HOST": "127.0.0.1", "PARLANCE_PORT": str(port)}
-    process = subprocess.Popen([python, *command, *told], cwd=root, env=environment, start_new_session=True)
+    process = subprocess.Popen([python, *command, *port_arguments], cwd=root, env=environment, start_new_session=True)
     server = Server(name, port, process, pausable)
     try:
         _wait(server, health)

@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     with mock.patch.object(build, "BUILD_LIMIT_S", 300):
         flags = cpu_flags()
-        for variant in (each for each in (*VARIANTS, *FP32, *TRAINING) if each.needed <= flags):
+        for variant in (kernel for kernel in (*VARIANTS, *FP32, *TRAINING) if kernel.needed <= flags):
             with contextlib.suppress(OSError, RuntimeError, subprocess.SubprocessError):
                 build.built(variant)
 

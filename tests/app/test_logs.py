@@ -29,8 +29,8 @@ def test_every_line_is_json_without_query_or_key(
         assert server.process.wait(60) in (0, -signal.SIGTERM)
     lines = capfd.readouterr().err.splitlines()
     if command == ("-m", "app"):
-        said = [json.loads(line) for line in lines]
-        assert [each["caller"] for each in said if each.get("route") == "/translate"] == ["shop", "anonymous"]
-        assert any(each["logger"] == "uvicorn.error" for each in said)
+        records = [json.loads(line) for line in lines]
+        assert [record["caller"] for record in records if record.get("route") == "/translate"] == ["shop", "anonymous"]
+        assert any(record["logger"] == "uvicorn.error" for record in records)
     assert sum('"route":"/translate"' in line for line in lines) == 2
     assert not [line for line in lines if USE in line or "geheim" in line or "api_key" in line]

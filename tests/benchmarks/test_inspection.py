@@ -20,9 +20,9 @@ SMOKE = SHAPES["smoke"]
 def test_a_request_asks_for_gzip_and_for_so_many_tokens_on_either_side() -> None:
     head, body = request(HEADLINE, SMOKE, 8).split(b"\r\n\r\n")
     assert head.startswith(b"POST /attention HTTP/1.1\r\nAccept-Encoding: gzip\r\n")
-    asked = json.loads(body)
-    assert (len(asked["source"].split()), len(asked["target"].split())) == (8, 7)  # and the start token
-    assert (asked["kinds"], asked["encoding"]) == (["cross"], "u8")
+    sent = json.loads(body)
+    assert (len(sent["source"].split()), len(sent["target"].split())) == (8, 7)  # and the start token
+    assert (sent["kinds"], sent["encoding"]) == (["cross"], "u8")
     assert request("pharaoh", SMOKE, 8).startswith(b"POST /attention?format=pharaoh HTTP/1.1")
     assert len({request(name, SMOKE, 8) for name in ASKED}) == len(ASKED)
 

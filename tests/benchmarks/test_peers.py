@@ -54,8 +54,8 @@ def marian(checkpoint: Path) -> object:
 def test_the_random_network_writes_to_its_limit_and_not_one_token_again_and_again(checkpoint: Path) -> None:
     tokens = ours(checkpoint, work(1))
     assert [len(token) for token in tokens] == [24] * 5
-    assert len({token for each in tokens for token in each}) > 15
-    assert not {token for each in tokens for token in each} & set(SPECIAL)
+    assert len({token for sequence in tokens for token in sequence}) > 15
+    assert not {token for sequence in tokens for token in sequence} & set(SPECIAL)
     assert len(set(map(tuple, tokens))) == 5
 
 

@@ -44,7 +44,7 @@ def weights(served: Server) -> list[list[float]]:
 def test_csv_has_names_and_numbers(page: Any, served: Server) -> None:
     rows = list(csv.reader(io.StringIO(downloaded(page, "csv").read_text(encoding="utf-8-sig"))))
     assert rows[0] == ["", "guten", "morgen", "welt", "</s>"]
-    numbers = [[float(each) for each in row[1:]] for row in rows[1:]]
+    numbers = [[float(cell) for cell in row[1:]] for row in rows[1:]]
     for result, expected in zip(numbers, weights(served), strict=True):
         assert result == pytest.approx(expected, abs=2e-5)
 
@@ -59,7 +59,7 @@ def test_json_export_is_the_api_answer(page: Any) -> None:
 def test_svg_has_one_cell_per_weight(page: Any, served: Server) -> None:
     drawing = ElementTree.fromstring(downloaded(page, "svg").read_text())
     expected = weights(served)
-    titles = [each.text or "" for each in drawing.iter(f"{SVG}title")]
+    titles = [title.text or "" for title in drawing.iter(f"{SVG}title")]
     assert len(titles) == len(expected) * 4
     shown = [float(title.rsplit(": ", 1)[1]) for title in titles]
     assert shown == pytest.approx([weight for row in expected for weight in row], abs=1e-4)

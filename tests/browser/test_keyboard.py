@@ -27,8 +27,8 @@ def test_map_is_navigated_locked_and_released(watched: Watched, served: Server) 
     assert cell.get_attribute("aria-colindex") == "2"
     label = cell.get_attribute("aria-label")
     assert "attends to “hund” with weight " in label
-    said = label.split("weight ")[1].rstrip(".").replace("−", "-")
-    assert float(said) == pytest.approx(mean, abs=1e-4)
+    weight = label.split("weight ")[1].rstrip(".").replace("−", "-")
+    assert float(weight) == pytest.approx(mean, abs=1e-4)
     watched.until("document.getElementById('live').textContent.includes('hund')")
     page.keyboard.press("End")
     assert cell.get_attribute("aria-colindex") == str(len(columns))

@@ -30,7 +30,7 @@ def test_interrupted_text_is_marked_beside_its_gates(watched: Watched) -> None:
 def test_cards_stay_in_place_after_unloading(watched: Watched, served: Server) -> None:
     watched.refused.add(404)
     gone = {"status": 404, "json": {"error": "No model tiny-en-de is loaded.", "code": "unknown_model"}}
-    first, second, *_ = [each["name"] for each in served.ask("/models")]
+    first, second, *_ = [model["name"] for model in served.ask("/models")]
     watched.page.route(f"**/models/{second}/curves", lambda route: route.fulfill(**gone))
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")

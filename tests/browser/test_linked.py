@@ -51,7 +51,7 @@ def test_ribbon_previews_two_words_and_click_locks_them(watched: Watched, served
     heads = " ".join(f"{layer}.{head}" for layer, head in alignment["heads"])
     assert f"mean of the heads {heads} (layer.head), rows by the {alignment['convention']} token" in caption
     drawn = page.locator(".ribbon")
-    links = [(int(each.get_attribute("data-from")), int(each.get_attribute("data-to"))) for each in drawn.all()]
+    links = [(int(link.get_attribute("data-from")), int(link.get_attribute("data-to"))) for link in drawn.all()]
     assert sorted(links) == sorted((source, target) for source, target, _ in alignment["links"])  # a token is a word
     source, target = links[1]
     path = page.query_selector_all(".ribbon")[1]
@@ -83,9 +83,9 @@ def test_map_cell_previews_and_locks_two_words(watched: Watched, served: Server)
     watched.until(f"({ACTIVE}).join() === 's2,t1'")
     assert page.locator(".mirror .active").inner_text() == "ein"
     cross = inside(served, kinds=["cross"], reduce={"heads": "mean", "layers": "mean"})["attention"]["cross"]
-    said = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
-    assert said is not None
-    assert number(said[1]) == pytest.approx(cross["weights"][0][0][1][2], abs=1e-4)
+    reading = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
+    assert reading is not None
+    assert number(reading[1]) == pytest.approx(cross["weights"][0][0][1][2], abs=1e-4)
     page.mouse.move(5, 5)
     watched.until(f"({ACTIVE}).length === 0")
     page.mouse.click(x, y)
@@ -151,8 +151,8 @@ def test_alternatives_show_the_probabilities_of_the_api(watched: Watched, served
     ]
     expected = [math.exp(candidate["logprob"]) for candidate in steps[1]["top"]]
     assert [number(share) for _, share in shown] == pytest.approx(expected, rel=0.06, abs=5.1e-4)
-    said = page.inner_text(".panel:has(.alternatives) .reading")
-    assert f"rank {steps[1]['rank']};" in said
-    entropy = re.search(r"entropy ([0-9.e−]+) nats", said)
+    reading = page.inner_text(".panel:has(.alternatives) .reading")
+    assert f"rank {steps[1]['rank']};" in reading
+    entropy = re.search(r"entropy ([0-9.e−]+) nats", reading)
     assert entropy is not None
     assert number(entropy[1]) == pytest.approx(steps[1]["entropy_nats"], abs=0.005 + 1e-9)

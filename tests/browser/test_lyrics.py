@@ -40,9 +40,9 @@ def test_characters_are_shaded_by_probability(watched: Watched, served: Server, 
     page.hover(".character >> nth=3")
     text = _written(page)
     steps = served.ask("/gates", {"text": text, "top_k": 1})["steps"]
-    said = page.inner_text(".lyrics ~ .reading")
-    assert said.startswith("Character 5, ")
-    assert f"rank {steps[4]['rank']}." in said
+    reading = page.inner_text(".lyrics ~ .reading")
+    assert reading.startswith("Character 5, ")
+    assert f"rank {steps[4]['rank']}." in reading
     assert page.locator(".strip figure").count() == 4  # r, z, n and the change of h
     assert page.locator("[role=grid]").get_attribute("aria-colcount") == str(len(text))
     cell = page.locator("[role=gridcell]")
@@ -104,9 +104,9 @@ def test_characters_are_shaded_while_the_text_is_streamed(chromium: Any, tmp_pat
         page.wait_for_selector(".strip figure")
         later = page.evaluate(WRITTEN)
         assert len(later) >= len(written) > 12
-        for (text, told), (again, looked_up) in zip(written, later, strict=False):
+        for (text, drawn), (again, looked_up) in zip(written, later, strict=False):
             assert text == again
-            assert all(abs(a - b) <= 3 for a, b in zip(_rgb(told), _rgb(looked_up), strict=True))
+            assert all(abs(a - b) <= 3 for a, b in zip(_rgb(drawn), _rgb(looked_up), strict=True))
         watched.clean()
 
 

@@ -82,7 +82,7 @@ def test_reduced_motion_disables_animations(chromium: Any, served: Server) -> No
 def test_listed_models_equal_the_api(watched: Watched, served: Server) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".model")
-    assert page.locator(".model h2").all_inner_texts() == [each["name"] for each in served.ask("/models")]
+    assert page.locator(".model h2").all_inner_texts() == [model["name"] for model in served.ask("/models")]
     first = page.inner_text(".model >> nth=0")
     assert "German → English" in first
     assert "cpu" in first

@@ -119,11 +119,11 @@ def test_map_shows_the_weights_of_the_api(watched: Watched, served: Server) -> N
     page.goto(f"{served.base}/#translate?pair=de.en&text=ich+m%C3%B6chte+ein+bier&layer=1&head=2&s=1&t=0")
     page.reload()
     page.wait_for_selector(".token.locked")
-    said = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
+    sentence = re.search(r"with weight ([0-9.e−]*[0-9])\.", page.inner_text(".panel:has(#kind) .reading"))
     body = {"source": TEXT, "model": "tiny-de-en", "kinds": ["cross"], "layers": [1], "heads": [2]}
     weights = served.ask("/attention", body)["attention"]["cross"]["weights"]
-    assert said is not None
-    assert number(said[1]) == pytest.approx(weights[0][0][0][1], abs=1e-4)
+    assert sentence is not None
+    assert number(sentence[1]) == pytest.approx(weights[0][0][0][1], abs=1e-4)
 
 
 def test_every_kind_of_attention_can_be_seen(watched: Watched) -> None:
@@ -181,9 +181,9 @@ def test_head_is_ablated(watched: Watched, served: Server, described: dict[str, 
     choice = {"kind": "cross", "layer": 1, "head": 2}
     result = served.ask("/attention", {"source": TEXT, "model": "tiny-de-en", "mask_heads": [choice]})["ablation"]
     change = result["logprob_sum_after"] - result["logprob_sum_before"]
-    said = re.search(r"changes by ([+−0-9.e]+) nats", page.inner_text(".without"))
-    assert said is not None
-    assert number(said[1]) == pytest.approx(change, abs=0.006)
+    sentence = re.search(r"changes by ([+−0-9.e]+) nats", page.inner_text(".without"))
+    assert sentence is not None
+    assert number(sentence[1]) == pytest.approx(change, abs=0.006)
 
 
 def test_forced_alternative_is_continued(watched: Watched, described: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def node() -> Scripts:
         subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=NODE, check=True, timeout=300)
 
     def run(script: str, *arguments: str) -> Any:
-        environment = {name: each for name, each in os.environ.items() if not name.lower().endswith("_proxy")}
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         command = ["node", script, *arguments]
         done = subprocess.run(command, cwd=NODE, env=environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr

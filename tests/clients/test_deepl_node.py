@@ -31,6 +31,6 @@ def test_key_is_required_with_a_keys_file(guarded: tuple[Server, str], node: Scr
     result = node("deepl-node.mjs", server.base, key, GERMAN, LINES)
     assert result["translated"]["text"] == ours(server, GERMAN, Authorization=f"Bearer {key}")
     refused = node("deepl-node.mjs", server.base, "wrong", GERMAN, LINES)
-    assert {name: each["kind"] for name, each in refused.items()} == dict.fromkeys(
+    assert {name: error["kind"] for name, error in refused.items()} == dict.fromkeys(
         ("refused", "usage", "unknown"), "AuthorizationError"
     )

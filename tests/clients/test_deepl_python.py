@@ -22,7 +22,7 @@ def test_translates(client: deepl.DeepLClient, server: Server) -> None:
     assert (result.text, result.detected_source_lang) == (ours(server, GERMAN), "DE")
     assert result.billed_characters == len(GERMAN)
     several = client.translate_text([GERMAN, LINES], target_lang="EN-GB")
-    assert [each.text for each in several] == [ours(server, GERMAN), ours(server, LINES)]
+    assert [answer.text for answer in several] == [ours(server, GERMAN), ours(server, LINES)]
 
 
 def test_lists(client: deepl.DeepLClient) -> None:

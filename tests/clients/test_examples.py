@@ -18,7 +18,7 @@ TEXT = {"q": "ich möchte ein bier", "source": "de", "target": "en"}
 
 
 def output_of(server: Server, *command: str) -> str:
-    environment = {name: each for name, each in os.environ.items() if not name.lower().endswith("_proxy")}
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     done = subprocess.run(
         [*command, server.base], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
     )

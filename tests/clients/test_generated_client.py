@@ -28,9 +28,9 @@ def package(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     command = ["openapi-python-client", "generate", "--path", "openapi.json", "--output-path", NAME, "--meta", "none"]
     here = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     done = subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, timeout=300)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert "WARNING" not in said and "will not be generated" not in said, said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert "WARNING" not in output and "will not be generated" not in output, output
     sys.path.insert(0, str(folder))
     yield NAME
     sys.path.remove(str(folder))
@@ -85,7 +85,7 @@ def test_inspection_endpoints(package: str, server: Server) -> None:
 
 
 def test_errors_have_fields(package: str, server: Server) -> None:
-    asked = of(package, "TranslateRequest", {"q": "a b", "source": "de", "target": "xx"})
-    status, result = call(package, "translate.translate", server.base, body=asked)
+    request = of(package, "TranslateRequest", {"q": "a b", "source": "de", "target": "xx"})
+    status, result = call(package, "translate.translate", server.base, body=request)
     assert (status, result.field, result.code) == (400, "target", "unknown_pair")
     assert "xx" in result.error

@@ -77,7 +77,7 @@ def test_translate(server: Server) -> None:
 def test_translate_with_keys(guarded: tuple[Server, str]) -> None:
     server, key = guarded
     body = {"provider": "libre", "to_lang": "en", "from_lang": "de", "base_url": f"{server.base}/"}
-    right, wrong = (Translator(**body, secret_access_key=each) for each in (key, "wrong"))
+    right, wrong = (Translator(**body, secret_access_key=secret) for secret in (key, "wrong"))
     assert right.translate(GERMAN) == ours(server, GERMAN, Authorization=f"Bearer {key}")
     with pytest.raises(TranslationError, match="403"):
         wrong.translate(GERMAN)

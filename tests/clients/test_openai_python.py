@@ -65,13 +65,13 @@ def test_several_prompts_samples_and_tokens(client: openai.OpenAI, server: Serve
 
 def test_logprobs_and_echo(client: openai.OpenAI, server: Server) -> None:
     (choice,) = client.completions.create(model="tiny-lyrics", logprobs=2, echo=True, **ASKED).choices
-    told = choice.logprobs
-    assert told is not None
-    assert "".join(told.tokens) == choice.text
-    assert [choice.text[offset : offset + 1] for offset in told.text_offset] == told.tokens
+    chosen_logprobs = choice.logprobs
+    assert chosen_logprobs is not None
+    assert "".join(chosen_logprobs.tokens) == choice.text
+    assert [choice.text[offset : offset + 1] for offset in chosen_logprobs.text_offset] == chosen_logprobs.tokens
     scored = server.ask("/score", {"text": choice.text, "top_k": 2})["tokens"]
-    assert told.token_logprobs == [None, *[pytest.approx(each["logprob"], abs=1e-4) for each in scored[1:]]]
-    for result, expected in list(zip(told.top_logprobs, scored, strict=True))[1:]:
+    assert chosen_logprobs.token_logprobs == [None, *[pytest.approx(each["logprob"], abs=1e-4) for each in scored[1:]]]
+    for result, expected in list(zip(chosen_logprobs.top_logprobs, scored, strict=True))[1:]:
         likeliest = {candidate["text"]: pytest.approx(candidate["logprob"], abs=1e-4) for candidate in expected["top"]}
         assert {**result, **likeliest} == {expected["text"]: pytest.approx(expected["logprob"], abs=1e-4), **likeliest}
         assert result.keys() == {*likeliest, expected["text"]}

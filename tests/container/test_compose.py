@@ -116,8 +116,8 @@ def run_train(tmp_path):
         calls.write_text("")
         environment = {"PATH": f"{python.parent}:{os.environ['PATH']}", "CALLS": str(calls), "FAIL": fail}
         done = subprocess.run([shell, flags, script], env=environment, capture_output=True, timeout=20)
-        told = calls.read_text().replace(str(volume), "/checkpoints").splitlines()
-        return done.returncode, told, sorted(path.name for path in volume.iterdir())
+        commands = calls.read_text().replace(str(volume), "/checkpoints").splitlines()
+        return done.returncode, commands, sorted(path.name for path in volume.iterdir())
 
     return volume, run
 

@@ -39,7 +39,7 @@ def stages() -> list[list[tuple[str, str]]]:
 
 
 def only(stage: list[tuple[str, str]], keyword: str) -> str:
-    (value,) = [rest for each, rest in stage if each == keyword]
+    (value,) = [rest for instruction, rest in stage if instruction == keyword]
     return value
 
 

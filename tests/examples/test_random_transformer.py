@@ -19,7 +19,7 @@ def test_what_is_written_is_the_network(tmp_path: Path, capsys: pytest.CaptureFi
     made = random_transformer.network().float().state_dict()
     loaded = load_network(result).state_dict()
     assert all(made[name].equal(loaded[name]) for name in made)
-    assert [each.name for each in tmp_path.iterdir()] == ["tutorial"]
+    assert [path.name for path in tmp_path.iterdir()] == ["tutorial"]
 
 
 def test_a_folder_that_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

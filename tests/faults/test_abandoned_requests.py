@@ -29,20 +29,20 @@ def test_disconnect_stops_decoding_within_two_steps(slow_lyricist: Path, monkeyp
         async def leave() -> int:
             """Steps of the request that the clock did not see between its coming and its leaving."""
             clock, came, left = 0, 0, 0
-            asked: asyncio.Task[Any] | None = None
+            task: asyncio.Task[Any] | None = None
             async with running.pool.stream_generation(
                 generation_request("分开", max_new_tokens=2000, seed=1)
             ) as stream:
                 async for delta in stream.deltas():
                     clock += len(delta.text)
-                    if asked is None and clock >= BEFORE:
+                    if task is None and clock >= BEFORE:
                         request = generation_request("分开", max_new_tokens=2000, seed=2)
-                        asked, came = asyncio.create_task(running.pool.generate(request)), clock
-                    elif asked is not None and not left and clock >= came + BESIDE:
-                        asked.cancel()
+                        task, came = asyncio.create_task(running.pool.generate(request)), clock
+                    elif task is not None and not left and clock >= came + BESIDE:
+                        task.cancel()
                         left = clock
                         with contextlib.suppress(asyncio.CancelledError):
-                            await asked
+                            await task
                     if left and sum(wasted):  # by a beat in which the clock was not left yet
                         return sum(wasted) - PROMPT_TOKENS - (left - came)
             raise AssertionError("the clock has run down")

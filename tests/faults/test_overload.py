@@ -125,12 +125,12 @@ def test_fivefold_overload_is_refused_quickly_and_leaks_nothing(tiny_checkpoints
 
         flooding = [clients.submit(flood, number) for number in range(40)]
         for count in (REFUSED_BEFORE, REFUSED_BEFORE + REFUSED):
-            while len(waits) < count and not any(each.done() for each in flooding):
+            while len(waits) < count and not any(future.done() for future in flooding):
                 time.sleep(0.05)
             sizes.append([resident_mib(pid) for pid in pids])
         stop.set()
-        for each in flooding:
-            each.result(60)
+        for future in flooding:
+            future.result(60)
         growth = [after - before for before, after in zip(*sizes, strict=True)]
         quickest = statistics.quantiles(waits[REFUSED_BEFORE:], n=100)
         print(

@@ -242,8 +242,8 @@ def test_reloads_under_load_over_http(tiny_checkpoints: Path, tmp_path: Path) ->
         assert (code, body["code"]) == (422, "checkpoint_refused")
         time.sleep(0.3)
         stop.set()
-        for each in asking:
-            each.result()
+        for request in asking:
+            request.result()
         assert len(texts) == 6  # one for each version: nothing between them
         assert [model["version"] for model in server.ask("/models") if model["name"] == "tiny-lyrics"] == [6]
 

@@ -126,10 +126,10 @@ def test_streams_beyond_the_drain_deadline_get_an_error_event(slow_lyricist: Pat
     with serving(slow_lyricist, tmp_path, **settings) as server, ThreadPoolExecutor(32) as clients:
         (worker,) = server.workers()
         futures = begin(server, clients, [long(1, stream=True)] * 32)
-        told = time.monotonic()
+        terminated_at = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         ends = [future.result(60) for future in futures]
-        print(f"SIGTERM, 0.3 s to drain: the last of 32 streams ended after {last(ends, told):.3f} s")
+        print(f"SIGTERM, 0.3 s to drain: the last of 32 streams ended after {last(ends, terminated_at):.3f} s")
         assert all(end.event == "error" and end.may_be_tried_again for end in ends), ends
         assert all("shutting down" in end.body["error"] for end in ends)
         assert server.process.wait(20) == 0

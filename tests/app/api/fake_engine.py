@@ -207,7 +207,7 @@ class FakeEngine:
         self._check_model(request.model)
         weights = np.array(self.weights, dtype="<f4")
         layers, heads = (tuple(range(count)) for count in weights.shape[:2])
-        each = AttentionMap(layers, heads, weights.shape, weights.tobytes())
+        attention_map = AttentionMap(layers, heads, weights.shape, weights.tobytes())
         return AttentionResult(
             model=request.model or "tiny-de-en",
             network={**MEASURES, "sha256": "0" * 64},
@@ -218,7 +218,7 @@ class FakeEngine:
             source_tokens=(BIER, END),
             input_tokens=(START, BEER),
             output_tokens=(BEER, END),
-            maps=dict.fromkeys(request.selection.kinds, each),
+            maps=dict.fromkeys(request.selection.kinds, attention_map),
             findings=self.findings,
             found_logprob=self.found_logprob,
         )
@@ -285,15 +285,15 @@ class FakeEngine:
         reason: FinishReason = "length" if request.text in self.length_limited else "stop"
         if request.text in self.repetitive:
             reason = "repetition"
-        told: dict[str, Any] = {}
+        details: dict[str, Any] = {}
         if "scores" in request.options.wants:
-            told["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + request.options.alternatives))
+            details["scores"] = tuple(-0.25 * (1 + index) for index in range(1 + request.options.alternatives))
         if "tokens" in request.options.wants:
-            told["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
+            details["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
         if "alignment" in request.options.wants:
-            told["alignment"] = (AlignedWord(len(text) - len(request.text), len(text), 0, len(request.text), 0.75),)
+            details["alignment"] = (AlignedWord(len(text) - len(request.text), len(text), 0, len(request.text), 0.75),)
         return TranslationResult(
-            text, others, reason, f"tiny-{request.options.source_language}-{request.options.target_language}", **told
+            text, others, reason, f"tiny-{request.options.source_language}-{request.options.target_language}", **details
         )
 
     def _check_model(self, name: str | None) -> None:

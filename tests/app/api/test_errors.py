@@ -57,7 +57,7 @@ def test_each_domain_error_has_its_status_and_keeps_its_sentence(path: str, row:
 def test_every_domain_error_is_in_the_table() -> None:
     named = [var for var in vars(errors).values() if isinstance(var, type) and issubclass(var, EngineError)]
     assert len(named) == 15
-    assert all(any(base in STATUS for base in each.__mro__[:-3]) for each in named)
+    assert all(any(base in STATUS for base in kind.__mro__[:-3]) for kind in named)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_nothing_but_this_server_is_trusted(path: str) -> None:
 
 
 def test_the_policy() -> None:
-    rules = dict(each.strip().split(" ", 1) for each in PAGE_POLICY.split(";"))
+    rules = dict(rule.strip().split(" ", 1) for rule in PAGE_POLICY.split(";"))
     assert rules == {
         "default-src": "'none'",
         "script-src": "'self'",

@@ -11,7 +11,7 @@ import pytest
 from app.api.operations.web_pages import assets
 
 ROOT = Path(__file__).parents[3]
-TEXTS = {path: each.body.decode() for path, each in assets().items()}
+TEXTS = {path: asset.body.decode() for path, asset in assets().items()}
 MODULES = {path: text for path, text in TEXTS.items() if path.endswith(".js")}
 MOST_BYTES = 150_000
 
@@ -79,7 +79,7 @@ def test_both_languages_have_the_same_texts_with_the_same_gaps() -> None:
     assert len(english) > 100
     gaps = {key: (_gaps(english[key]), _gaps(chinese[key])) for key in english}
     assert {key: both for key, both in gaps.items() if both[0] != both[1]} == {}
-    assert all(each.strip() for each in [*english.values(), *chinese.values()])
+    assert all(label.strip() for label in [*english.values(), *chinese.values()])
 
 
 def test_texts_of_the_page_are_complete_and_used() -> None:

@@ -66,7 +66,7 @@ def test_suppressed_tokens_have_null_probabilities_as_documented() -> None:
         ("Ablation", "logprob_sum_before"),
         ("Ablation", "logprob_sum_after"),
     ):
-        kinds = [each["type"] for each in schemas[name]["properties"][field]["anyOf"]]
+        kinds = [variant["type"] for variant in schemas[name]["properties"][field]["anyOf"]]
         assert kinds == ["number", "null"], name
 
 

@@ -95,8 +95,8 @@ def open_document() -> bytes:
     noted.insert_note(after="six", note_id="n", citation="1", body="the note")
     table = odfdo.Table("T", width=1, height=1)
     table.set_value((0, 0), "cell one")
-    for each in (paragraph, noted, odfdo.Header(1, "the head"), table, odfdo.List(["first item"])):
-        document.body.append(each)
+    for part in (paragraph, noted, odfdo.Header(1, "the head"), table, odfdo.List(["first item"])):
+        document.body.append(part)
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()

@@ -62,7 +62,7 @@ class Inline:
             asyncio.get_running_loop().call_soon(self._work)
 
     def _tell(self, replies: Sequence[Any]) -> None:
-        for reply in m.from_device(framed([self.change(each) for each in replies])[HEADER.size :]):
+        for reply in m.from_device(framed([self.change(answer) for answer in replies])[HEADER.size :]):
             self.dispatcher.reply(reply)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -74,9 +74,9 @@ def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: p
             await anext(stream.deltas())
 
     running.do(leave())
-    asked = {message.id for message in sent if isinstance(message, m.Decode)}
-    assert len(asked) == 4
-    assert {message.id for message in sent if isinstance(message, m.Cancel)} == asked
+    started = {message.id for message in sent if isinstance(message, m.Decode)}
+    assert len(started) == 4
+    assert {message.id for message in sent if isinstance(message, m.Cancel)} == started
     assert running.pool.admission.requests == 0
 
 
@@ -92,9 +92,9 @@ def test_cancelled_stream_frees_its_slots(running: Running, monkeypatch: pytest.
             await task
 
     running.do(leave())
-    asked = {message.id for message in sent if isinstance(message, m.Decode)}
+    started = {message.id for message in sent if isinstance(message, m.Decode)}
     cancelled = {message.id for message in sent if isinstance(message, m.Cancel)}
-    assert len(asked) == 8
-    assert cancelled == asked
+    assert len(started) == 8
+    assert cancelled == started
     assert running.pool.admission.requests == 0
     assert len(running.do(running.pool.generate(generate())).continuations[0].text) == 24

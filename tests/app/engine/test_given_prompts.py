@@ -61,12 +61,18 @@ def test_a_pool_continues_and_scores_them(running: Running, tiny_checkpoints: Pa
     by_text = running.do(running.pool.generate(generate(prompt=text)))
     by_ids = running.do(running.pool.generate(generate(prompt="", prompt_ids=ids)))
     assert by_ids.continuations == by_text.continuations
-    told, said = (
+    by_tokens, from_text = (
         running.do(running.pool.score(request))
         for request in (ScoreQuery(text, top_k=2), ScoreQuery("", top_k=2, ids=ids))
     )
-    assert (said.text, said.steps, said.log_probability) == (text, told.steps, told.log_probability)
-    assert [(token.id, token.end) for token in said.tokens] == [(token.id, token.end) for token in told.tokens]
+    assert (from_text.text, from_text.steps, from_text.log_probability) == (
+        text,
+        by_tokens.steps,
+        by_tokens.log_probability,
+    )
+    assert [(token.id, token.end) for token in from_text.tokens] == [
+        (token.id, token.end) for token in by_tokens.tokens
+    ]
 
 
 @pytest.mark.slow

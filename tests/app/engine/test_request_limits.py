@@ -140,5 +140,5 @@ def test_fewer_units_are_suggested_and_fewer_gates_where_not_one_fits(
     result = refused.value
     assert (result.values, result.limit, result.suggest, result.field) == (values, query.max_values, suggest, "units")
     if suggest is not None:
-        lists = {name: tuple(each) if isinstance(each, list) else each for name, each in suggest.items()}
+        lists = {name: tuple(field) if isinstance(field, list) else field for name, field in suggest.items()}
         gates_task.check_gates_size(config, changed(query, **lists), 2)

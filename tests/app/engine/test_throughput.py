@@ -84,5 +84,5 @@ def test_tokens_of_a_cancelled_beam_count_once() -> None:
     for _ in range(10):
         lane.stepped(4, 0.0, 0.0)
     assert lane.remove(1)
-    said = lane.statistics("a").done
-    assert (said.cancelled_tokens, said.cancelled_work) == (3 + 4 * 10, 3 + 10)
+    done = lane.statistics("a").done
+    assert (done.cancelled_tokens, done.cancelled_work) == (3 + 4 * 10, 3 + 10)

@@ -20,7 +20,7 @@ UNWRITABLE = "This server cannot keep glossaries: it cannot write to its folder 
 
 
 def everything(glossaries: GlossaryStore, owner: str) -> list[Glossary]:
-    return glossaries.all(owner, lambda each: each)
+    return glossaries.all(owner, lambda glossary: glossary)
 
 
 def test_added_glossary_survives_a_restart(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_listing_holds_the_entries_of_one_glossary_at_a_time(tmp_path: Path) -> 
         glossaries.add("anna", f"{number}", [Dictionary("de", "en", entries)])
     tracemalloc.start()
     try:
-        result = glossaries.all("anna", lambda each: (each.name, len(each.dictionaries[0].entries)))
+        result = glossaries.all("anna", lambda glossary: (glossary.name, len(glossary.dictionaries[0].entries)))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -22,7 +22,7 @@ TERMS = {
 
 
 def matched_terms(text: str, terms: dict[str, str] | None = None) -> list[tuple[str, tuple[str, ...]]]:
-    return [(text[each.start : each.end], each.forms) for each in TermMatcher(terms or TERMS).find(text)]
+    return [(text[term.start : term.end], term.forms) for term in TermMatcher(terms or TERMS).find(text)]
 
 
 @pytest.mark.parametrize(

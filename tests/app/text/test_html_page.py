@@ -158,6 +158,8 @@ def test_misnested_tags_survive_any_alignment(pieces: list[str], seed: int) -> N
     page = "".join(pieces).replace("_", " ")
 
     def tags(of: str) -> Counter[str]:
-        return Counter(each.raw for each in tokenize_page(of) if each.kind in ("start", "end", "comment"))
+        return Counter(
+            html_token.raw for html_token in tokenize_page(of) if html_token.kind in ("start", "end", "comment")
+        )
 
     assert tags(translated(page, at_random(seed))) == tags(page)

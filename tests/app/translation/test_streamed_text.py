@@ -44,7 +44,7 @@ def test_sentences_that_may_need_repair_are_shown_complete() -> None:
     text = "Ein Wort. Siehe https://x.org 😀 da. Der Hund. Zwei."
     texts, result = stream(engine, text, glossary={"hund": "canine"})
     assert "".join(texts) == result.text == "EIN WORT. SIEHE https://x.org 😀 DA. DER canine. ZWEI."
-    assert not any("HTT" in each for each in texts)
+    assert not any("HTT" in part for part in texts)
     whole = asyncio.run(Translator(engine).translate([text_request(text, "de", "en", glossary={"hund": "canine"})]))[0]
     assert whole.text == result.text
 

@@ -36,9 +36,9 @@ class Capitals:
             out += result[0].upper()
         reason = "length" if "endless" in request.text else "stop"
         usage = Usage(len(results), 2 * len(results), 0.25, None, len(results) / 10)
-        told = tuple(alignment) if self._alignment and "alignment" in request.options.wants else None
+        alignment_ = tuple(alignment) if self._alignment and "alignment" in request.options.wants else None
         scores = (-float(len(results)),) if "scores" in request.options.wants else None
-        return TranslationResult(out, (), reason, "tiny-de-en", usage, scores, None, told)
+        return TranslationResult(out, (), reason, "tiny-de-en", usage, scores, None, alignment_)
 
 
 async def one_page(request: TextRequest, translate: Capitals) -> TranslationResult:
@@ -92,7 +92,7 @@ def test_long_page_is_the_sum_of_its_parts() -> None:
 
 class AlignedEngine(FakeEngine):
     def _translation(self, request: TranslationRequest) -> TranslationResult:
-        alignment = tuple(AlignedWord(*each.span(), *each.span(), 1.0) for each in re.finditer(r"\S+", request.text))
+        alignment = tuple(AlignedWord(*match.span(), *match.span(), 1.0) for match in re.finditer(r"\S+", request.text))
         return replace(super()._translation(request), text=request.text.upper(), alignment=alignment)
 
 

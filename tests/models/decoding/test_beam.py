@@ -165,9 +165,9 @@ def candidates(beam: Beam, chance: random.Random) -> list[Candidate]:
 @pytest.mark.parametrize("width", range(1, 7))
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_streamed_prefix_of_a_beam_is_final(width: int, penalty: float) -> None:
-    ended_first = told_early = 0
+    ended_first = early_streams = 0
     for seed in range(60):
-        chance, told = random.Random(seed), list[int]()
+        chance, agreed_so_far = random.Random(seed), list[int]()
         beam = Beam(width, penalty, 14, EOS)
         while not beam.done:
             before = beam.live
@@ -178,19 +178,19 @@ def test_streamed_prefix_of_a_beam_is_final(width: int, penalty: float) -> None:
             live, best = beam.live, [hypothesis.tokens for hypothesis in beam.ended[:1]]
             agreed = int(beam.beams.agreed()[0])
             assert agreed == common(live + best), (live, best)
-            assert agreed >= len(told)
+            assert agreed >= len(agreed_so_far)
             for i, j in itertools.combinations(range(width), 2):
                 shared = beam.beams.shared[0]
                 assert shared[i, j] == shared[j, i] == common([live[i], live[j]])
-            told += [token for _, token in beam.beams.agreed_tokens()]
-            assert told == list(live[0][:agreed])
+            agreed_so_far += [token for _, token in beam.beams.agreed_tokens()]
+            assert agreed_so_far == list(live[0][:agreed])
         result = beam.results(1)[0]
-        assert list(result.tokens[: len(told)]) == told
+        assert list(result.tokens[: len(agreed_so_far)]) == agreed_so_far
         ended_first += result.finished and beam.length - 1 > len(result.tokens)
-        told_early += len(told) > 2
+        early_streams += len(agreed_so_far) > 2
     if width > 1:
         assert ended_first > 5, "the best one often ended before the others"
-        assert told_early > 10
+        assert early_streams > 10
 
 
 def test_common_prefix_ignores_impossible_hypotheses() -> None:
@@ -242,8 +242,8 @@ def test_concurrent_beams_equal_single_beams() -> None:
             leaving = [request for request, done in zip(together.requests, together.done, strict=True) if done]
             for request in leaving:
                 key = request.key
-                told = [token for _, token in alone[key].beams.agreed_tokens()]
-                assert news.pop(key, []) == (told if key % 3 else [])
+                agreed_so_far = [token for _, token in alone[key].beams.agreed_tokens()]
+                assert news.pop(key, []) == (agreed_so_far if key % 3 else [])
                 result = together.results(together.requests.index(request), width)
                 assert result == alone[key].results(width)
                 ended_among_others += len(together.requests) > 1 and result[0].finished

@@ -99,13 +99,13 @@ def test_stream_is_a_prefix_of_the_answer() -> None:
         decoder.join(
             [("it", Prompt((seed,), (1,)), options(max_new_tokens=16, beam_size=4, required=(((A, B),), ((C,),))))]
         )
-        told: list[int] = []
+        streamed: list[int] = []
         done: list[Hypothesis] = []
         while decoder.requests:
             progress = decoder.step()
-            told += [token for _, token in progress.tokens]
+            streamed += [token for _, token in progress.tokens]
             done += [each for _, found in progress.finished for each in found]
-        assert done[0].tokens[: len(told)] == tuple(told)
+        assert done[0].tokens[: len(streamed)] == tuple(streamed)
         assert holds(done[0].tokens, (((A, B),), ((C,),)))
 
 

@@ -84,8 +84,8 @@ def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
     for key, result in finished.items():
         assert isinstance(key, int)
         same(result, one(network, prompts[key], chosen[key]))
-        told = tuple(streamed.get(key, []))
-        assert told == (result[0].tokens if chosen[key].beam == 1 else result[0].tokens[: len(told)])
+        emitted = tuple(streamed.get(key, []))
+        assert emitted == (result[0].tokens if chosen[key].beam == 1 else result[0].tokens[: len(emitted)])
 
 
 def check_rows(decoder: Decoder) -> None:
@@ -182,19 +182,19 @@ def test_streams_join_to_the_answer_or_its_prefix(streamed: bool) -> None:
     ]
     chosen = [options(max_new_tokens=20, streamed=streamed, **kinds[n % 4]) for n in range(24)]
     decoder.join([(n, Prompt((n % 7, n % 5), (1,)), choice) for n, choice in enumerate(chosen)])
-    told: dict[Any, list[int]] = {n: [] for n in range(24)}
+    emitted: dict[Any, list[int]] = {n: [] for n in range(24)}
     early = set()
     while decoder.requests:
         progress = decoder.step()
         done = dict(progress.finished)
         for key, token in progress.tokens:
-            told[key].append(token)
+            emitted[key].append(token)
             early |= {key} - done.keys()
         for key, (best, *_) in done.items():
             assert isinstance(key, int)
             if chosen[key].beam == 1:
-                assert tuple(told[key]) == (best.tokens if streamed else ())
+                assert tuple(emitted[key]) == (best.tokens if streamed else ())
             else:
-                assert tuple(told[key]) == best.tokens[: len(told[key])]
+                assert tuple(emitted[key]) == best.tokens[: len(emitted[key])]
     beams = {n for n, choice in enumerate(chosen) if choice.beam > 1}
     assert len(early & beams) > 5 if streamed else not early

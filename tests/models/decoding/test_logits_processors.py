@@ -178,18 +178,18 @@ def test_the_likeliest_tokens_at_each_place(vocabulary: int, rules: TokenRules) 
         ]
     )
     done: dict[Any, Any] = {}
-    told: dict[Any, list[Any]] = {}
+    reported: dict[Any, list[Any]] = {}
     while decoder.requests:
         progress = decoder.step()
         done.update(progress.finished)
         for key, candidate in progress.top.items():
-            told.setdefault(key, []).append(candidate)
+            reported.setdefault(key, []).append(candidate)
     assert done["quiet"][0].top is None
-    assert told.keys() == {"two", "it"}
+    assert reported.keys() == {"two", "it"}
     for key, count in (("two", 2), ("it", 4), ("deaf", 4)):
         (result,) = done[key]
         assert len(result.top) == len(result.tokens) > 0
-        assert key == "deaf" or tuple(told[key]) == result.top
+        assert key == "deaf" or tuple(reported[key]) == result.top
         for place, candidate in enumerate(result.top):
             logits = torch.tensor(network.logits((prompt.source, (*prompt.prefix, *result.tokens[:place]))))
             own = logits.log_softmax(-1)

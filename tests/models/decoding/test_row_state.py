@@ -51,9 +51,9 @@ def started(*chosen: DecodingOptions, eos: int | None = EOS) -> RowState:
 
 
 def advance(rows: RowState, logits: Tensor) -> tuple[list[bool], list[int], list[tuple[Any, int]]]:
-    told: list[tuple[Any, int]] = []
-    ended, done = rows.advance(logits, OWNERS[: len(logits)], StepResult(told))
-    return ended.tolist(), done.tolist(), told
+    reported: list[tuple[Any, int]] = []
+    ended, done = rows.advance(logits, OWNERS[: len(logits)], StepResult(reported))
+    return ended.tolist(), done.tolist(), reported
 
 
 def test_tokens_are_stored_reported_and_fed_back() -> None:
@@ -66,8 +66,8 @@ def test_tokens_are_stored_reported_and_fed_back() -> None:
 
 def test_the_limit_is_an_end_without_an_end_token() -> None:
     rows = started(options(max_new_tokens=1), options(max_new_tokens=1), options())
-    ended, done, told = advance(rows, certain(3, EOS, 4))
-    assert (ended, done, told) == ([False, True, False], [0, 1], [("a", 3), ("c", 4)])
+    ended, done, reported = advance(rows, certain(3, EOS, 4))
+    assert (ended, done, reported) == ([False, True, False], [0, 1], [("a", 3), ("c", 4)])
     cut, whole = (rows.result(row, options(max_new_tokens=1), finished=ended[row]) for row in (0, 1))
     assert (cut.tokens, cut.finished, whole.tokens, whole.finished) == ((3,), False, (), True)
 

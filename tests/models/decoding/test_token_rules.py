@@ -50,15 +50,15 @@ def test_a_greedy_text_is_cut_where_its_end_is_forced(seed: int) -> None:
 def test_streamed_tokens_equal_the_answer(seed: int, limit: int, beam: int) -> None:
     decoder = decoder_of(Scripted(9, seed=seed, spread=1.0), 6, FORCED)
     decoder.join([("key", Prompt((5,), (1,)), options(max_new_tokens=limit, beam_size=beam))])
-    told, answer = [], None
+    streamed, answer = [], None
     while answer is None:
         progress = decoder.step()
-        told += [token for _, token in progress.tokens]
+        streamed += [token for _, token in progress.tokens]
         answer = progress.finished[0][1][0] if progress.finished else None
-    assert tuple(told) == answer.tokens[: len(told)]
+    assert tuple(streamed) == answer.tokens[: len(streamed)]
     assert len(answer.tokens) < limit
     if beam == 1:
-        assert len(told) == len(answer.tokens)
+        assert len(streamed) == len(answer.tokens)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -112,21 +112,21 @@ def test_step_reports_rows_with_logprobs_or_streams() -> None:
             for n, (key, (scored, streamed)) in enumerate(body.items())
         ]
     )
-    told: dict[Any, list[float]] = {}
+    reported: dict[Any, list[float]] = {}
     listened: dict[Any, list[int]] = {}
     done: dict[Any, Any] = {}
     while decoder.requests:
         progress = decoder.step()
         assert progress.log_probabilities.keys() <= {key for key, _ in progress.tokens}
         for key, nats in progress.log_probabilities.items():
-            told.setdefault(key, []).append(nats)
+            reported.setdefault(key, []).append(nats)
         for key, token in progress.tokens:
             listened.setdefault(key, []).append(token)
         done.update(progress.finished)
-    assert told.keys() == {"both"}
+    assert reported.keys() == {"both"}
     assert listened.keys() == {"both", "tokens"}
     assert tuple(listened["both"]) == done["both"][0].tokens
-    assert tuple(told["both"]) == done["both"][0].token_log_probabilities
+    assert tuple(reported["both"]) == done["both"][0].token_log_probabilities
     assert len(done["end"][0].token_log_probabilities) == len(done["end"][0].tokens) > 0
     assert math.isnan(done["both"][0].log_probability)
 

@@ -79,7 +79,7 @@ def test_a_form_with_one_text_is_a_list_too() -> None:
 )
 def test_codes(source: str, target: str, pair: tuple[str, str]) -> None:
     pairs = [("de", "en"), ("en", "zh-Hans"), ("zh-Hans", "en"), ("en", "pt-BR")]
-    client = Client(FakeEngine(loaded=[translator(*each) for each in pairs]))
+    client = Client(FakeEngine(loaded=[translator(*pair) for pair in pairs]))
     answer = client.post("/v2/translate", json={"text": ["a"], "source_lang": source, "target_lang": target})
     assert client.engine.requests == [translation_request("a", *pair)]
     assert answer.json()["translations"][0]["detected_source_language"] == source.upper()
@@ -225,7 +225,7 @@ class Shouting(FakeEngine):
     """Whatever it translates is in capitals."""
 
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
-        return [replace(each, text=each.text[3:].upper()) for each in await super().translate(requests)]
+        return [replace(request, text=request.text[3:].upper()) for request in await super().translate(requests)]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ class Shouting(FakeEngine):
 def test_ignored_elements_come_back_to_the_letter(text: str, kept: list[str], translated: str) -> None:
     body = BIER | {"text": [text], "tag_handling": "xml", "ignore_tags": "x,y"}
     (result,) = Client(Shouting()).post("/v2/translate", json=body).json()["translations"]
-    assert all(each in result["text"] for each in kept)
+    assert all(part in result["text"] for part in kept)
     assert translated in result["text"]
     assert result["text"].count("translate=") == text.count("translate=")
     assert result["billed_characters"] == len(text)

@@ -168,14 +168,14 @@ BODIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("path", BODIES)
 def test_errors(path: str) -> None:
     answer = Client().post(path, json=BODIES[path])
-    told = answer.json()
+    error = answer.json()
     assert answer.status_code == 400
     if path == "/deeplx":
         message = "There is no model for DE → FR here. Loaded pairs: de → en, en → es, es → en."
-        assert told == {"code": 400, "message": message}
+        assert error == {"code": 400, "message": message}
     else:
-        assert told["error"] == "There is no model for de → fr here. Loaded pairs: de → en, en → es, es → en."
-        assert told["code"] == "unknown_pair"
+        assert error["error"] == "There is no model for de → fr here. Loaded pairs: de → en, en → es, es → en."
+        assert error["code"] == "unknown_pair"
     full = Client(FakeEngine(full=Overloaded("Try again in 3 seconds.", retry_after_s=3))).post(path, json=BODIES[path])
     assert (full.status_code, full.headers["retry-after"]) == (429, "3")
 

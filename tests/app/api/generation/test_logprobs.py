@@ -32,11 +32,11 @@ class Telling(FakeEngine):
 
     async def generate(self, request: GenerationRequest) -> GenerationResult:
         result = await super().generate(request)
-        told = [
+        with_tokens = [
             replace(continuation, tokens=tuple(self._tokens(continuation.text)))
             for continuation in result.continuations
         ]
-        return replace(result, continuations=tuple(told)) if request.decoding.logprobs else result
+        return replace(result, continuations=tuple(with_tokens)) if request.decoding.logprobs else result
 
     def stream_generation(
         self, request: GenerationRequest
@@ -81,7 +81,7 @@ def test_each_event_has_the_tokens_of_its_text_and_the_last_has_all() -> None:
 
 def test_tokens_of_several_streams_carry_their_index() -> None:
     *tokens, (_, done) = events(Client(Telling()).post("/generate", json={**GENERATE, "n": 2, "stream": True}).text)
-    assert [(each["index"], each["tokens"][2]["text"]) for _, each in tokens] == [(0, "0"), (1, "1")]
+    assert [(event["index"], event["tokens"][2]["text"]) for _, event in tokens] == [(0, "0"), (1, "1")]
     assert [alternative["tokens"][2]["text"] for alternative in (done, *done["alternatives"])] == ["0", "1"]
 
 

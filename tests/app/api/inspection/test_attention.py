@@ -179,12 +179,17 @@ def test_statistics_match_the_schema() -> None:
 def test_encoded_weights_are_within_the_stated_error(encoding: str, dtype: str) -> None:
     weights = [[[[0.123456, 0.876544], [1.0, 0.0]]]]
     client = Client(FakeEngine(weights=weights))
-    each = client.post("/attention", json={"source": "bier", "encoding": encoding}).json()["attention"]["cross"]
-    assert (each["dtype"], each["shape"], each["byte_order"], each["offset"]) == (dtype, [1, 1, 2, 2], "little", 0)
-    numbers = np.frombuffer(base64.b64decode(each["data"]), dtype=each["dtype"]).reshape(each["shape"])
-    far = np.abs(numbers * each["scale"] - np.array(weights, dtype=np.float32)).max()
-    assert far <= each["max_abs_error"]
-    assert "weights" not in each
+    cross_map = client.post("/attention", json={"source": "bier", "encoding": encoding}).json()["attention"]["cross"]
+    assert (cross_map["dtype"], cross_map["shape"], cross_map["byte_order"], cross_map["offset"]) == (
+        dtype,
+        [1, 1, 2, 2],
+        "little",
+        0,
+    )
+    numbers = np.frombuffer(base64.b64decode(cross_map["data"]), dtype=cross_map["dtype"]).reshape(cross_map["shape"])
+    far = np.abs(numbers * cross_map["scale"] - np.array(weights, dtype=np.float32)).max()
+    assert far <= cross_map["max_abs_error"]
+    assert "weights" not in cross_map
 
 
 def test_all_attention_options_are_accepted() -> None:

@@ -61,8 +61,8 @@ def test_every_walkthrough_step_has_its_explanation(norm: Any) -> None:
     with torch.no_grad():
         for side, layer in (("encoder", 0), ("encoder", -1), ("decoder", -1)):
             rules = TokenRules(3, (0,))
-            told = walkthrough(network, [5, 3], [2], WalkthroughFocus(side, layer), rules)  # type: ignore[arg-type]
-            result |= {step.name for step in told.steps}
+            shown = walkthrough(network, [5, 3], [2], WalkthroughFocus(side, layer), rules)  # type: ignore[arg-type]
+            result |= {step.name for step in shown.steps}
     assert result <= STEP_REASONS.keys()
     assert STEP_REASONS.keys() - result <= {"final norm", "norm"}
 

@@ -99,7 +99,7 @@ def test_scores_tokens_and_alignment_of_one_text() -> None:
 def test_details_of_a_list_per_text() -> None:
     answer = Client().post("/translate", json=HALLO | {"q": ["a", " "], "return": ["scores", "alignment"]}).json()
     assert answer["scores"] == [[-0.25], []]
-    assert [len(each) for each in answer["alignment"]] == [1, 0]
+    assert [len(words) for words in answer["alignment"]] == [1, 0]
     assert "tokens" not in answer
 
 

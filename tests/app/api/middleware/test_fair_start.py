@@ -47,7 +47,7 @@ def test_burst_of_requests_starts_a_few_per_iteration() -> None:
 
     result = asyncio.run(run())
     assert [number for _, number in result.began] == list(range(10))
-    in_one_round = [sum(when == each for when, _ in result.began) for each in range(result.round + 1)]
+    in_one_round = [sum(when == iteration for when, _ in result.began) for iteration in range(result.round + 1)]
     assert max(in_one_round) == 3
     assert sum(count > 0 for count in in_one_round) == 4
 

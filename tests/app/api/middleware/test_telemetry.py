@@ -66,9 +66,9 @@ def test_a_request_and_the_engines_work(exporter: InMemorySpanExporter, tmp_path
     headers = {**bearer(USE), "X-Request-Id": "abc-1", "traceparent": f"00-{TRACE}-{PARENT}-01"}
     before = time.time_ns()
     assert client.post("/translate", json={**TEXTS, "q": ["bier", "wein"]}, headers=headers).status_code == 200
-    span, told = only(exporter)
+    span, attributes = only(exporter)
     assert (span.name, span.kind) == ("POST /translate", SpanKind.SERVER)
-    assert told == {
+    assert attributes == {
         "http.request.method": "POST",
         "http.route": "/translate",
         "http.response.status_code": 200,
@@ -113,13 +113,13 @@ def test_the_sampler_of_the_environment_decides(
 def test_streams_and_generations(exporter: InMemorySpanExporter) -> None:
     client = traced()
     assert client.post("/generate", json={"prompt": "雨", "n": 2}).status_code == 200
-    span, told = only(exporter)
+    span, attributes = only(exporter)
     assert span.name == "POST /generate"
-    assert (told["parlance.sequences"], told["parlance.engine_ms"]) == (2, 500.0)
-    assert "parlance.queued_ms" not in told, "the engine has not said it"
+    assert (attributes["parlance.sequences"], attributes["parlance.engine_ms"]) == (2, 500.0)
+    assert "parlance.queued_ms" not in attributes, "the engine has not said it"
     client.post("/translate", json={**TEXTS, "stream": True})
-    span, told = only(exporter)
-    assert (span.name, told["parlance.new_tokens"]) == ("POST /translate", 4)
+    span, attributes = only(exporter)
+    assert (span.name, attributes["parlance.new_tokens"]) == ("POST /translate", 4)
 
 
 def test_requests_at_the_same_time_are_not_mixed_up(exporter: InMemorySpanExporter) -> None:
@@ -172,8 +172,8 @@ def test_successful_retry_is_no_failed_span(exporter: InMemorySpanExporter) -> N
     text = "\n\n".join(f"bier {number}" for number in range(300)).encode()
     form = {"source": "de", "target": "en"}
     assert client.post("/translate_file", data=form, files={"file": ("a.txt", text)}).status_code == 200
-    _, told = only(exporter)
-    assert (engine.calls > 2, "error.type" in told, told["parlance.sequences"]) == (True, False, 300)
+    _, attributes = only(exporter)
+    assert (engine.calls > 2, "error.type" in attributes, attributes["parlance.sequences"]) == (True, False, 300)
 
 
 def test_a_stream_that_broke_off_is_a_failure_whatever_its_status(exporter: InMemorySpanExporter) -> None:
@@ -190,8 +190,8 @@ def test_a_stream_that_broke_off_is_a_failure_whatever_its_status(exporter: InMe
 
     answer = traced(Breaking()).post("/generate", json={"prompt": "雨", "stream": True})
     assert (answer.status_code, "event: error" in answer.text) == (200, True)
-    span, told = only(exporter)
-    assert (told["error.type"], span.status.status_code) == ("engine_unavailable", StatusCode.ERROR)
+    span, attributes = only(exporter)
+    assert (attributes["error.type"], span.status.status_code) == ("engine_unavailable", StatusCode.ERROR)
 
 
 def test_a_document_is_not_the_work_of_the_request_that_brought_it(exporter: InMemorySpanExporter) -> None:

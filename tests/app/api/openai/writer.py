@@ -32,8 +32,8 @@ class Writer(FakeEngine):
 
     async def generate(self, request: GenerationRequest) -> GenerationResult:
         result = await super().generate(request)
-        told = tuple(self._told(request, continuation) for continuation in result.continuations)
-        return replace(result, continuations=told, usage=Usage(2, 2 * request.n))
+        with_tokens = tuple(self._with_tokens(request, continuation) for continuation in result.continuations)
+        return replace(result, continuations=with_tokens, usage=Usage(2, 2 * request.n))
 
     def stream_generation(
         self, request: GenerationRequest
@@ -57,12 +57,15 @@ class Writer(FakeEngine):
         came = replace(CAME, top=CAME.top[: request.top_k])
         return ScoreResult(request.model or "lyrics-zh", "分开", (FEN, KAI), (None, came), -0.25, 1, 1)
 
-    def _told(self, request: GenerationRequest, each: Continuation) -> Continuation:
+    def _with_tokens(self, request: GenerationRequest, continuation: Continuation) -> Continuation:
         if not request.decoding.logprobs:
-            return replace(each, finish_reason=self.reason)
+            return replace(continuation, finish_reason=self.reason)
         first, second = FIRST[: request.decoding.top_logprobs], SECOND[: request.decoding.top_logprobs]
-        tokens = WrittenToken(6, each.text[0], -0.5, first), WrittenToken(7, each.text[1], -2.5, second)
-        return replace(each, finish_reason=self.reason, tokens=tokens)
+        tokens = (
+            WrittenToken(6, continuation.text[0], -0.5, first),
+            WrittenToken(7, continuation.text[1], -2.5, second),
+        )
+        return replace(continuation, finish_reason=self.reason, tokens=tokens)
 
 
 def chunks(body: str) -> list[Any]:

@@ -29,7 +29,7 @@ def test_all_bytes_of_a_character_belong_to_the_word_it_stands_in(
     tokenizer: SentencePieceTokenizer, text: str, shown: str, words: list[int | None]
 ) -> None:
     given = token_views.text_tokens(tokenizer, text)
-    for tokens in (given, token_views.decoded_tokens(tokenizer, [each.id for each in given])):
+    for tokens in (given, token_views.decoded_tokens(tokenizer, [token.id for token in given])):
         results = with_word_numbers(tokens, text)
         assert [result.text or "•" for result in results] == shown.split()  # a space before bytes is a token of its own
         assert [result.word for result in results] == words

@@ -88,15 +88,15 @@ def test_a_group_is_shown_as_one_text() -> None:
 def test_a_reader_wakes_once_for_all_that_was_put_together() -> None:
     async def scene() -> None:
         end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        told: list[ShowText] = []
+        deltas: list[ShowText] = []
 
         async def work(show: ShowText) -> str:
-            told.append(show)
+            deltas.append(show)
             show("a", 0)
             return await end
 
         async with TextStream.opened(work) as stream:
-            (show,) = told
+            (show,) = deltas
             assert await stream.taken() == [TextDelta("a")]
             reading = asyncio.create_task(stream.taken())
             await asyncio.sleep(0)

@@ -66,13 +66,15 @@ def test_the_texts_of_tokens_join_to_the_text_that_comes_without_them(kind: str,
     assert "".join(text for text, _ in shown) == output.text
     assert all("".join(texts(tokens)) == text for text, tokens in shown)
     assert [token for _, tokens in shown for token in tokens] == output.written
-    told = output.written
-    assert [(t.id, t.log_probability) for t in told] == list(zip(ids, values, strict=True))[: len(told)]
+    written_tokens = output.written
+    assert [(t.id, t.log_probability) for t in written_tokens] == list(zip(ids, values, strict=True))[
+        : len(written_tokens)
+    ]
     if not output.stopped:
-        assert len(told) == len(ids), "each once"
+        assert len(written_tokens) == len(ids), "each once"
     quiet = OutputProcessor(CHECKPOINTS[kind], stops, logprobs=True)
     quiet.finish(ids, values)
-    assert (quiet.text, quiet.written) == (output.text, told)
+    assert (quiet.text, quiet.written) == (output.text, written_tokens)
 
 
 def test_a_character_of_several_tokens_stands_with_its_last() -> None:

@@ -54,12 +54,12 @@ def received(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
 def test_pieces_of_any_size(size: int) -> None:
     stream = b"".join(framed(message) for message in MESSAGES)
     pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
-    assert received(pieces) == ([message for each in MESSAGES for message in each], 1)
+    assert received(pieces) == ([message for batch in MESSAGES for message in batch], 1)
 
 
 def test_bytes_that_come_one_by_one() -> None:
     stream = b"".join(framed(message) for message in MESSAGES if len(framed(message)) < 1000)
-    results, _ = received([bytes([each]) for each in stream])
+    results, _ = received([bytes([byte]) for byte in stream])
     assert len(results) == 4
 
 

@@ -70,9 +70,9 @@ def info(engine: AsyncEngine, name: str = "tiny-de-en") -> ModelInfo:
 def test_device_reports_its_precision(tiny_checkpoints: Path, precision: str, translator: str, lyricist: str) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=2, precision=precision), prefill_tokens=64)
     for name, suffix in (("tiny-de-en", translator), ("tiny-lyrics", lyricist if build.fp32_library() else "")):
-        (said,) = scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))
-        assert isinstance(said, m.Loaded)
-        assert said.precision == f"{precision} {suffix}".strip()
+        (loaded,) = scheduler.handle(m.Load(name, str(tiny_checkpoints / name)))
+        assert isinstance(loaded, m.Loaded)
+        assert loaded.precision == f"{precision} {suffix}".strip()
 
 
 def test_int8_is_native_where_its_kernels_are(tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:

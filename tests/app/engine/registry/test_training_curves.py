@@ -93,7 +93,7 @@ def test_lines_that_are_no_measurement_are_counted_and_left_out(tmp_path: Path) 
 
 def test_non_numbers_become_none_in_place(tmp_path: Path) -> None:
     odd = [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"null"]
-    lines = [b'{"update": %d, "epoch": "x", "loss": %s}' % (number, each) for number, each in enumerate(odd)]
+    lines = [b'{"update": %d, "epoch": "x", "loss": %s}' % (number, entry) for number, entry in enumerate(odd)]
     (loss,) = read_curves(folder(tmp_path, *lines, {"update": 5, "loss": 2})).curves
     assert loss.values == (None, None, None, None, None, 2.0)
     assert loss.epochs == (None,) * 6
@@ -114,7 +114,7 @@ def test_thinning_keeps_the_ends_and_the_extremes(count: int) -> None:
     assert kept == sorted(set(kept))
     assert len(kept) == count if count <= 500 else 400 <= len(kept) <= 500
     assert {0, count - 1} <= set(kept)
-    shown = [each for place in kept if (each := values[place]) is not None]
+    shown = [entry for place in kept if (entry := values[place]) is not None]
     numbers = [value for value in values if value is not None]
     assert (min(shown), max(shown)) == (min(numbers), max(numbers))
 
@@ -196,5 +196,5 @@ def test_curves_are_read_again_only_after_a_change(tmp_path: Path, monkeypatch: 
 
     *first, last = asyncio.run(scene())
     assert len(times) == 2
-    assert {each.curves[0].updates for each in first} == {(1,)}
+    assert {entry.curves[0].updates for entry in first} == {(1,)}
     assert last.curves[0].updates == (2,)

@@ -93,7 +93,7 @@ def test_alignment_passes_are_short(inline: Inline) -> None:
     inline.sent.clear()
     align(inline, [("hund " * 31, "dog " * 32), *[("hund " * 30, "dog " * 30)] * 17, ("hund", "dog")])
     assert [len(message.pairs) for message in inline.sent] == [8, 8, 3]
-    padded = [len(each.pairs) * max(len(p.source) + len(p.target) - 1 for p in each.pairs) for each in inline.sent]
+    padded = [len(batch.pairs) * max(len(p.source) + len(p.target) - 1 for p in batch.pairs) for batch in inline.sent]
     assert max(padded) <= 512
 
 

@@ -76,9 +76,9 @@ def test_streams_have_top_tokens(inline: Inline) -> None:
 
     deltas, result = inline.do(deltas_and_result())
     for index, continuation in enumerate(result.continuations):
-        told = tuple(token for delta in deltas if delta.index == index for token in delta.tokens)
-        assert told == continuation.tokens
-        assert [len(token.top) for token in told] == [3] * 8
+        streamed = tuple(token for delta in deltas if delta.index == index for token in delta.tokens)
+        assert streamed == continuation.tokens
+        assert [len(token.top) for token in streamed] == [3] * 8
 
 
 def test_top_logprobs_0_lists_no_alternatives(inline: Inline) -> None:

@@ -86,7 +86,7 @@ def served(tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_every_endpoint_reports_non_finite_numbers_in_every_encoding(served: Running, encoding: str) -> None:
     app = create_app(Settings(), served.pool)
     pair = {"source": "ich möchte ein bier", "target": "i want a beer"}
-    asked: list[tuple[str, str, dict[str, Any]]] = [
+    requests: list[tuple[str, str, dict[str, Any]]] = [
         ("tiny-de-en", "/attention", {**pair, "encoding": encoding}),
         ("tiny-de-en", "/attention", {"source": pair["source"], "encoding": encoding}),
         ("tiny-lyrics", "/gates", {"text": "分开", "encoding": encoding}),
@@ -97,9 +97,9 @@ def test_every_endpoint_reports_non_finite_numbers_in_every_encoding(served: Run
 
     async def all_of_them() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://parlance") as client:
-            return [await client.post(path, json={**body, "model": model}) for model, path, body in asked]
+            return [await client.post(path, json={**body, "model": model}) for model, path, body in requests]
 
-    for (model, path, _), answer in zip(asked, served.do(all_of_them()), strict=True):
+    for (model, path, _), answer in zip(requests, served.do(all_of_them()), strict=True):
         body = answer.json()
         assert (answer.status_code, body["code"], body["field"]) == (500, "engine_failed", None), path
         assert body["error"] == SAYS.format(FAILED, model), path

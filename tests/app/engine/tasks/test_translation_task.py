@@ -139,8 +139,8 @@ def test_scores_equal_the_hypotheses(inline: Inline, tiny_checkpoints: Path) -> 
     )
     writer = inline.registry.versions["tiny-de-en"]
     result: dict[str, float] = {}
-    for each in alone(tiny_checkpoints, "ich möchte ein bier", length_penalty=0.5):
-        result.setdefault(writer.decode(each.tokens), each.score)
+    for hypothesis in alone(tiny_checkpoints, "ich möchte ein bier", length_penalty=0.5):
+        result.setdefault(writer.decode(hypothesis.tokens), hypothesis.score)
     first, *others = answers[0].text, *answers[0].alternatives
     assert answers[0].scores == pytest.approx([result[first], *(result[other] for other in others)], abs=1e-5)
     (greedy,) = alone(tiny_checkpoints, "ich möchte ein bier", beam_size=1)

@@ -46,6 +46,6 @@ def test_a_target_without_an_end_token_is_not_finished(tiny_checkpoints: Path) -
     checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     endless = replace(checkpoint, config=replace(checkpoint.config, eos=None))
     ids = checkpoint.tokenizers["target"].encode("i want a beer")
-    whole, open_ = (target_side(each, "i want a beer", ids, finished=True) for each in (checkpoint, endless))
+    whole, open_ = (target_side(folder, "i want a beer", ids, finished=True) for folder in (checkpoint, endless))
     assert (len(whole.inputs), len(whole.outputs), whole.finished) == (len(ids) + 1, len(ids) + 1, True)
     assert (len(open_.inputs), len(open_.outputs), open_.finished) == (len(ids), len(ids), False)

@@ -109,7 +109,7 @@ def test_no_more_tokens_are_written_without_heads_than_the_model_writes(tiny_che
     read = checkpoints.read(tiny_checkpoints / "tiny-de-en")
     edition = ModelVersion(read.folder, read.config, read.tokenizers, 1)
     most = read.config.max_new_tokens
-    for asked, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * 5 + 20))):
-        wanted = DecodingOptions(max_new_tokens=asked)
+    for limit, expected in ((1_000_000, most), (3, 3), (None, min(most, 2 * 5 + 20))):
+        wanted = DecodingOptions(max_new_tokens=limit)
         decoding = input_processor.resolve_search(wanted, DecodingOptions(), edition, range(5))
         assert decoding.max_new_tokens == expected

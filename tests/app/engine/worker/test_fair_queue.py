@@ -131,10 +131,10 @@ def test_two_beams_wait_one_after_the_other() -> None:
     wide = [arrivals.arrive(1, beam=4)[0] for _ in range(2)]
     for _ in range(100):
         arrivals.arrive(1)
-    for each in wide:
+    for sequence in wide:
         assert len(one_by_one(queue)) == 16
         queue.model.decoder.free = 4  # type: ignore[misc]
-        assert started(queue) == [each]
+        assert started(queue) == [sequence]
         queue.model.decoder.free = 1  # type: ignore[misc]
 
 

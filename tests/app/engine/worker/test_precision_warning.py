@@ -21,5 +21,5 @@ def test_fp16_on_a_cpu_names_the_faster_choice(
     warnings_logged = [record.getMessage() for record in caplog.records]
     assert len(warnings_logged) == warnings
     fast = ", ".join(candidates(runner.device))
-    assert all(f"set PARLANCE_PRECISION to auto, the fastest of {fast} here" in each for each in warnings_logged)
+    assert all(f"set PARLANCE_PRECISION to auto, the fastest of {fast} here" in warning for warning in warnings_logged)
     assert "fp16" not in fast

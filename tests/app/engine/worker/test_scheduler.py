@@ -51,8 +51,8 @@ def test_common_prefix_of_a_beam_is_streamed(scheduler: Scheduler, n_best: int) 
     while scheduler.busy:
         by_step.append(scheduler.step())
     replies = [(i, reply) for i, step in enumerate(by_step) for reply in step]
-    told = [(i, reply.tokens) for i, reply in replies if isinstance(reply, m.Tokens)]
-    streamed = [(i, request, token) for i, new in told for request, tokens in new.items() for token in tokens]
+    token_messages = [(i, reply.tokens) for i, reply in replies if isinstance(reply, m.Tokens)]
+    streamed = [(i, request, token) for i, new in token_messages for request, tokens in new.items() for token in tokens]
     ((end, answer),) = [(i, r) for i, r in replies if isinstance(r, m.Finished) and r.id == 1]
     tokens = [token for _, request, token in streamed if request == 1]
     assert len(tokens) == len(streamed)  # the other did not ask for any

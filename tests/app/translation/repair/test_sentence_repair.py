@@ -112,7 +112,7 @@ def test_every_translation_contains_its_terms(writes_terms: bool, backwards: boo
     if aligns:
         assert not re.search(r"\bhund\b|rotes haus", result.lower())
     assert any("hunde" in sentence for sentence in sentences)
-    assert ("canine",) in [each for request in engine.requests for each in request.required]  # type: ignore[attr-defined]
+    assert ("canine",) in [forms for request in engine.requests for forms in request.required]  # type: ignore[attr-defined]
 
 
 def test_term_replaces_its_words() -> None:

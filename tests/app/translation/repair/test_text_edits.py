@@ -28,7 +28,12 @@ def test_replacement_insertion_and_deletion() -> None:
     assert after.tokens is not None
     assert [token.text for token in after.tokens] == ["eins", " two", " 😀 ", "", "four!", ""]
     assert after.alignment is not None
-    assert [after.text[each.target_start : each.target_end] for each in after.alignment] == ["eins", "two", "", "four"]
+    assert [after.text[aligned.target_start : aligned.target_end] for aligned in after.alignment] == [
+        "eins",
+        "two",
+        "",
+        "four",
+    ]
 
 
 @st.composite
@@ -52,4 +57,4 @@ def test_tokens_join_to_the_edited_text(edits: list[Edit], lengths: list[int]) -
     assert after.tokens is not None
     assert after.alignment is not None
     assert "".join(token.text for token in after.tokens) == after.text
-    assert all(0 <= each.target_start <= each.target_end <= len(after.text) for each in after.alignment)
+    assert all(0 <= aligned.target_start <= aligned.target_end <= len(after.text) for aligned in after.alignment)

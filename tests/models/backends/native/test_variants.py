@@ -15,9 +15,9 @@ ALDER_LAKE = ZEN_3 | {"avx_vnni"}
 
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
-    told = tmp_path / "cpuinfo"
-    told.write_text("processor\t: 0\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n", encoding="utf-8")
-    assert cpu_flags(told) == {"fpu", "avx512f"}
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n", encoding="utf-8")
+    assert cpu_flags(cpuinfo) == {"fpu", "avx512f"}
     assert cpu_flags(tmp_path / "nowhere") == set()
 
 
@@ -35,9 +35,9 @@ def test_flags_of_a_cpu(tmp_path: Path) -> None:
     ],
 )
 def test_best_variant_that_the_cpu_flags_allow(flags: set[str], found: list[object], tmp_path: Path) -> None:
-    told = tmp_path / "cpuinfo"
-    told.write_text(f"processor\t: 0\nflags\t\t: {' '.join(sorted(flags))}\n", encoding="utf-8")
-    assert runnable("", cpu_flags(told)) == found
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {' '.join(sorted(flags))}\n", encoding="utf-8")
+    assert runnable("", cpu_flags(cpuinfo)) == found
 
 
 def test_a_variant_can_be_chosen_by_name_or_none() -> None:

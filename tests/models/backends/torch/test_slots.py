@@ -103,10 +103,10 @@ def test_copying_what_differs_is_copying_all(data: st.DataObject) -> None:
     since = [6 if a == b else 1 + min(shared[a], shared[b]) for a, b in pairs]  # the last of seven is not read yet
     rows, elsewhere = [2, 0, 3, 1], Prompt((9, 9), (2, 2, 2, 2))
     logits = []
-    for told in (None, since, [max(0, place - 1) for place in since]):
+    for copied_since in (None, since, [max(0, place - 1) for place in since]):
         state = decodable.allocate(6, 6, 12)
         decodable.prefill(state, [*rows, 4], [*(Prompt((3, 4, 5, 6), tuple(text)) for text in texts), elsewhere])
-        decodable.copy(state, [rows[a] for a in sources], [rows[b] for b in destinations], told)
+        decodable.copy(state, [rows[a] for a in sources], [rows[b] for b in destinations], copied_since)
         feeds = [torch.tensor([7, 7, 7, 7, 2]), torch.tensor([8, 8, 8, 8, 3])]
         logits.append(torch.stack([decodable.step(state, feed) for feed in feeds]))
     assert torch.equal(logits[0], logits[1])

@@ -51,15 +51,20 @@ def test_import_writes_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtur
     folder, out = folders.write(tmp_path / "opus-mt-de-en"), tmp_path / "checkpoints" / "de-en"
     (folder / "README.md").write_text(CARD, encoding="utf-8")
     assert main(["import-marian", str(folder), "--out", str(out)]) == 0
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (told["model"], told["source"], told["target"], told["prefix"]) == ("opus-mt-de-en", "de", "en", None)
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (report["model"], report["source"], report["target"], report["prefix"]) == (
+        "opus-mt-de-en",
+        "de",
+        "en",
+        None,
+    )
     names = {path.name for path in out.iterdir()}
     tokenizers = {"source.json", "target.json"}
     assert names == {"config.json", "model.safetensors", "README.md", "README.original.md", *tokenizers}
     checkpoint = checkpoints.read(out)
     config = checkpoint.config
     network = load_network(checkpoint)
-    assert told["parameters"] == config.parameters == sum(p.numel() for p in network.parameters())
+    assert report["parameters"] == config.parameters == sum(p.numel() for p in network.parameters())
     pad = network.config.pad
     assert (config.target_prefix, config.suppressed, config.eos, config.source_suffix) == ((pad,), (pad,), 0, (0,))
     assert (config.renormalise, config.forced_end) == (True, True)
