@@ -20,21 +20,21 @@ CONCURRENCY = 200
 def mixed(texts: Sequence[str], count: int, seed: int) -> list[bytes]:
     """Greedy and beam translations (on a server with beam 1, `alternatives` sets the beam), and continuations sampled
     at many temperatures; short and long."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     characters = sorted(set(lyrics()) - {"\n"})
     made = []
     for number in range(count):
-        if chance.random() < 0.5:
-            text = " ".join(chance.choice(texts) for _ in range(chance.choice([1, 1, 1, 2, 3])))
-            made.append(translation(text, alternatives=chance.choice([0, 0, 1, 3])))
+        if rng.random() < 0.5:
+            text = " ".join(rng.choice(texts) for _ in range(rng.choice([1, 1, 1, 2, 3])))
+            made.append(translation(text, alternatives=rng.choice([0, 0, 1, 3])))
             continue
         body = {
-            "prompt": "".join(chance.choice(characters) for _ in range(chance.randrange(1, 20))),
+            "prompt": "".join(rng.choice(characters) for _ in range(rng.randrange(1, 20))),
             "model": LYRICIST,
-            "max_new_tokens": chance.choice([1, 5, 20, 60, 120]),
-            "temperature": chance.choice([0, 0.3, 0.8, 1.0, 1.5]),
-            "top_k": chance.choice([0, 0, 5, 40]),
-            "top_p": chance.choice([1.0, 1.0, 0.9]),
+            "max_new_tokens": rng.choice([1, 5, 20, 60, 120]),
+            "temperature": rng.choice([0, 0.3, 0.8, 1.0, 1.5]),
+            "top_k": rng.choice([0, 0, 5, 40]),
+            "top_p": rng.choice([1.0, 1.0, 0.9]),
             "seed": number,
         }
         made.append(post("/generate", body))

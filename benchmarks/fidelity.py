@@ -123,9 +123,9 @@ async def glossary(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any
 
 
 async def pages(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    chance = random.Random(SEED)
-    sentences: Iterator[str] = cycle(chance.sample(setting.corpus.valid[0], len(setting.corpus.valid[0])))
-    made = [Page(chance, sentences) for _ in range(setting.counts[1])]
+    rng = random.Random(SEED)
+    sentences: Iterator[str] = cycle(rng.sample(setting.corpus.valid[0], len(setting.corpus.valid[0])))
+    made = [Page(rng, sentences) for _ in range(setting.counts[1])]
     results = await translated(setting, [replace(setting.job, text=each.source, format="html") for each in made])
     plain = [text for each in made for text in each.plain if text is not None]
     # as a page shows it: spaces around a text and in a row are layout of the page's source
@@ -149,8 +149,8 @@ async def pages(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 async def layouts(setting: Setting) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    chance = random.Random(SEED)
-    texts = [layout_text(chance, setting.corpus.valid[0]) for _ in range(setting.counts[2])]
+    rng = random.Random(SEED)
+    texts = [layout_text(rng, setting.corpus.valid[0]) for _ in range(setting.counts[2])]
     results = await translated(setting, _plain(setting, texts))
     pairs = list(zip(texts, results, strict=True))
     spaces = [layout(text)[0] == layout(answer.text)[0] for text, answer in pairs]

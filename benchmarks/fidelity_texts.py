@@ -30,53 +30,53 @@ class Page:
     """source: the page. plain: its texts, block by block; None for a page with code within a sentence, because its
     plain translation would be that of another text."""
 
-    def __init__(self, chance: random.Random, sentences: Iterator[str]) -> None:
+    def __init__(self, rng: random.Random, sentences: Iterator[str]) -> None:
         self.plain: list[str | None] = []
-        self._chance, self._sentences = chance, sentences
-        blocks = "\n".join(self._block(0) for _ in range(chance.randint(2, 5)))
+        self._rng, self._sentences = rng, sentences
+        blocks = "\n".join(self._block(0) for _ in range(rng.randint(2, 5)))
         head = "<!DOCTYPE html>\n<html><head><meta charset=utf-8></head><body>\n"
-        self.source = f"{head}{blocks}\n</body></html>\n" if chance.random() < 0.3 else blocks
+        self.source = f"{head}{blocks}\n</body></html>\n" if rng.random() < 0.3 else blocks
 
     def _block(self, depth: int) -> str:
-        kind = self._chance.random()
+        kind = self._rng.random()
         if kind < 0.2:
-            return self._chance.choice(_SIDE)
+            return self._rng.choice(_SIDE)
         if kind < 0.4 and depth < 3:
-            inside = "".join(f"\n  {self._block(depth + 1)}" for _ in range(self._chance.randint(1, 3)))
+            inside = "".join(f"\n  {self._block(depth + 1)}" for _ in range(self._rng.randint(1, 3)))
             return f"<section{self._attribute()}>{inside}\n</section>"
-        name = self._chance.choice(_BLOCKS)
+        name = self._rng.choice(_BLOCKS)
         sentence = " ".join(next(self._sentences).split())
-        with_code = self._chance.random() < 0.1
+        with_code = self._rng.random() < 0.1
         self.plain.append(None if with_code else sentence)
         code = " <code>f(x) &lt; 1</code>" if with_code else ""
         written = f"<{name}{self._attribute()}>{self._tagged(sentence)}{code}</{name}>"
-        around = self._chance.choice(_AROUND.get(name, ("",)))
+        around = self._rng.choice(_AROUND.get(name, ("",)))
         ends = "".join(f"</{each}>" for each in reversed(around.split("><"))) if around else ""
         return f"<{around}>{written}{ends}" if around else written
 
     def _tagged(self, sentence: str) -> str:
         """Some stretches of words within inline tags, these within each other; a comment or an image between words."""
-        words = [html.escape(word, quote=self._chance.random() < 0.5) for word in sentence.split(" ")]
+        words = [html.escape(word, quote=self._rng.random() < 0.5) for word in sentence.split(" ")]
         return self._stretch(words, 0)
 
     def _stretch(self, words: Sequence[str], depth: int) -> str:
         out: list[str] = []
         place = 0
         while place < len(words):
-            taken = min(len(words) - place, self._chance.randint(1, 4))
+            taken = min(len(words) - place, self._rng.randint(1, 4))
             part = words[place : place + taken]
-            if depth < 3 and self._chance.random() < 0.3:
-                name = self._chance.choice(_INLINE)
+            if depth < 3 and self._rng.random() < 0.3:
+                name = self._rng.choice(_INLINE)
                 out.append(f"<{name}{self._attribute()}>{self._stretch(part, depth + 1)}</{name}>")
             else:
                 out.append(" ".join(part))
-            if self._chance.random() < 0.05:
-                out.append(self._chance.choice(("<!-- here -->", "<img src=b.png>")))
+            if self._rng.random() < 0.05:
+                out.append(self._rng.choice(("<!-- here -->", "<img src=b.png>")))
             place += taken
         return " ".join(out)
 
     def _attribute(self) -> str:
-        return self._chance.choice(_ATTRIBUTES)
+        return self._rng.choice(_ATTRIBUTES)
 
 
 class _Seen(HTMLParser):
@@ -170,17 +170,17 @@ _OTHERS = (
 )
 
 
-def layout_text(chance: random.Random, sentences: Sequence[str]) -> str:
+def layout_text(rng: random.Random, sentences: Sequence[str]) -> str:
     """Sentences, other scripts and emoji, with line ends, tabs and spaces of many kinds between them."""
-    out = [chance.choice(("", "", *_BREAKS))]
-    for _ in range(chance.randint(1, 6)):
-        kind = chance.random()
+    out = [rng.choice(("", "", *_BREAKS))]
+    for _ in range(rng.randint(1, 6)):
+        kind = rng.random()
         if kind < 0.7:
-            out.append(chance.choice(sentences).strip())
+            out.append(rng.choice(sentences).strip())
         else:
-            out.append(chance.choice(_EMOJI if kind < 0.88 else _OTHERS))
-        out.append(chance.choice((" ", " ", *_BREAKS)))
-    return "".join(out[:-1]) + chance.choice(("", "", *_BREAKS))
+            out.append(rng.choice(_EMOJI if kind < 0.88 else _OTHERS))
+        out.append(rng.choice((" ", " ", *_BREAKS)))
+    return "".join(out[:-1]) + rng.choice(("", "", *_BREAKS))
 
 
 def layout(text: str) -> tuple[list[str], Counter[str]]:

@@ -70,8 +70,8 @@ print(len(page.data.encode()))
 
 
 def words(shape: Shape, count: int, seed: int) -> str:
-    chance = random.Random(seed)
-    return " ".join(f"w{chance.randrange(len(SPECIAL), shape.vocabulary - len(SPECIAL))}" for _ in range(count))
+    rng = random.Random(seed)
+    return " ".join(f"w{rng.randrange(len(SPECIAL), shape.vocabulary - len(SPECIAL))}" for _ in range(count))
 
 
 def request(name: str, shape: Shape, tokens: int) -> bytes:

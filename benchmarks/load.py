@@ -45,8 +45,8 @@ class Outcome:
 
 def arrivals(rate: float, duration_s: float, seed: int) -> list[float]:
     """Times from 0 of a Poisson process of `rate` a second."""
-    chance, times, now = random.Random(seed), list[float](), 0.0
-    while (now := now + chance.expovariate(rate)) < duration_s:
+    rng, times, now = random.Random(seed), list[float](), 0.0
+    while (now := now + rng.expovariate(rate)) < duration_s:
         times.append(now)
     return times
 

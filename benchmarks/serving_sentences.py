@@ -30,10 +30,10 @@ class Sentences:
 
     def paragraphs(self, count: int, seed: int) -> list[str]:
         """Short paragraphs of a page: one or two sentences each, and a heading of a few words now and then."""
-        chance, sentences = random.Random(seed), iter(self.drawn(2 * count, seed))
+        rng, sentences = random.Random(seed), iter(self.drawn(2 * count, seed))
         made = []
         for _ in range(count):
-            kind = chance.random()
+            kind = rng.random()
             first = next(sentences)
             made.append(
                 " ".join(first.split()[:4]) if kind < 0.2 else first if kind < 0.7 else f"{first} {next(sentences)}"

@@ -106,5 +106,5 @@ def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> Path:
 
 
 def random_sources(shape: Shape, count: int, length: int, seed: int = 1) -> list[list[int]]:
-    chance = random.Random(seed)
-    return [[chance.randrange(len(SPECIAL), shape.vocabulary) for _ in range(length)] for _ in range(count)]
+    rng = random.Random(seed)
+    return [[rng.randrange(len(SPECIAL), shape.vocabulary) for _ in range(length)] for _ in range(count)]

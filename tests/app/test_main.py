@@ -69,9 +69,9 @@ def test_default_engine_is_built_from_the_settings(monkeypatch: pytest.MonkeyPat
 
 def test_invalid_settings_end_the_start_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_BEAM_SIZE", "x")
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit) as excinfo:
         create_app()
-    assert caught.value.code == 'Parlance cannot start: PARLANCE_BEAM_SIZE is "x": it should be a valid integer.'
+    assert excinfo.value.code == 'Parlance cannot start: PARLANCE_BEAM_SIZE is "x": it should be a valid integer.'
 
 
 def test_cors_origins_follow_the_setting() -> None:

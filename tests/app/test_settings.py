@@ -58,9 +58,9 @@ def test_every_setting_has_a_description(name: str) -> None:
 )
 def test_invalid_value_raises_one_sentence(monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str) -> None:
     monkeypatch.setenv(PREFIX + name, value)
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit) as excinfo:
         load_settings()
-    assert str(caught.value) == f'Parlance cannot start: {PREFIX}{name} is "{value}": {words}.'
+    assert str(excinfo.value) == f'Parlance cannot start: {PREFIX}{name} is "{value}": {words}.'
 
 
 def test_all_invalid_values_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +94,12 @@ def test_several_cpu_workers_need_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("key", ["too short", "a" * 15, "sixteen with spaces", "schlüssel-aus-umlauten"])
 def test_invalid_admin_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("PARLANCE_ADMIN_KEY", key)
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit) as excinfo:
         load_settings()
-    assert "PARLANCE_ADMIN_KEY cannot be used: it takes 16 or more ASCII characters without spaces" in str(caught.value)
-    assert key not in str(caught.value)
+    assert "PARLANCE_ADMIN_KEY cannot be used: it takes 16 or more ASCII characters without spaces" in str(
+        excinfo.value
+    )
+    assert key not in str(excinfo.value)
 
 
 def test_valid_admin_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def test_a_term_is_a_word_of_its_own() -> None:
 
 
 def test_pages_read_as_they_were_made_and_show_what_is_lost() -> None:
-    chance, sentences = random.Random(3), cycle(SENTENCES)
-    for page in [Page(chance, sentences) for _ in range(40)]:
+    rng, sentences = random.Random(3), cycle(SENTENCES)
+    for page in [Page(rng, sentences) for _ in range(40)]:
         ways, texts = structure_of(page.source)
         assert [
             text

@@ -107,8 +107,8 @@ def test_disconnect_while_the_answer_is_written(stream: bool, server: Server) ->
 def test_400_clients_disconnect(server: Server) -> None:
     right = ask(server, LONG).text
     (worker,) = server.workers()
-    chance = random.Random(8)
-    plans = [(chance.choice((1, 1, 4, 16)), chance.random() < 0.5, chance.uniform(0, 0.03)) for _ in range(500)]
+    rng = random.Random(8)
+    plans = [(rng.choice((1, 1, 4, 16)), rng.random() < 0.5, rng.uniform(0, 0.03)) for _ in range(500)]
 
     def leave(plan: tuple[int, bool, float]) -> None:
         n, stream, after_s = plan
@@ -219,10 +219,10 @@ def lanes(pool: AsyncEngine) -> list[Any]:
     return [lane for versions in pool.metrics.statistics["cpu"].values() for lane in versions]
 
 
-async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:
+async def cancel_one(pool: AsyncEngine, rng: random.Random) -> None:
     """At any moment: before it is sent, while it waits, in its prefill, among its steps, at its end."""
-    lyrics = generation_request("分开", max_new_tokens=chance.choice((5, 500)), seed=1, n=chance.choice((1, 2)))
-    match chance.randrange(3):
+    lyrics = generation_request("分开", max_new_tokens=rng.choice((5, 500)), seed=1, n=rng.choice((1, 2)))
+    match rng.randrange(3):
         case 0:
             task: asyncio.Task[Any] = asyncio.create_task(pool.generate(lyrics))
         case 1:
@@ -230,11 +230,11 @@ async def cancel_one(pool: AsyncEngine, chance: random.Random) -> None:
                 pool.translate([translation_request(text, "de", "en") for text in tiny.GERMAN[:2]])
             )
         case _:
-            task = asyncio.create_task(read(pool, lyrics, chance.randrange(20)))
-    for _ in range(chance.randrange(4)):
+            task = asyncio.create_task(read(pool, lyrics, rng.randrange(20)))
+    for _ in range(rng.randrange(4)):
         await asyncio.sleep(0)
-    if chance.random() < 0.8:
-        await asyncio.sleep(chance.uniform(0, 0.02))
+    if rng.random() < 0.8:
+        await asyncio.sleep(rng.uniform(0, 0.02))
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -252,9 +252,9 @@ async def read(pool: AsyncEngine, request: GenerationRequest, most: int) -> None
 
 async def cancel_many(pool: AsyncEngine, cycles: int, seed: int) -> None:
     async def cancel_on(number: int) -> None:
-        chance = random.Random(f"{seed}-{number}")
+        rng = random.Random(f"{seed}-{number}")
         for _ in range(cycles // TOGETHER):
-            await cancel_one(pool, chance)
+            await cancel_one(pool, rng)
 
     await asyncio.gather(*map(cancel_on, range(TOGETHER)))
 

@@ -37,13 +37,13 @@ CUDA = torch.device("cuda")
 
 
 def mixed_requests(translator: bool) -> tuple[list[Prompt], list[DecodingOptions]]:
-    chance = random.Random(2)
+    rng = random.Random(2)
     prompts, options = [], []
     for number in range(60):
-        source = tuple(chance.randrange(4, 12) for _ in range(chance.randrange(1, 9)))
-        text = tuple(chance.randrange(1, 20) for _ in range(chance.randrange(1, 9)))
+        source = tuple(rng.randrange(4, 12) for _ in range(rng.randrange(1, 9)))
+        text = tuple(rng.randrange(1, 20) for _ in range(rng.randrange(1, 9)))
         prompts.append(Prompt((*source, 3), (2,)) if translator else Prompt((), text))
-        kind = chance.choice([{}, {"beam_size": 4, "n_best": 2}, {"temperature": 0.9, "top_p": 0.9, "seed": number}])
+        kind = rng.choice([{}, {"beam_size": 4, "n_best": 2}, {"temperature": 0.9, "top_p": 0.9, "seed": number}])
         options.append(DecodingOptions(max_new_tokens=20, **kind))  # type: ignore[arg-type]
     return prompts, options
 

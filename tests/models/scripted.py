@@ -40,8 +40,8 @@ class Scripted:
     def logits(self, history: History) -> list[float]:
         if history[1] in self.table:
             return list(self.table[history[1]])
-        chance = random.Random(repr((self.seed, history)))
-        return [chance.gauss(0, self.spread) for _ in range(self.vocabulary)]
+        rng = random.Random(repr((self.seed, history)))
+        return [rng.gauss(0, self.spread) for _ in range(self.vocabulary)]
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> list[History | None]:
         self.source_length, self.target_length = source_length, target_length

@@ -15,9 +15,9 @@ from tests.models.folders import edit, one_sentence, written
 
 def refused(folder: Path, file: str, *words: str) -> None:
     """One sentence that names the file and says these words."""
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(CheckpointError) as excinfo:
         checkpoints.read(folder)
-    one_sentence(str(caught.value), folder / file, *words)
+    one_sentence(str(excinfo.value), folder / file, *words)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "source.json", "target.json"])

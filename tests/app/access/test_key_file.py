@@ -109,10 +109,10 @@ def test_changed_file_is_reloaded_and_broken_file_keeps_the_old_keys(
 def test_invalid_line_raises_a_sentence_without_secrets(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "keys"
     file.write_text(text)
-    with pytest.raises(KeysUnreadable) as caught:
+    with pytest.raises(KeysUnreadable) as excinfo:
         KeyRing(file)
-    assert words in str(caught.value)
-    assert hashlib.sha256(KEY.encode()).hexdigest() not in str(caught.value)
+    assert words in str(excinfo.value)
+    assert hashlib.sha256(KEY.encode()).hexdigest() not in str(excinfo.value)
 
 
 def test_binary_file_and_missing_file_are_unreadable(tmp_path: Path) -> None:

@@ -58,17 +58,17 @@ def commands(redis: Redis) -> dict[str, int]:
 
 
 def test_redis_store_agrees_with_memory_store(redis: Redis, server: RedisServer) -> None:
-    clock, chance = Clock(), random.Random(7)
+    clock, rng = Clock(), random.Random(7)
     alone = MemoryStore(clock)
 
     async def compare() -> int:
         together = RedisStore(server.url, clock=clock)
         charged = 0
         for _ in range(2000):
-            clock.now_s += chance.choice([0, 0, 0.25, 1, 7, 60, 3000])
-            rates = chance.choice([(MINUTE, DAY), (MINUTE,), (DAY,), ()])
-            quotas = chance.choice([(MONTH,), ()])
-            ask = Charge(chance.choice("ab"), rates, chance.randint(1, 4), quotas, chance.randint(0, 9))
+            clock.now_s += rng.choice([0, 0, 0.25, 1, 7, 60, 3000])
+            rates = rng.choice([(MINUTE, DAY), (MINUTE,), (DAY,), ()])
+            quotas = rng.choice([(MONTH,), ()])
+            ask = Charge(rng.choice("ab"), rates, rng.randint(1, 4), quotas, rng.randint(0, 9))
             one, other = await together.take(ask), await alone.take(ask)
             assert one == other._replace(now_s=one.now_s)
             charged += one.charged

@@ -55,9 +55,9 @@ def test_chunks_are_joined_and_the_disconnect_after_them_is_left() -> None:
 
 def test_chunks_beyond_the_limit_are_refused_as_soon_as_they_are_there() -> None:
     messages = [chunk(b"abcdef", True), chunk(b"ghijkl", True), chunk(b"mn", False)]
-    with pytest.raises(HTTPException) as caught:
+    with pytest.raises(HTTPException) as excinfo:
         read(messages, [])
-    assert caught.value.status_code == 413
+    assert excinfo.value.status_code == 413
     assert len(messages) == 1
 
 
@@ -69,9 +69,9 @@ def test_a_disconnect_midway() -> None:
 @pytest.mark.parametrize("length", [b"11", b"9" * 5000])
 def test_a_declared_length_is_refused_unread(length: bytes) -> None:
     messages: list[Message] = [chunk(b"a", False)]
-    with pytest.raises(HTTPException) as caught:
+    with pytest.raises(HTTPException) as excinfo:
         read(messages, [(b"content-length", length)])
-    assert caught.value.status_code == 413
+    assert excinfo.value.status_code == 413
     assert len(messages) == 1
 
 

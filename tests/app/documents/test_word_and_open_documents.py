@@ -97,12 +97,12 @@ def test_package_that_declares_entities_is_refused(extension: str, encoding: str
 
 @pytest.mark.parametrize("extension", MAKERS)
 def test_broken_packages_are_refused(extension: str) -> None:
-    whole, chance = MAKERS[extension](), random.Random(0)
+    whole, rng = MAKERS[extension](), random.Random(0)
     for _ in range(20):
         broken = bytearray(whole)
         for _ in range(4):
-            broken[chance.randrange(len(broken))] ^= 1 << chance.randrange(8)
-        for content in (bytes(broken), whole[: chance.randrange(len(whole))]):
+            broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
+        for content in (bytes(broken), whole[: rng.randrange(len(whole))]):
             try:
                 through(extension, content)
             except InvalidRequest as failure:

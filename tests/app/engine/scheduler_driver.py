@@ -31,24 +31,24 @@ def run(scheduler: Scheduler, most: int = 2000) -> list[Any]:
 
 def requests(count: int) -> list[m.Decode]:
     """Every kind of request for both kinds of model, many more than there are slots."""
-    chance = random.Random(4)
+    rng = random.Random(4)
     made = []
     for number in range(count):
-        kind = chance.choice(["greedy", "beam", "sample"])
+        kind = rng.choice(["greedy", "beam", "sample"])
         options: dict[str, Any] = {
             "greedy": {},
             "beam": {"beam_size": 3, "n_best": 2},
             "sample": {"temperature": 0.9},
         }[kind]
         if kind == "sample":
-            options = {**options, "top_k": chance.choice([0, 5]), "top_p": 0.9, "seed": number}
-        if chance.random() < 0.5:
-            source, prefix = [chance.randrange(4, 12) for _ in range(chance.randrange(1, 9))] + [3], [2]
+            options = {**options, "top_k": rng.choice([0, 5]), "top_p": 0.9, "seed": number}
+        if rng.random() < 0.5:
+            source, prefix = [rng.randrange(4, 12) for _ in range(rng.randrange(1, 9))] + [3], [2]
             model = "tiny-de-en"
         else:
-            source, prefix = [], [chance.randrange(1, 20) for _ in range(chance.randrange(1, 9))]
+            source, prefix = [], [rng.randrange(1, 20) for _ in range(rng.randrange(1, 9))]
             model = "tiny-lyrics"
-        made.append(decode_message(number, model, source, prefix, FAR, chance.randrange(1, 16), **options))
+        made.append(decode_message(number, model, source, prefix, FAR, rng.randrange(1, 16), **options))
     return made
 
 

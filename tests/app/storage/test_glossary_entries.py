@@ -32,9 +32,9 @@ def test_parse_entries(lines: str, form: EntriesFormat, entries: dict[str, str])
     ],
 )
 def test_invalid_line_is_refused(lines: str, form: EntriesFormat, sentence: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(InvalidRequest) as excinfo:
         parse_entries(lines, form)
-    assert (caught.value.message, caught.value.field) == (sentence, "entries")
+    assert (excinfo.value.message, excinfo.value.field) == (sentence, "entries")
 
 
 def test_entries_as_tsv_are_parsed_back() -> None:

@@ -53,10 +53,10 @@ def test_malformed_id_is_unknown_and_never_a_path(tmp_path: Path, name: str) -> 
 def test_missing_pair_names_the_existing_pairs(tmp_path: Path) -> None:
     glossaries = GlossaryStore(tmp_path)
     added = glossaries.add("anna", "Pub", [BEER])
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(InvalidRequest) as excinfo:
         glossaries.find("anna", added.id, "en", "de")
-    assert caught.value.message == "This glossary has no dictionary for en → de; its pairs: de → en."
-    assert caught.value.field == "glossary_id"
+    assert excinfo.value.message == "This glossary has no dictionary for en → de; its pairs: de → en."
+    assert excinfo.value.field == "glossary_id"
 
 
 def test_merge_put_drop_and_rename(tmp_path: Path) -> None:
@@ -153,10 +153,10 @@ def test_bytes_per_owner_are_bounded(tmp_path: Path) -> None:
         lambda: glossaries.merge("anna", second.id, [Dictionary("de", "en", {"Glas": "x" * 300})]),
         lambda: glossaries.put("anna", second.id, Dictionary("de", "es", {"Glas": "x" * 300})),
     ):
-        with pytest.raises(InvalidRequest) as caught:
+        with pytest.raises(InvalidRequest) as excinfo:
             attempt()
         sentence = "Your glossaries take all the room that one caller has (900 bytes); delete some."
-        assert caught.value.message == sentence
+        assert excinfo.value.message == sentence
     assert everything(glossaries, "anna") == [first, second]
     assert glossaries.add("bert", "Bar", [big]).name == "Bar", "another has room of his own"
     less = GlossaryStore(tmp_path, GlossaryLimits(bytes_per_owner=size))
@@ -197,9 +197,9 @@ def test_unknown_id_creates_no_folder(tmp_path: Path) -> None:
 
 def test_unwritable_folder_raises_engine_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "data").touch()  # root can write to every folder, but not into a file
-    with pytest.raises(EngineUnavailable) as caught:
+    with pytest.raises(EngineUnavailable) as excinfo:
         GlossaryStore(tmp_path / "data").add("anna", "Pub", [BEER])
-    assert caught.value.message == UNWRITABLE
+    assert excinfo.value.message == UNWRITABLE
     assert "cannot be written" in caplog.text
     assert everything(GlossaryStore(tmp_path / "data"), "anna") == []
     with pytest.raises(UnknownGlossary):
@@ -224,8 +224,8 @@ def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError("no space")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(EngineUnavailable) as caught:
+    with pytest.raises(EngineUnavailable) as excinfo:
         write_atomically(path, b"new")
-    assert caught.value.message == UNWRITABLE
+    assert excinfo.value.message == UNWRITABLE
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

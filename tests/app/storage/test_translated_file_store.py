@@ -72,8 +72,8 @@ def test_full_store_raises_overloaded_with_the_wait(tmp_path: Path) -> None:
     files = TranslatedFileStore(tmp_path, 60, 10)
     first = files.keep(".txt", b"12345678")
     aged(tmp_path, first, 19.5)
-    with pytest.raises(Overloaded) as caught:
+    with pytest.raises(Overloaded) as excinfo:
         files.keep(".txt", b"123")
-    assert caught.value.retry_after_s == 41
+    assert excinfo.value.retry_after_s == 41
     aged(tmp_path, first, 61)
     assert files.read(files.keep(".txt", b"123")) == b"123"

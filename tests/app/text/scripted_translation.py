@@ -26,16 +26,14 @@ def backwards(text: str) -> tuple[str, list[AlignedSpan]]:
 
 def at_random(seed: int) -> Callable[[str], tuple[str, list[AlignedSpan]]]:
     """Any words, and an alignment that makes no sense."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
 
     def how(text: str) -> tuple[str, list[AlignedSpan]]:
-        out = " ".join(
-            chance.choice(("foo", "bar,", "{1}", "x y", "(baz)", "", ".")) for _ in range(chance.randint(0, 8))
-        )
+        out = " ".join(rng.choice(("foo", "bar,", "{1}", "x y", "(baz)", "", ".")) for _ in range(rng.randint(0, 8)))
         alignment = []
-        for _ in range(chance.randint(0, 10)):
-            here = sorted(chance.randint(-1, len(out) + 1) for _ in range(2))
-            alignment.append(AlignedSpan(*here, *sorted(chance.randint(-1, len(text) + 1) for _ in range(2))))
+        for _ in range(rng.randint(0, 10)):
+            here = sorted(rng.randint(-1, len(out) + 1) for _ in range(2))
+            alignment.append(AlignedSpan(*here, *sorted(rng.randint(-1, len(text) + 1) for _ in range(2))))
         return out, alignment
 
     return how

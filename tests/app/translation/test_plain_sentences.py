@@ -41,11 +41,11 @@ def ways(text: str, language: str) -> tuple[SegmentedText, PreparedSentence]:
 
 def test_quick_test_changes_no_result() -> None:
     """Of texts made of whatever it takes, abbreviations among them."""
-    chance = random.Random(7)
+    rng = random.Random(7)
     seen = 0
     for _ in range(1500):
-        words = " ".join(chance.choices(WORDS, k=chance.randint(1, 9)))
-        text, language = words + chance.choice(("", ".", "!", "?")), chance.choice(LANGUAGES)
+        words = " ".join(rng.choices(WORDS, k=rng.randint(1, 9)))
+        text, language = words + rng.choice(("", ".", "!", "?")), rng.choice(LANGUAGES)
         if not one_plain_sentence(text):
             continue
         seen += 1

@@ -148,16 +148,16 @@ def common(sequences: Sequence[tuple[int, ...]]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
 
 
-def candidates(beam: Beam, chance: random.Random) -> list[Candidate]:
+def candidates(beam: Beam, rng: random.Random) -> list[Candidate]:
     """2k of all that could follow, likeliest first; sometimes nearly all from one hypothesis, as when one is far ahead
     of the others, and sometimes an end among the best."""
     alive = [row for row, value in enumerate(beam.log_probabilities) if value > -math.inf]
-    ahead, by = chance.choice(alive), chance.choice([0.0, 0.0, 3.0, 20.0])
+    ahead, by = rng.choice(alive), rng.choice([0.0, 0.0, 3.0, 20.0])
     possible = [
-        (beam.log_probabilities[row] - chance.expovariate(0.5) - by * (row != ahead), row, token)
+        (beam.log_probabilities[row] - rng.expovariate(0.5) - by * (row != ahead), row, token)
         for row in alive
         for token in range(13)
-        if token != EOS or chance.random() < 0.5
+        if token != EOS or rng.random() < 0.5
     ]
     return sorted(possible, reverse=True)[: 2 * beam.width]
 
@@ -167,11 +167,11 @@ def candidates(beam: Beam, chance: random.Random) -> list[Candidate]:
 def test_streamed_prefix_of_a_beam_is_final(width: int, penalty: float) -> None:
     ended_first = early_streams = 0
     for seed in range(60):
-        chance, agreed_so_far = random.Random(seed), list[int]()
+        rng, agreed_so_far = random.Random(seed), list[int]()
         beam = Beam(width, penalty, 14, EOS)
         while not beam.done:
             before = beam.live
-            advance(beam, candidates(beam, chance))
+            advance(beam, candidates(beam, rng))
             for row, parent in enumerate(beam.beams.origins[0].tolist()):
                 same = beam.length - 1 if parent == row else common([before[parent], before[row]])
                 assert beam.beams.common[0, row] == same
@@ -213,12 +213,12 @@ def test_concurrent_beams_equal_single_beams() -> None:
     width, room = 3, 5
     ended_among_others = 0
     for seed in range(20):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         together, alone, news = Beams(width, EOS, room, 12), dict[int, Beam](), dict[int, list[int]]()
         number = 0
         while number < 40 or len(together.requests):
-            while number < 40 and len(together.requests) < room and chance.random() < 0.7:
-                limit, penalty = chance.randint(1, 12), chance.choice([0.0, 0.6, 1.0])
+            while number < 40 and len(together.requests) < room and rng.random() < 0.7:
+                limit, penalty = rng.randint(1, 12), rng.choice([0.0, 0.6, 1.0])
                 alone[number] = Beam(width, penalty, limit, EOS)
                 options = DecodingOptions(
                     max_new_tokens=limit, beam_size=width, length_penalty=penalty, streamed=number % 3 > 0
@@ -228,7 +228,7 @@ def test_concurrent_beams_equal_single_beams() -> None:
             if not len(together.requests):
                 continue
             beams = [alone[request.key] for request in together.requests]
-            chosen = [candidates(beam, chance) for beam in beams]
+            chosen = [candidates(beam, rng) for beam in beams]
             for beam, choice in zip(beams, chosen, strict=True):
                 advance(beam, choice)
             values, parents, tokens = np.array(chosen).transpose(2, 0, 1)
@@ -249,6 +249,6 @@ def test_concurrent_beams_equal_single_beams() -> None:
                 ended_among_others += len(together.requests) > 1 and result[0].finished
             for request in leaving:
                 together.remove(request)
-            if len(together.requests) and chance.random() < 0.1:  # cancelled
-                together.remove(chance.choice(together.requests))
+            if len(together.requests) and rng.random() < 0.1:  # cancelled
+                together.remove(rng.choice(together.requests))
     assert ended_among_others > 100

@@ -26,9 +26,9 @@ from tests.models.scripted import Scripted
     ],
 )
 def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         DecodingOptions(**{"max_new_tokens": 9, "beam_size": 4, **given})
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 @pytest.mark.parametrize("run", [(EOS,), (A, EOS), (1, A), (A, 0, B)])

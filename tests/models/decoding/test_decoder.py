@@ -16,9 +16,9 @@ from tests.models.scripted import Scripted
 
 
 def test_options_list_all_their_problems() -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         options(max_new_tokens=0, beam_size=0, n_best=3, top_k=-1, top_p=0, length_penalty=math.inf)
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         "max_new_tokens must be at least 1, not 0; beam_size must be at least 1, not 0; "
         "length_penalty must lie in -10..10, not inf; top_k must be at least 0, not -1; "
         "n_best must lie in 1..beam_size, not 3; top_p must lie in (0, 1], not 0."

@@ -243,6 +243,6 @@ def test_real_networks_follow_the_formulas(cell: str, precision: Any) -> None:
     ],
 )
 def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         DecodingOptions(max_new_tokens=1, **given)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message

@@ -15,8 +15,8 @@ from models.networks.transformer import Transformer, TransformerConfig
 PAD, BOS, EOS, WORDS = 0, 1, 2, range(3, 15)
 
 
-def sentence(chance: random.Random) -> list[int]:
-    return chance.sample(WORDS, chance.randint(3, 7))
+def sentence(rng: random.Random) -> list[int]:
+    return rng.sample(WORDS, rng.randint(3, 7))
 
 
 def trained(steps: int, seed: int) -> Transformer:
@@ -34,10 +34,10 @@ def trained(steps: int, seed: int) -> Transformer:
         embedding_dropout=0.0,
         residual_dropout=0.0,
     )
-    network, chance = Transformer(config), random.Random(seed)
+    network, rng = Transformer(config), random.Random(seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, betas=(0.9, 0.98))
     for _ in range(steps):
-        sentences = [sentence(chance) for _ in range(32)]
+        sentences = [sentence(rng) for _ in range(32)]
         source, inputs, outputs = (
             pad_rows(rows, PAD, network.device)
             for rows in (
@@ -55,9 +55,9 @@ def trained(steps: int, seed: int) -> Transformer:
 
 def examples(network: Transformer, count: int, seed: int) -> list[AlignmentExample]:
     """Other sentences, with the links that they must have."""
-    chance, results = random.Random(f"held out {seed}"), list[AlignmentExample]()
+    rng, results = random.Random(f"held out {seed}"), list[AlignmentExample]()
     for _ in range(count):
-        words = sentence(chance)
+        words = sentence(rng)
         maps = forced_pass(network, [*words, EOS], [BOS, *words[::-1]], ["cross"]).maps["cross"]
         links = frozenset((len(words) - 1 - j, j) for j in range(len(words)))
         units = [*range(len(words)), None]

@@ -157,9 +157,9 @@ def test_a_worked_row(name: str, row: Row) -> None:
 )
 def test_missing_layers_and_heads_are_refused(given: dict[str, Any], message: str, field: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS["unequal depths"])
-    with pytest.raises(SelectionError, match=message) as caught:
+    with pytest.raises(SelectionError, match=message) as excinfo:
         forced_pass(network, [3, 4, 5], INPUTS, **given)
-    assert caught.value.field == field
+    assert excinfo.value.field == field
 
 
 def test_network_in_training_or_in_bf16_is_refused() -> None:

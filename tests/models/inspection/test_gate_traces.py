@@ -163,9 +163,9 @@ def test_summaries_cover_all_units() -> None:
     ],
 )
 def test_missing_layers_and_units_are_refused(selection: GateSelection, field: str, says: str) -> None:
-    with pytest.raises(SelectionError, match=says) as caught:
+    with pytest.raises(SelectionError, match=says) as excinfo:
         gate_trace(tiny.recurrent(), TOKENS, selection)
-    assert caught.value.field == field
+    assert excinfo.value.field == field
 
 
 def test_trace_leaves_the_network_unchanged() -> None:

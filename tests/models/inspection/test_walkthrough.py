@@ -158,9 +158,9 @@ def test_the_encoder_needs_no_decoder_input() -> None:
     ],
 )
 def test_missing_layers_and_heads_are_refused(place: tuple[str, int, int, int], message: str, field: str) -> None:
-    with pytest.raises(SelectionError, match=message) as caught:
+    with pytest.raises(SelectionError, match=message) as excinfo:
         steps_of(tiny.transformer(), *place)
-    assert caught.value.field == field
+    assert excinfo.value.field == field
 
 
 def test_network_in_training_mode_is_refused() -> None:

@@ -49,9 +49,9 @@ def loaded(folder: Path) -> Any:
 
 def refused(folder: Path, file: str, *words: str) -> None:
     checkpoint: Checkpoint = checkpoints.read(folder)
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(CheckpointError) as excinfo:
         loading.load_network(checkpoint)
-    one_sentence(str(caught.value), folder / file, *words)
+    one_sentence(str(excinfo.value), folder / file, *words)
 
 
 @pytest.mark.parametrize("name", MAKERS)

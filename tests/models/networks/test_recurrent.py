@@ -33,9 +33,9 @@ def same_state(network: RecurrentLanguageModel, a: RecurrentState, b: RecurrentS
 
 
 def test_config_error_lists_all_problems() -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         RecurrentConfig(vocabulary=0, cell="qrnn", embedding=-1, hidden=1.5, layers="2", dropout=1.0)  # type: ignore[arg-type]
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         "vocabulary must be a whole number of at least 1, not 0; "
         "hidden must be a whole number of at least 1, not 1.5; "
         "layers must be a whole number of at least 1, not '2'; "

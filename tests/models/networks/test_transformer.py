@@ -33,7 +33,7 @@ def test_defaults_equal_the_paper() -> None:
 
 
 def test_config_error_lists_all_problems() -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         tiny.transformer_config(
             source_vocabulary=0,
             d_model=-1,
@@ -47,7 +47,7 @@ def test_config_error_lists_all_problems() -> None:
             residual_dropout=1.0,
             attention_dropout=-0.1,
         )
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         "source_vocabulary must be a whole number of at least 1, not 0; "
         "d_model must be a whole number of at least 1, not -1; "
         "decoder_layers must be a whole number of at least 1, not 0; "

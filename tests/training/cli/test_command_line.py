@@ -50,9 +50,9 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
 def test_unknown_options_are_reported_with_suggestions(
     here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit) as excinfo:
         main(arguments)
-    assert caught.value.code == 2
+    assert excinfo.value.code == 2
     *usage, last = capsys.readouterr().err.splitlines()
     assert last.startswith("python -m training")
     assert ": error: " in last

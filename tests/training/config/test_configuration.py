@@ -175,9 +175,9 @@ def test_parse_value_by_type(text: str, annotation: Any, value: Any) -> None:
     ],
 )
 def test_wrong_type_error_names_allowed_values(value: Any, annotation: Any, wanted: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         check_value(value, annotation)
-    assert str(caught.value) == wanted
+    assert str(excinfo.value) == wanted
 
 
 @pytest.mark.slow

@@ -84,9 +84,9 @@ def test_the_tutorials_recipes_start_as_the_tutorial_does() -> None:
 
 def test_every_problem_is_named_at_once() -> None:
     loop = LoopConfig(max_epochs=0, max_minutes=-1.0, seed=-1, ema_decay=1.0, patience=-2, validate_every_epochs=-1)
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingError) as excinfo:
         translator(loop=loop)
-    message = str(caught.value)
+    message = str(excinfo.value)
     assert message.count("\n") == 0
     for name in ("max_epochs", "max_minutes", "seed", "ema_decay", "patience", "validate_every_epochs"):
         assert message.count(f"{name} must") == 1
@@ -114,10 +114,10 @@ def test_unknown_network_options_are_named(tmp_path: Path) -> None:
 
 def test_impossible_network_options_are_listed_together(tmp_path: Path) -> None:
     config = translator(network={"d_model": 0, "heads": -1, "embedding_dropout": 1.0, "encoder_layers": 0})
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingError) as excinfo:
         train_translator(config, pairs(40), None, TrainingRun(out=tmp_path / "t", device=CPU, quiet=True))
     for name in ("d_model", "heads", "embedding_dropout", "encoder_layers"):
-        assert name in str(caught.value)
+        assert name in str(excinfo.value)
     config_zh = lyricist(network={"hidden": 0, "cell": "mlp", "dropout": 2})
     with pytest.raises(TrainingError, match=r"hidden.*cell.*dropout"):
         train_lyricist(config_zh, text(300), TrainingRun(out=tmp_path / "l", device=CPU, quiet=True), origin="")

@@ -25,9 +25,9 @@ def write(path: Path, content: str | bytes) -> Path:
 
 def refusal(read: Callable[..., Any], *arguments: Any) -> str:
     """The message, which must be one sentence on one line."""
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingError) as excinfo:
         read(*arguments)
-    message = str(caught.value)
+    message = str(excinfo.value)
     assert message.endswith((".", "?"))
     assert "\n" not in message
     assert len(message) < 500

@@ -122,7 +122,7 @@ def test_a_run_with_every_regulariser_is_resumed_bit_for_bit(tmp_path: Path, num
 
 
 def test_every_problem_of_the_options_is_named_at_once() -> None:
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingError) as excinfo:
         translator(
             tokenizer=TokenizerConfig(
                 kind="word", joint=False, algorithm="char", source_sampling=0.1, target_sampling=1.0
@@ -133,7 +133,7 @@ def test_every_problem_of_the_options_is_named_at_once() -> None:
             target_word_dropout=float("nan"),
             bidirectional_epochs=3,
         )
-    message = str(caught.value)
+    message = str(excinfo.value)
     for part in (
         "algorithm must be bpe or unigram, not 'char'",
         "source_sampling needs a sentencepiece vocabulary, not one of kind word",

@@ -78,9 +78,9 @@ def test_a_unigram_vocabulary_shrinks_too_and_cuts_otherwise() -> None:
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 @pytest.mark.parametrize("size", [-5, 0, 1, 2, 3, 4, 10])
 def test_a_vocabulary_too_small_for_the_characters(size: int, algorithm: str) -> None:
-    with pytest.raises(TrainingError, match=f"^A vocabulary of {size} pieces? cannot hold every character") as caught:
+    with pytest.raises(TrainingError, match=f"^A vocabulary of {size} pieces? cannot hold every character") as excinfo:
         fitted(vocab_size=size, algorithm=algorithm)
-    assert "INTERNAL" not in str(caught.value)
+    assert "INTERNAL" not in str(excinfo.value)
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "word", "character"])

@@ -109,9 +109,9 @@ def test_the_log_within_an_epoch_is_the_same_after_a_resume(tmp_path: Path, monk
 def test_resume_with_another_recipe_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     translate(tmp_path, 1)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingError) as excinfo:
         translate(tmp_path, 2, resume=True, **change)
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         f"{tmp_path} was trained with another recipe, corpus or seed; resume it with the same ones."
     )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before

@@ -37,9 +37,9 @@ def test_other_tokenizers_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         return fit([text[::-1] + " ab ab ab" for text in texts], *arguments, **options)
 
     monkeypatch.setattr(tokenizer_training, "sentencepiece_tokenizer", reversed_fit)
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingError) as excinfo:
         translate(tmp_path, 2, resume=True, **PIECES)
-    assert str(caught.value) == (
+    assert str(excinfo.value) == (
         f"{tmp_path} was trained with another vocabulary than this version makes of the same corpus; resume it with the"
         " versions of Parlance and SentencePiece that began it, or start anew with another --out."
     )

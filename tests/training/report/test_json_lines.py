@@ -56,10 +56,10 @@ def test_snapshot_without_permission_is_named(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", forbidden)
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(OSError) as excinfo:
         snapshot.write(tmp_path / "state.pt", {})
     expected = f"{tmp_path}/state.pt may not be used: permission denied; change its rights or choose another place"
-    assert os_error_reason(caught.value) == expected
+    assert os_error_reason(excinfo.value) == expected
 
 
 def test_save_error_without_errno_keeps_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,6 @@ def test_save_error_without_errno_keeps_its_words(tmp_path: Path, monkeypatch: p
         raise RuntimeError("no such thing")
 
     monkeypatch.setattr(snapshot.torch, "save", failing)
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(OSError) as excinfo:
         snapshot.write(tmp_path / "state.pt", {})
-    assert os_error_reason(caught.value) == f"{tmp_path}/state.pt could not be saved (no such thing)"
+    assert os_error_reason(excinfo.value) == f"{tmp_path}/state.pt could not be saved (no such thing)"

@@ -26,9 +26,9 @@ def decoded(fields: dict[str, Any], wide: type[np.floating[Any]] = np.float64) -
 
 
 def some(bounds: tuple[float, float] | None, shape: tuple[int, ...] = (3, 50, 7)) -> np.ndarray:
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     low, high = bounds or (-7.25, 31.5)
-    values = chance.uniform(low, high, shape).astype(np.float32)
+    values = rng.uniform(low, high, shape).astype(np.float32)
     values.flat[:4] = low, high, (low + high) / 2, np.nextafter(np.float32(high), np.float32(low))
     return values
 

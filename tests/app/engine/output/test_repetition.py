@@ -75,8 +75,8 @@ def test_text_after_a_repetition() -> None:
 
 
 def test_random_text_is_not_a_repetition() -> None:
-    chance = random.Random(3)
-    texts = [[chance.randrange(40) for _ in range(chance.randrange(300))] for _ in range(300)]
+    rng = random.Random(3)
+    texts = [[rng.randrange(40) for _ in range(rng.randrange(300))] for _ in range(300)]
     assert not any(repeated_run(text, at_end=True) or repeated_run(text) for text in texts)
 
 
@@ -92,12 +92,12 @@ def repeats_by_brute_force(tokens: list[int]) -> bool:
 
 
 def test_repetition_equals_brute_force_search() -> None:
-    chance, repetitions = random.Random(2), 0
+    rng, repetitions = random.Random(2), 0
     for _ in range(2000):
-        alphabet = chance.choice([1, 2, 3, 9])
-        tokens = [chance.randrange(alphabet) for _ in range(chance.randrange(30))]
-        tokens += [5, 6, 7][: chance.randrange(4)] * chance.randrange(9)
-        tokens += [chance.randrange(9) for _ in range(chance.randrange(9))]
+        alphabet = rng.choice([1, 2, 3, 9])
+        tokens = [rng.randrange(alphabet) for _ in range(rng.randrange(30))]
+        tokens += [5, 6, 7][: rng.randrange(4)] * rng.randrange(9)
+        tokens += [rng.randrange(9) for _ in range(rng.randrange(9))]
         run = list(repeated_run(tokens))
         assert bool(run) == repeats_by_brute_force(tokens), tokens
         assert not run or (len(run) >= 12 and any(tokens[at : at + len(run)] == run for at in range(len(tokens))))

@@ -20,10 +20,10 @@ from tests.app.engine.output.test_output_processor import BYTES, writing
 
 def cut(ids: Sequence[int], seed: int) -> list[list[int]]:
     """In order, in groups of any length."""
-    chance, parts = random.Random(seed), list[list[int]]()
+    rng, parts = random.Random(seed), list[list[int]]()
     rest = list(ids)
     while rest:
-        size = chance.randrange(1, 8)
+        size = rng.randrange(1, 8)
         parts.append(rest[:size])
         rest = rest[size:]
     return parts

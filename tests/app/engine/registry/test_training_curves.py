@@ -106,10 +106,10 @@ def test_lines_out_of_order_are_put_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 499, 500, 501, 502, 998, 999, 1000, 1003, 20_000])
 def test_thinning_keeps_the_ends_and_the_extremes(count: int) -> None:
-    chance = random.Random(count)
-    values: list[float | None] = [chance.gauss(0, 1) for _ in range(count)]
-    for place in (chance.randrange(count), chance.randrange(count)):
-        values[place] = chance.choice([-100.0, 100.0])  # a peak of one point
+    rng = random.Random(count)
+    values: list[float | None] = [rng.gauss(0, 1) for _ in range(count)]
+    for place in (rng.randrange(count), rng.randrange(count)):
+        values[place] = rng.choice([-100.0, 100.0])  # a peak of one point
     kept = thinned_indices(values, 500)
     assert kept == sorted(set(kept))
     assert len(kept) == count if count <= 500 else 400 <= len(kept) <= 500

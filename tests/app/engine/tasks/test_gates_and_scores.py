@@ -120,10 +120,10 @@ def test_refusals_come_before_anything_is_sent(
 ) -> None:
     sent = spied(running, monkeypatch)
     ask = running.pool.gates if isinstance(query, GatesQuery) else running.pool.score
-    with pytest.raises(errors.InvalidRequest) as caught:
+    with pytest.raises(errors.InvalidRequest) as excinfo:
         running.do(ask(query))
-    assert says in caught.value.message
-    assert caught.value.field == field
+    assert says in excinfo.value.message
+    assert excinfo.value.field == field
     assert sent == []
 
 

@@ -34,30 +34,30 @@ TRANSLATOR, LYRICIST = "tiny-de-en", "tiny-lyrics"
 
 
 def requests(count: int, seed: int) -> list[m.Decode]:
-    chance = random.Random(seed)
-    return [_request(chance, number) for number in range(count)]
+    rng = random.Random(seed)
+    return [_request(rng, number) for number in range(count)]
 
 
-def _request(chance: random.Random, number: int) -> m.Decode:
-    kind = chance.choice(["greedy", "beam", "sample", "sample"])
+def _request(rng: random.Random, number: int) -> m.Decode:
+    kind = rng.choice(["greedy", "beam", "sample", "sample"])
     options: dict[str, Any] = {}
     if kind == "beam":
-        beam = chance.choice([2, 3, 4, 5])
+        beam = rng.choice([2, 3, 4, 5])
         options = {
             "beam_size": beam,
-            "n_best": chance.randrange(1, beam + 1),
-            "length_penalty": chance.choice([0.6, 1.0]),
+            "n_best": rng.randrange(1, beam + 1),
+            "length_penalty": rng.choice([0.6, 1.0]),
         }
     elif kind == "sample":
-        options = {"temperature": chance.choice([0.1, 0.7, 1.0, 1.6]), "seed": number}
-        options |= {"top_k": chance.choice([0, 0, 3, 10]), "top_p": chance.choice([1.0, 1.0, 0.9])}
-    options["streamed"] = chance.random() < 0.5
-    long = chance.random() < 0.2
-    if chance.random() < 0.5:
-        source = [chance.randrange(4, 12) for _ in range(chance.randrange(1, 31 if long else 9))] + [3]
-        return decode_message(number, TRANSLATOR, source, [2], FAR, chance.randrange(1, 33 if long else 12), **options)
-    prefix = [chance.randrange(1, 20) for _ in range(chance.randrange(1, 60 if long else 9))]
-    return decode_message(number, LYRICIST, [], prefix, FAR, chance.randrange(1, 80 if long else 16), **options)
+        options = {"temperature": rng.choice([0.1, 0.7, 1.0, 1.6]), "seed": number}
+        options |= {"top_k": rng.choice([0, 0, 3, 10]), "top_p": rng.choice([1.0, 1.0, 0.9])}
+    options["streamed"] = rng.random() < 0.5
+    long = rng.random() < 0.2
+    if rng.random() < 0.5:
+        source = [rng.randrange(4, 12) for _ in range(rng.randrange(1, 31 if long else 9))] + [3]
+        return decode_message(number, TRANSLATOR, source, [2], FAR, rng.randrange(1, 33 if long else 12), **options)
+    prefix = [rng.randrange(1, 20) for _ in range(rng.randrange(1, 60 if long else 9))]
+    return decode_message(number, LYRICIST, [], prefix, FAR, rng.randrange(1, 80 if long else 16), **options)
 
 
 def under_load(
@@ -65,7 +65,7 @@ def under_load(
 ) -> tuple[dict[int, Any], dict[int, list[int]]]:
     """Tokens of the hypotheses and streamed tokens per request. Requests arrive in bursts between steps; other
     requests share the slots and are cancelled midway."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     scheduler = Scheduler(ModelRunner("cpu", 1, SLOTS, precision))
     for name in (TRANSLATOR, LYRICIST):
         assert isinstance(scheduler.handle(m.Load(name, str(folder / name)))[0], m.Loaded)
@@ -73,14 +73,14 @@ def under_load(
     finished: dict[int, Any] = {}
     streamed: dict[int, list[int]] = {}
     while waiting or len(finished) < len(asked):
-        for _ in range(min(len(waiting), chance.choice([0, 0, 0, 1, 2, 9]))):
+        for _ in range(min(len(waiting), rng.choice([0, 0, 0, 1, 2, 9]))):
             assert scheduler.handle(waiting.pop()) == []
-        if waiting and chance.random() < 0.1:
+        if waiting and rng.random() < 0.1:
             stranger += 1
             strangers.append(stranger)
             scheduler.handle(decode_message(stranger, TRANSLATOR, [5, 6, 3], [2], FAR, 30, beam_size=3))
-        if strangers and chance.random() < 0.1:
-            scheduler.handle(m.Cancel(strangers.pop(chance.randrange(len(strangers)))))
+        if strangers and rng.random() < 0.1:
+            scheduler.handle(m.Cancel(strangers.pop(rng.randrange(len(strangers)))))
         for reply in scheduler.step():
             assert isinstance(reply, m.Tokens | m.Finished), reply
             if isinstance(reply, m.Tokens):

@@ -149,13 +149,13 @@ def test_rows_reserved_for_a_removed_beam_are_used_by_others() -> None:
 
 
 def test_every_sequence_starts_once_or_is_removed() -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     queue = a_queue(free=4)
     arrivals = Arrivals(queue)
     came, gone = set[int](), list[int]()
     while len(came) < 2000:
-        came.update(arrivals.arrive(chance.choice([1, 1, 1, 2, 30]), beam=chance.choice([1, 1, 4])))
-        for number in chance.sample(list(queue.waiting), k=min(2, len(queue.waiting))):
+        came.update(arrivals.arrive(rng.choice([1, 1, 1, 2, 30]), beam=rng.choice([1, 1, 4])))
+        for number in rng.sample(list(queue.waiting), k=min(2, len(queue.waiting))):
             assert queue.remove(number)
             gone.append(number)
         gone += started(queue)

@@ -45,9 +45,9 @@ def take(queue: ModelQueue) -> list[list[int]]:
 
 
 def test_groups_are_of_similar_length_and_hold_every_request_once() -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     queue = a_queue(64, 100_000)
-    lengths = [chance.choice([3, 5, 30, 200, 210, 500]) for _ in range(64)]
+    lengths = [rng.choice([3, 5, 30, 200, 210, 500]) for _ in range(64)]
     for number, length in enumerate(lengths):
         queue.add(a_request(number, length), 0.0)
     groups = queue.take(0.0)

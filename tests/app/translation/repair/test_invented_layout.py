@@ -25,14 +25,12 @@ class RandomWordsEngine(WordEngine):
     seed = 0
 
     def _translation(self, request: TranslationRequest) -> TranslationResult:
-        chance = random.Random(f"{self.seed} {request.text}")
-        words = [
-            chance.choice(["a", "dog", "😀", "b\u00a0c", "x  y", "\n", "z\t", "→"]) for _ in range(chance.randint(0, 5))
-        ]
+        rng = random.Random(f"{self.seed} {request.text}")
+        words = [rng.choice(["a", "dog", "😀", "b\u00a0c", "x  y", "\n", "z\t", "→"]) for _ in range(rng.randint(0, 5))]
         text = " ".join(words)
         sources = [found.span() for found in re.finditer(r"\S+", request.text)]
         links = tuple(
-            AlignedWord(*found.span(), *chance.choice(sources), 0.5) for found in re.finditer(r"\S+", text) if sources
+            AlignedWord(*found.span(), *rng.choice(sources), 0.5) for found in re.finditer(r"\S+", text) if sources
         )
         return replace(super()._translation(request), text=text, tokens=None, alignment=links)
 

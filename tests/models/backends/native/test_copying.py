@@ -58,10 +58,10 @@ def started_in_pytorch(network: EagerTransformer) -> TransformerState:
     return state
 
 
-def moves(chance: random.Random) -> tuple[list[int], list[int]]:
+def moves(rng: random.Random) -> tuple[list[int], list[int]]:
     """Row copies with distinct destinations: cycles, chains, and rows that are copied several times."""
-    written = chance.sample(range(SLOTS), chance.randint(1, SLOTS))
-    return [chance.randrange(SLOTS - 1) for _ in written], written
+    written = rng.sample(range(SLOTS), rng.randint(1, SLOTS))
+    return [rng.randrange(SLOTS - 1) for _ in written], written
 
 
 def same_where_read(found: NativeState, expected: TransformerState) -> None:
@@ -76,11 +76,11 @@ def same_where_read(found: NativeState, expected: TransformerState) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_are_copied_as_if_all_were_read_first(seed: int) -> None:
-    chance, network = random.Random(seed), native()
+    rng, network = random.Random(seed), native()
     slow = EagerTransformer(prepared(tiny.transformer(), "fp32"))
     result, expected = started(network), started_in_pytorch(slow)
     for _ in range(3):
-        sources, destinations = moves(chance)
+        sources, destinations = moves(rng)
         network.copy(result, sources, destinations)
         slow.copy(expected, sources, destinations)
         same_where_read(result, expected)
@@ -88,10 +88,10 @@ def test_rows_are_copied_as_if_all_were_read_first(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_only_the_positions_that_differ_are_copied(seed: int) -> None:
-    chance, network = random.Random(seed), native()
+    rng, network = random.Random(seed), native()
     state = started(network)
-    sources, destinations = moves(chance)
-    since = [chance.randint(0, int(state.lengths[row])) for row in sources]
+    sources, destinations = moves(rng)
+    since = [rng.randint(0, int(state.lengths[row])) for row in sources]
     before = state.cache.clone(), state.source_cache.clone(), state.lengths.copy()
     network.copy(state, sources, destinations, since)
     expected = before[0].clone()

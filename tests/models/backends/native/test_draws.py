@@ -50,10 +50,10 @@ def drawn(library: Any, logits: Tensor, chosen: list[Draw]) -> list[int]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_draw_is_where_the_definition_puts_it(library: Any, shape: str, size: int) -> None:
     torch.manual_seed(size)
-    chance = random.Random(size)
+    rng = random.Random(size)
     for k, p in CUTS:
-        logits, t = SHAPES[shape](size), chance.choice([0.3, 1.0, 2.0])
-        numbers = [0.0, ALMOST_1, *(chance.random() for _ in range(30))]
+        logits, t = SHAPES[shape](size), rng.choice([0.3, 1.0, 2.0])
+        numbers = [0.0, ALMOST_1, *(rng.random() for _ in range(30))]
         tokens = drawn(library, logits.expand(len(numbers), -1).contiguous(), [(t, k, p, n) for n in numbers])
         kept = chosen_by_definition(logits, t, k, p)
         weights = ((logits[kept] - logits.max()).double() / t).exp()
@@ -70,12 +70,10 @@ def test_a_draw_is_where_the_definition_puts_it(library: Any, shape: str, size: 
 @pytest.mark.parametrize("size", [50, 640, 1344])
 def test_draws_do_not_depend_on_the_batch(library: Any, size: int) -> None:
     torch.manual_seed(size)
-    chance = random.Random(size)
-    logits = torch.stack([SHAPES[chance.choice(list(SHAPES))](size) for _ in range(65)])
+    rng = random.Random(size)
+    logits = torch.stack([SHAPES[rng.choice(list(SHAPES))](size) for _ in range(65)])
     logits[13] = math.nan
-    chosen: list[Draw] = [
-        (chance.choice([1e-300, 0.4, 1.0, 50.0]), *chance.choice(CUTS), chance.random()) for _ in range(65)
-    ]
+    chosen: list[Draw] = [(rng.choice([1e-300, 0.4, 1.0, 50.0]), *rng.choice(CUTS), rng.random()) for _ in range(65)]
     alone = [drawn(library, logits[row : row + 1], [chosen[row]])[0] for row in range(65)]
     assert drawn(library, logits, chosen) == alone
     assert drawn(library, logits.flip(0), chosen[::-1]) == alone[::-1]

@@ -43,9 +43,9 @@ def a_network(cell: str, layers: int, hidden: int, vocabulary: int = VOCABULARY)
 
 
 def prompts_of(count: int, seed: int) -> list[Prompt]:
-    chance = random.Random(seed)
-    lengths = [chance.choice([1, 1, 2, 3, 7, 20]) for _ in range(count)]
-    return [Prompt((), tuple(chance.randrange(VOCABULARY) for _ in range(length))) for length in lengths]
+    rng = random.Random(seed)
+    lengths = [rng.choice([1, 1, 2, 3, 7, 20]) for _ in range(count)]
+    return [Prompt((), tuple(rng.randrange(VOCABULARY) for _ in range(length))) for length in lengths]
 
 
 def read(decodable: Any, prompts: list[Prompt], slots: int | None = None) -> RecurrentState:
@@ -102,12 +102,12 @@ def test_results_equal_pytorch(
 ) -> None:
     network = tiny.recurrent(cell=cell, layers=layers, hidden=hidden, vocabulary=vocabulary, embedding=embedding)
     native, plain = NativeRecurrent(network, library), EagerRecurrent(prepared(network, "fp32"))
-    chance = random.Random(hidden)
-    texts = [tuple(chance.randrange(vocabulary) for _ in range(length)) for length in (9, 1, 4, 40, 2, 2, 13)]
+    rng = random.Random(hidden)
+    texts = [tuple(rng.randrange(vocabulary) for _ in range(length)) for length in (9, 1, 4, 40, 2, 2, 13)]
     prompts = [Prompt((), text) for text in texts]
     states = read(native, prompts), read(plain, prompts)
     for _ in range(12):
-        tokens = torch.tensor([chance.randrange(vocabulary) for _ in prompts])
+        tokens = torch.tensor([rng.randrange(vocabulary) for _ in prompts])
         result, expected = native.step(states[0], tokens), plain.step(states[1], tokens)
         assert expected[:, :vocabulary].std() > 0.05
         torch.testing.assert_close(result[:, :vocabulary], expected, rtol=0, atol=1e-5)
@@ -176,15 +176,15 @@ def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.Lo
 @CELLS
 def test_texts_under_mixed_load_equal_single_requests(cell: str) -> None:
     """Drawn, searched and greedy ones, short and long, joining and leaving all the time."""
-    network, rules, chance = a_network(cell, 2, 24), TokenRules(2, (0, 1)), random.Random(9)
+    network, rules, rng = a_network(cell, 2, 24), TokenRules(2, (0, 1)), random.Random(9)
     prompts = prompts_of(60, 4)
     options = [
         DecodingOptions(
-            max_new_tokens=chance.choice([1, 5, 30]),
+            max_new_tokens=rng.choice([1, 5, 30]),
             beam_size=3 if number % 7 == 0 else 1,
-            temperature=0.0 if number % 7 == 0 else chance.choice([0, 0.3, 0.8, 1.5]),
-            top_k=chance.choice([0, 0, 5, 40]),
-            top_p=chance.choice([1.0, 1.0, 0.9]),
+            temperature=0.0 if number % 7 == 0 else rng.choice([0, 0.3, 0.8, 1.5]),
+            top_k=rng.choice([0, 0, 5, 40]),
+            top_p=rng.choice([1.0, 1.0, 0.9]),
             seed=number,
         )
         for number in range(60)

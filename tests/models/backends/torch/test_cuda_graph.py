@@ -45,16 +45,16 @@ class Served:
 
 
 def requests(translator: bool, count: int = 40) -> tuple[list[Prompt], list[DecodingOptions]]:
-    chance = random.Random(5)
+    rng = random.Random(5)
     prompts, options = [], []
     for number in range(count):
-        source = tuple(chance.randrange(4, 12) for _ in range(chance.randrange(1, 9)))
-        text = tuple(chance.randrange(1, 19) for _ in range(chance.randrange(1, 9)))
+        source = tuple(rng.randrange(4, 12) for _ in range(rng.randrange(1, 9)))
+        text = tuple(rng.randrange(1, 19) for _ in range(rng.randrange(1, 9)))
         prompts.append(Prompt(source, (2,)) if translator else Prompt((), text))
-        kind: dict[str, Any] = chance.choice(
+        kind: dict[str, Any] = rng.choice(
             [{}, {"beam_size": 4}, {"beam_size": 3}, {"temperature": 0.9, "seed": number}]
         )
-        options.append(DecodingOptions(max_new_tokens=chance.choice([2, 12, 60]), **kind))
+        options.append(DecodingOptions(max_new_tokens=rng.choice([2, 12, 60]), **kind))
     return prompts, options
 
 
