@@ -24,8 +24,7 @@ FLUSH_S = 5  # beyond the drain timeout: for the last answers to reach their cli
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with an engine that drains while the connections do, not after them; a drained server exits
-    with 0, because the signal is not raised again."""
+    """uvicorn's server, with an engine that drains while the connections do; a drained server exits with 0."""
 
     def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[object, object, None]]) -> None:
         super().__init__(config)

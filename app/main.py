@@ -1,4 +1,4 @@
-"""The only place where the service is wired: settings, engine, limits, routes and middleware.
+"""The wiring of the service: settings, engine, limits, routes and middleware.
 
 `python -m app` serves it; `uvicorn --factory app.main:create_app` does too, but ends with the signal's status.
 """

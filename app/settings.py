@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PREFIX = "PARLANCE_"
+Text = TypeVar("Text", str, SecretStr)
 Section = TypeVar("Section", bound="DataclassInstance")
 
 # Of a page, or of an extension: a browser makes its origin of the extension's id.
@@ -39,23 +40,16 @@ def _check_devices(value: str) -> str:
     return ",".join(names)
 
 
-def _check_key(value: SecretStr) -> SecretStr:
-    key = value.get_secret_value()
-    if key and (len(key) < 16 or not key.isascii() or not key.isprintable() or " " in key):
-        raise ValueError("it takes 16 or more ASCII characters without spaces")
-    return value
+def _matching(pattern: str, takes: str) -> AfterValidator:
+    """Refuses a text, or a secret text, that is neither empty nor of the pattern."""
 
+    def check(value: Text) -> Text:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if text and not re.fullmatch(pattern, text, re.DOTALL):
+            raise ValueError(f"it takes {takes}")
+        return value
 
-def _check_redis_url(value: SecretStr) -> SecretStr:
-    if value.get_secret_value() and not re.match(r"(rediss?|unix)://\S", value.get_secret_value()):
-        raise ValueError("it takes an address such as redis://redis:6379/0")
-    return value
-
-
-def _check_web_address(value: str) -> str:
-    if value and not re.fullmatch(r"https?://[^\s?#@]+", value):
-        raise ValueError('it takes an address such as "https://example.org", without a query')
-    return value.rstrip("/")
+    return AfterValidator(check)
 
 
 def _parsed_by(parse: Callable[[str], object]) -> AfterValidator:
@@ -84,11 +78,15 @@ def _list_of(parse: Callable[[str], object], takes: str) -> AfterValidator:
 
 
 Devices = Annotated[str, AfterValidator(_check_devices)]
-SecretKey = Annotated[SecretStr, AfterValidator(_check_key)]
+SecretKey = Annotated[SecretStr, _matching("[!-~]{16,}", "16 or more ASCII characters without spaces")]
 RateLimits = Annotated[str, _parsed_by(parse_rates)]
 Quotas = Annotated[str, _parsed_by(parse_quotas)]
-RedisUrl = Annotated[SecretStr, AfterValidator(_check_redis_url)]
-WebAddress = Annotated[str, AfterValidator(_check_web_address)]
+RedisUrl = Annotated[SecretStr, _matching(r"(rediss?|unix)://\S.*", "an address such as redis://redis:6379/0")]
+WebAddress = Annotated[
+    str,
+    _matching(r"https?://[^\s?#@]+", 'an address such as "https://example.org", without a query'),
+    AfterValidator(lambda value: value.rstrip("/")),
+]
 # uvicorn takes a wrong address for a host name, which no client has, and says nothing
 Networks = Annotated[str, _list_of(ipaddress.ip_network, "addresses and networks such as 127.0.0.1,10.0.0.0/8")]
 Origins = Annotated[str, _list_of(_ORIGIN.fullmatch, '"*" or origins such as "https://example.org", without a path')]

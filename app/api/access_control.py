@@ -1,8 +1,7 @@
 """API keys and rate limits over HTTP: where a key is read from, what a request costs, the RateLimit headers.
 
-RateLimit-Limit, -Remaining and -Reset are what clients know; RateLimit and RateLimit-Policy are the fields of the
-IETF's draft (draft-ietf-httpapi-ratelimit-headers). Where several rates apply, the first three describe the rate with
-the least remaining.
+RateLimit and RateLimit-Policy: draft-ietf-httpapi-ratelimit-headers. RateLimit-Limit, -Remaining and -Reset, which
+clients know, describe the rate with the least remaining.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def owner_of(request: Request) -> str:
 
 
 async def identify(request: Request, fields: Mapping[str, object], key_fields: Sequence[str]) -> None:
-    """Find the caller of the request's key. A wrong or missing key costs its address a request, so that guessing is
-    slow. key_fields: of the body and the query, that may hold a key."""
+    """Finds the caller of the request's key. A wrong or missing key costs its address one request: guessing is slow."""
     access: AccessControl = request.app.state.services.access
     if access.idle:
         return

@@ -40,10 +40,9 @@ _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
 async def while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
-    """The result of `work`, which is cancelled as soon as the client of `request` has disconnected.
+    """The result of `work`, which is cancelled as soon as the client has disconnected.
 
-    `work` runs in the caller's own task, so that its result is there in the same iteration of the event loop; the
-    watcher cancels this task, as `asyncio.timeout` does.
+    `work` runs in the caller's own task, so that its result is there in the same iteration of the event loop.
     """
     worker = asyncio.current_task()
     assert worker is not None
@@ -73,8 +72,7 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
 
 
 class EventStream(Response, Generic[T]):
-    """opened: the stream of texts. done: the data of the last event, from the stream's result. write_timeout_s: after
-    which a client that reads nothing is left. indexed: whether `token` events name their continuation."""
+    """done: makes the last event's data of the stream's result. indexed: `token` events name their continuation."""
 
     media_type = "text/event-stream"
 

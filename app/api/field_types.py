@@ -196,8 +196,7 @@ def parse_bool(value: object) -> object:
 
 
 class RequestFields(BaseModel):
-    """Base of the bodies of requests: strict, so that a number is no text and 1 is not true; unknown fields are
-    ignored."""
+    """Base of request bodies: strict (no number is a text, 1 is not true); unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True)
 

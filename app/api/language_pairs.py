@@ -117,8 +117,7 @@ def _without_markup(text: str) -> str:
 async def find_glossaries(
     glossary: Mapping[str, str] | str | None, pairs: Iterable[Pair], owner: str, services: Services
 ) -> dict[Pair, Mapping[str, str]]:
-    """The terms for each pair, of the request's own glossary or of a stored one. Raises `UnknownGlossary`, and
-    `InvalidRequest` where a stored glossary has no terms for a pair."""
+    """The terms for each pair. Raises `UnknownGlossary`, and `InvalidRequest` where a glossary lacks a pair."""
     if not isinstance(glossary, str):
         return dict.fromkeys(pairs, glossary or {})
     find = services.glossaries.find

@@ -92,8 +92,7 @@ class ClientDisconnected(HTTPException):
 
 
 class Upload(msgspec.Struct):
-    """A file of a form. filename: the client's, "" without one; never used as a path. Not a dataclass: FastAPI would
-    document it as an object of two fields."""
+    """A form's file. filename: never used as a path. No dataclass: FastAPI would document one as an object."""
 
     filename: str
     content: bytes
@@ -140,8 +139,7 @@ def parse_fields(
     takes_files: bool = False,
     repeated: frozenset[str] = frozenset(),
 ) -> Fields:
-    """The fields of a body or, where a form may come without one, of the query. repeated: names of form fields that may
-    come several times, as a list."""
+    """The fields of a body or, for a form without one, of the query. repeated: names of fields that are lists."""
     header = request.headers.get("content-type", "")
     kind = JSON if header in ("", JSON) else _media_type(header)
     if takes_forms and (kind == URLENCODED or not body):

@@ -25,12 +25,10 @@ async def large_response(
     media_type: str = "application/json",
     timing: Callable[[float], dict[str, float]] | None = None,
 ) -> Response:
-    """A large answer: built, written and gzipped (where the client takes that) in a thread, because a megabyte would
-    block the event loop for tens of milliseconds. build: gives a text, or what is written as JSON. timing: makes the
-    object's last field, `timing_ms`, of the seconds that this took.
+    """An answer that is built, written and gzipped in a thread: a megabyte would block the event loop for tens of
+    milliseconds. build: returns a text, or what is written as JSON. timing: makes the last field, `timing_ms`.
 
-    The ETag is of all content but `timing_ms`, and weak, because answers of one meaning may differ in it. There is no
-    304: that is for GET and HEAD, and these are answers to a POST (RFC 9110, 13.1.2).
+    The ETag leaves `timing_ms` out and is weak. There is no 304, which is for GET and HEAD (RFC 9110, 13.1.2).
     """
     accepted = accepts_gzip(request.headers.get("accept-encoding", ""))
 

@@ -23,8 +23,7 @@ UNLIMITED_CHARACTERS = 1_000_000_000_000  # DeepL's own number: its clients comp
 
 
 class KeylessUsage:
-    """Characters that DeepL's clients without a key had translated since the server's start; `AccessControl` counts by
-    key alone."""
+    """Characters translated without a key since the server's start; `AccessControl` counts by key alone."""
 
     def __init__(self) -> None:
         self._characters = 0

@@ -83,8 +83,7 @@ class WrittenTokenAnswer(BaseModel):
 
 
 def usage_fields(usage: Usage, read_tokens: str) -> dict[str, object]:
-    """Of a stream's last event. read_tokens: what its tokens read are called. timing: milliseconds since the request
-    was admitted, until a device began to read it, until its first token, and until its end."""
+    """Of a stream's last event; times since the request was admitted. read_tokens: the field's name."""
     times = {"queued_ms": usage.queued_s, "first_token_ms": usage.first_token_s, "total_ms": usage.total_s}
     return {
         "usage": {read_tokens: usage.read_tokens, "new_tokens": usage.new_tokens},

@@ -41,8 +41,7 @@ def refusing_unreadable_files(kind: str) -> Iterator[None]:
 
 
 def check_package(content: bytes) -> None:
-    """Raises InvalidRequest for a zipped package that unpacks too far, or whose XML declares entities. The sizes are
-    those that the package declares, which no reader goes beyond."""
+    """InvalidRequest for a package that unpacks too far by its declared sizes, or whose XML declares entities."""
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         entries = package.infolist()
         size = sum(entry.file_size for entry in entries)

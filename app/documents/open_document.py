@@ -1,5 +1,4 @@
-"""OpenDocument texts: paragraphs and headings of the body, of tables, lists, notes and text boxes, of headers and
-footers. Comments and what a tracked change has deleted stay as they are."""
+"""OpenDocument texts: all paragraphs and headings but those of comments and of deletions by tracked changes."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ def decode_page(content: bytes) -> tuple[bytes, str, str]:
 
 
 def _declared_encoding(content: bytes) -> str | None:
-    """As browsers take it: ISO 8859-1 and ASCII are Windows-1252, and a page whose tag reads as ASCII is not in
-    UTF-16."""
+    """As browsers read it: ISO 8859-1 and ASCII are Windows-1252, and a tag in ASCII excludes UTF-16."""
     match = _CHARSET.search(content[:_CHARSET_SEARCH_BYTES])
     if match is None:
         return None
@@ -97,9 +96,8 @@ class WebPage(PlainText):
 class Subtitles:
     """SubRip: numbers, times and positions stay as they are; the text of each subtitle is one text.
 
-    Its lines are joined before they are translated, since sentences run over them, and the translation is broken into
-    as many lines of like length again. Lines that begin with a dash are different speakers', and texts of their own. A
-    sentence that runs on into the next subtitle is translated in two parts, each with the time of its own.
+    Its lines are joined before translation, since sentences run over them, and broken into as many again. Lines that
+    begin with a dash are different speakers' and texts of their own.
     """
 
     format: TextFormat = "html"  # <i>, <b>, <u>, <font>

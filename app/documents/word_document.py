@@ -1,5 +1,4 @@
-"""Word documents: paragraphs of the body, of tables, text boxes, headers, footers, footnotes and endnotes. Comments,
-fields and what a tracked change has deleted stay as they are."""
+"""Word documents: all paragraphs; comments, fields and deletions by tracked changes stay as they are."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ def source_code(code: str) -> str:
 
 
 class DeepLRoute(ApiRoute):
-    """JSON or a form. DeepL's clients retry 429 and 5xx up to five times, so that a lasting error is 4xx: 403 for a
-    missing or wrong key, 456 for a used-up quota."""
+    """JSON or a form. DeepL's clients retry 429 and 5xx up to five times, so that a lasting error is 4xx."""
 
     statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, QuotaExceeded: 456}
     error_schema = schemas.DeepLError

@@ -36,8 +36,7 @@ Seed = Annotated[
 
 
 class Sampling(RequestFields):
-    """Of requests with the fields `temperature`, `seed`, `n` and `stop`. Subclasses declare them, in the order in which
-    problems with them are reported."""
+    """Checks `temperature`, `n` and `stop`, which subclasses declare in the order in which problems are reported."""
 
     @property
     def stops(self) -> tuple[str, ...]:

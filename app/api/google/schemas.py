@@ -1,6 +1,4 @@
-"""The fields of Google's Translation API v2.
-
-https://cloud.google.com/translate/docs/reference/rest/v2/translate"""
+"""The fields of https://cloud.google.com/translate/docs/reference/rest/v2/translate."""
 
 from __future__ import annotations
 

@@ -320,8 +320,7 @@ class AttentionAnswer(BaseModel):
 
     @staticmethod
     def fields_of(result: AttentionResult, request: AttentionRequest, limit: int) -> dict[str, object]:
-        """All but `timing_ms`. limit: of numbers as digits. Built without a model: to validate hundreds of thousands of
-        numbers would cost more than the network's pass."""
+        """All but `timing_ms`. Built without a model: validation would cost more than the network's pass."""
         return {
             "schema": SCHEMA,
             "model": result.model,

@@ -61,9 +61,8 @@ def csv_table(report: AttentionResult) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """An apostrophe before what a spreadsheet would run as a formula, quoted or not, and before what such an apostrophe
-    stands before already: so one taken away gives the text back. https://owasp.org/www-community/attacks/CSV_Injection
-    """
+    """An apostrophe before what a spreadsheet would run as a formula, also behind apostrophes: taken away, it gives the
+    text back. https://owasp.org/www-community/attacks/CSV_Injection"""
     return f"'{text}" if _FORMULA.match(text) else text
 
 

@@ -1,7 +1,6 @@
-"""Arrays of numbers in an answer: JSON, or base64 bytes, exact or quantized with the error stated.
+"""Arrays of numbers in an answer: JSON, or base64 bytes, exact or quantized: value = offset + scale * number.
 
-value = offset + scale * number, for the numbers of `data` in C order. No value that is decoded so, in float32 or wider,
-is further than `max_abs_error` from the float32 that the model computed.
+`max_abs_error` bounds the distance of a decoded value, in float32 or wider, from the model's float32.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32: two operations 
 def encode_array(
     values: Floats, encoding: Encoding, *, decimals: int = 4, bounds: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """The array as the fields of an answer. bounds: between which all values lie, None where the values themselves say
-    (the smallest and the largest). ValueError for u8 and u16 of NaN and infinity."""
+    """The fields of an answer. bounds: of all values; None: measured. ValueError for u8 and u16 of NaN and infinity."""
     fields = {"encoding": encoding, "shape": list(values.shape)}
     if encoding == "json":
         rounded = np.round(values.astype(np.float64), decimals) + 0.0  # + 0.0: no number is written as -0.0

@@ -65,8 +65,7 @@ def file_response(extension: str, content: bytes) -> Response:
 
 
 class DocumentTranslator:
-    """Translates the texts of one document, in batches: waits for room in the queue after the first one. owner: whose
-    stored glossaries `body` may name. characters: of the texts."""
+    """Translates a document's texts in batches. owner: of the stored glossaries that `body` may name."""
 
     def __init__(self, body: TranslationFields, services: Services, owner: str = ANONYMOUS.name) -> None:
         self.characters = 0

@@ -14,8 +14,7 @@ STARTS_PER_ITERATION = 4
 
 
 class FairStart:
-    """Pure ASGI. At most `at_once` POST requests start in one iteration of the event loop, in order of arrival; between
-    two iterations the loop reads the device processes' results."""
+    """Pure ASGI. At most `at_once` POST requests start in one iteration of the event loop, in order of arrival."""
 
     def __init__(self, app: ASGIApp, *, at_once: int = STARTS_PER_ITERATION) -> None:
         self.app, self.at_once = app, at_once

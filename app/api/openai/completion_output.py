@@ -1,7 +1,6 @@
 """What a completion writes: echoed prompts, continuations and usage, whole or as a stream of chunks.
 
-A stream is `data: {...}` for each new text and at last `data: [DONE]`. An error after the first text is a chunk with
-OpenAI's body of an error.
+An error after the first text is a chunk with OpenAI's body of an error.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class PromptOutput:
 
 @dataclass(slots=True)
 class Completion:
-    """requests: one for each prompt. prompts: the same, for each of the n choices of each prompt, once `write` has
-    read them."""
+    """requests: one for each prompt. prompts: set by `write`, each once for each of its n choices."""
 
     engine: Engine
     body: CompletionRequest
@@ -61,8 +59,7 @@ class Completion:
     prompts: Sequence[PromptOutput] = ()
 
     async def write(self, show: ShowText | None = None) -> Results:
-        """The continuations of all prompts. show: called with their texts on the way; the continuations of prompt p
-        have the indices from p * n on."""
+        """The continuations of all prompts. show: gets new texts; choice c of prompt p has the index p * n + c."""
         prompts = await self._read_prompts()
         n = self.body.n
         self.prompts = [prompt for prompt in prompts for _ in range(n)]
@@ -134,8 +131,7 @@ async def gather(work: Sequence[Coroutine[object, object, T]]) -> list[T]:
 
 
 class CompletionStream(EventStream[Results]):
-    """head: the fields of every chunk. Each choice begins with its prompt, where it is echoed. Usage comes at the end
-    where `stream_options` wants it, or of its choice in each chunk."""
+    """head: the fields of every chunk. Usage comes at the end, or in each chunk, as `stream_options` says."""
 
     def __init__(self, completion: Completion, head: Mapping[str, object], write_timeout_s: float) -> None:
         super().__init__(TextStream.opened(completion.write), list, write_timeout_s)
