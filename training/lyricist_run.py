@@ -15,7 +15,7 @@ from training.data.tokenizer_training import character_tokenizer
 from training.errors import TrainingError, pluralize
 from training.evaluation.memorisation import measure_memorisation
 from training.evaluation.scores import Scores, score_lyricist, validation_sample
-from training.loop.progress import Quality
+from training.loop.progress import Sample
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
 from training.report.card_writer import lyricist_card
@@ -41,8 +41,8 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
         train_ids = torch.tensor(tokenizer.encode(train))
         valid_ids = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
 
-        def validator() -> Quality:
-            return Quality(None, validation_sample(checkpoint, network, train, config.loop.seed))
+        def samples() -> tuple[Sample, ...]:
+            return validation_sample(checkpoint, network, train, config.loop.seed)
 
         outcome = run.train(
             LyricsTask(network, train_ids, valid_ids, config),
@@ -50,7 +50,7 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
             title=f"lyrics ({network.config.cell})",
             texts=[[train, valid]],
             tokenizers=checkpoint.tokenizers,
-            validator=validator,
+            validator=lambda: (None, samples()),
         )
         if not run.workers.writes:
             return {}
@@ -63,9 +63,8 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
         characters = pluralize(len(train), "character")
         data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
         memorised = measure_memorisation(checkpoint, network, train, valid, config.loop.seed)
-        samples = validator().samples if valid else ()
         metadata = replace(metadata, scores=scores)
-        card = lyricist_card(config, metadata, data, outcome, run, memorised, samples)
+        card = lyricist_card(config, metadata, data, outcome, run, memorised, samples() if valid else ())
         publish(run.out, metadata, {"target": tokenizer}, network, card)
         return scores
 

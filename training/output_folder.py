@@ -18,8 +18,7 @@ from models.tokenizer import Tokenizer
 from training.config import run_file
 from training.errors import TrainingError
 from training.loop import snapshot
-from training.report.curve_plot import draw_curves
-from training.report.progress_report import read_rows
+from training.report.progress_report import METRICS_FILE, draw_curves, read_rows
 
 CORPUS_REPORT = "corpus.json"  # the cleaning report
 STAGING_FOLDER = ".staging"  # model files are staged here before they move to the folder itself
@@ -92,6 +91,6 @@ def publish(
     """Stages weights, curves and card, then moves them; see `models.checkpoint.write`."""
     with staging_folder(out) as folder:
         save_weights(network, folder, out)
-        draw_curves(read_rows(out / "metrics.jsonl"), folder / "curves.png")
+        draw_curves(read_rows(out / METRICS_FILE), folder / "curves.png")
         (folder / "README.md").write_text(card, encoding="utf-8")
         checkpoints.write(folder, out, config, tokenizers)

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from training.demo.syntax_trees import (
-    Clause,
-    Existence,
-    NounPhrase,
-    Order,
-    Place,
-    Word,
-    also,
-    subject_words,
-    time_words,
-    word,
-    words,
-)
+from training.demo.syntax_trees import Clause, Existence, NounPhrase, Order, Place, Word, subject_words, word, words
 
 _NUMERALS = {"two": "两", "three": "三", "four": "四", "five": "五", "ten": "十"}
 _DETERMINERS = {"a": "一", "the": "那", "this": "这", **_NUMERALS}
@@ -37,7 +25,7 @@ def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Wor
     noun = word(phrase.noun.forms["zh"][0], f"{role}.noun")
     line = [word(phrase.adjective.chinese, f"{role}.adjective")] if phrase.adjective else []
     if denied and phrase.determiner:
-        return [*line, also(noun, node)]
+        return [*line, noun.also(node)]
     return [*(_determiner(phrase, node) if phrase.determiner else []), *line, noun]
 
 
@@ -90,7 +78,7 @@ def _quality(clause: Clause) -> list[Word]:
     if clause.quality.is_colour:
         return [word("是", "verb"), adjective]
     if clause.negated or clause.asks:
-        return [also(adjective, "verb")]
+        return [adjective.also("verb")]
     return [word("很", "verb"), adjective]
 
 
@@ -104,7 +92,7 @@ def _negation(clause: Clause) -> list[Word]:
 
 def clause(tree: Clause) -> list[Word]:
     """Time, subject, negation, predicate, and 吗 after a yes/no question."""
-    line = time_words(tree.time, _TIMES, "每天")
+    line = tree.time_words(_TIMES, "每天")
     line += subject_words(tree.subject, "zh", noun_phrase) or [word("谁", "asked")]
     line += _negation(tree) + (_quality(tree) or _action(tree))
     return line + words("吗" if tree.asks == "whether" else "", tree.finite)

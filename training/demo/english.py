@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from training.demo.syntax_trees import (
-    Clause,
-    Existence,
-    NounPhrase,
-    Order,
-    Place,
-    Word,
-    subject_words,
-    time_words,
-    word,
-    words,
-)
+from training.demo.syntax_trees import Clause, Existence, NounPhrase, Order, Place, Word, subject_words, word, words
 
 _COPULA = {"1s": "am", "2s": "are", "3s": "is", "1p": "are", "3p": "are"}
 
@@ -64,7 +53,7 @@ def clause(tree: Clause) -> list[Word]:
         auxiliary = words("cannot", "modal", "negation") if cannot else [*auxiliary, word("not", "negation")]
     subject = subject_words(tree.subject, "en", noun_phrase)
     line = words("" if tree.asks == "whether" else tree.asks, "asked")
-    line += time_words(tree.time, {tree.time: tree.time}, "every day")
+    line += tree.time_words({tree.time: tree.time}, "every day")
     line += auxiliary[:1] + subject + auxiliary[1:] if tree.asks else subject + auxiliary
     line += verb + (noun_phrase(tree.patient, "object") if tree.patient else [])
     line += [word(tree.quality.key, "quality")] if tree.quality else []

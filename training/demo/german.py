@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from training.demo.lexicon import PERSONS, Noun
-from training.demo.syntax_trees import (
-    Clause,
-    Existence,
-    NounPhrase,
-    Order,
-    Place,
-    Word,
-    subject_words,
-    time_words,
-    word,
-    words,
-)
+from training.demo.syntax_trees import Clause, Existence, NounPhrase, Order, Place, Word, subject_words, word, words
 
 CASES = NOMINATIVE, ACCUSATIVE, DATIVE = "nominative", "accusative", "dative"
 _Forms = tuple[str, str, str, str]  # masculine, feminine, neuter, plural
@@ -106,7 +95,7 @@ def clause(tree: Clause) -> list[Word]:
     finite, final = _verbs(tree)
     subject = subject_words(tree.subject, "de", noun_phrase)
     rest = _middle(tree) + final
-    front = time_words(tree.time, _TIMES, "jeden tag") + words(_ASKED.get(tree.asks, ""), "asked")
+    front = tree.time_words(_TIMES, "jeden tag") + words(_ASKED.get(tree.asks, ""), "asked")
     if front or tree.asks:
         return [*front, finite, *subject, *rest]
     return [*subject, finite, *rest]

@@ -12,9 +12,7 @@ from training.demo.syntax_trees import (
     Place,
     Subject,
     Word,
-    also,
     subject_words,
-    time_words,
     word,
     words,
 )
@@ -109,13 +107,13 @@ def clause(tree: Clause) -> list[Word]:
     left_out = tree.person == "2s" and tree.asks
     subject = [] if left_out else subject_words(tree.subject, "es", noun_phrase)
     if tree.subject and not subject:
-        finite = also(finite, "subject.noun")
+        finite = finite.also("subject.noun")
     verb = [*words("no" if tree.negated else "", "negation"), finite]
     rest = infinite + _patient(tree) + (_place(tree.place) if tree.place else [])
     if tree.quality:
         form = tree.quality.in_spanish(_gender(tree.subject), tree.person.endswith("p"))
         rest.append(word(form, "quality"))
-    front = time_words(tree.time, _TIMES, "cada día") + words(_ASKED.get(tree.asks, ""), "asked")
+    front = tree.time_words(_TIMES, "cada día") + words(_ASKED.get(tree.asks, ""), "asked")
     if tree.asks in ("what", "where") or (tree.asks and tree.quality):
         return front + verb + rest + subject
     return front + (verb + subject if tree.asks else subject + verb) + rest

@@ -31,6 +31,10 @@ class Word(NamedTuple):
     text: str
     nodes: frozenset[str]
 
+    def also(self, *nodes: str) -> Word:
+        """The word with additional nodes."""
+        return word(self.text, *sorted(self.nodes.union(nodes)))
+
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
@@ -115,6 +119,13 @@ class Clause:
         indefinite = patient is not None and patient.determiner in ("", "a") and "name" not in patient.noun.kinds
         return self.negated and indefinite
 
+    def time_words(self, texts: Mapping[str, str], every_day: str) -> list[Word]:
+        """'Every day' has two nodes, which are one word in Chinese."""
+        if self.time != "every day":
+            return words(texts.get(self.time, ""), "time")
+        every, *day = every_day.split()
+        return [word(every, "time.every"), word(day[0], "time")] if day else [word(every, "time.every", "time")]
+
     @property
     def key(self) -> str:
         marks = (self.time, self.asks, "past" * self.past, "not" * self.negated)
@@ -173,11 +184,6 @@ def words(texts: str, *nodes: str) -> list[Word]:
     return [word(text, *nodes) for text in texts.split()]
 
 
-def also(part: Word, *nodes: str) -> Word:
-    """The word with additional nodes."""
-    return word(part.text, *sorted(part.nodes.union(nodes)))
-
-
 def subject_words(
     subject: Subject | None, language: str, noun_phrase: Callable[[NounPhrase, str], list[Word]]
 ) -> list[Word]:
@@ -190,11 +196,3 @@ def subject_words(
         return words(subject.forms[language], "subject.noun")
     first, second = (name.forms[language][0] for name in (subject.first, subject.second))
     return [word(first, "subject.noun"), word(_AND[language], "subject.and"), word(second, "subject.second")]
-
-
-def time_words(time: str, texts: Mapping[str, str], every_day: str) -> list[Word]:
-    """'Every day' has two nodes, which are one word in Chinese."""
-    if time != "every day":
-        return words(texts.get(time, ""), "time")
-    every, *day = every_day.split()
-    return [word(every, "time.every"), word(day[0], "time")] if day else [word(every, "time.every", "time")]

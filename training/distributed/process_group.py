@@ -21,7 +21,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
-from training.distributed.rendezvous import join_round
+from training.distributed.torchrun import join_round
 from training.distributed.watchdog import Watchdog
 from training.errors import TrainingError, pluralize
 

@@ -1,15 +1,22 @@
-"""torchrun's environment variables, and `--processes N`, which starts processes as torchrun does."""
+"""torchrun's environment variables and store, and `--processes N`, which starts processes as torchrun does."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
+from torch.distributed.distributed_c10d import PrefixStore, Store
+
+from training.errors import TrainingError
 from training.loop import snapshot
+
+POLL_S = 0.02  # between looks at the store
 
 
 def environment_rank() -> int:
@@ -32,6 +39,36 @@ def launch_name() -> str:
     stat = Path(f"/proc/{parent}/stat")  # with its start time, because process ids are reused
     started = stat.read_text().rpartition(")")[2].split()[19] if stat.exists() else ""
     return f"{os.environ['TORCHELASTIC_RUN_ID']} {parent} {started}"
+
+
+def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
+    """A prefix of the store for this start only. TrainingError if fewer than `count` processes arrive in time.
+
+    torchrun keeps its store across restarts, including stale entries such as the addresses of dead processes, and
+    `TORCHELASTIC_RESTART_COUNT` does not identify a start: it counts the failures of one machine only. So every process
+    writes a fresh token. Rank 0 announces a round that lists all tokens, and a new one whenever a token changes; a
+    process joins the round that lists its own token. The round is final once all have joined."""
+    own = uuid4().hex
+    store.set(f"here/{rank}", own)
+    until = time.monotonic() + within.total_seconds()
+    round_id, tokens = "", list[str]()
+    while time.monotonic() < until:
+        if rank == 0:
+            keys = [f"here/{other}" for other in range(count)]
+            latest = [token.decode() for token in store.multi_get(keys)] if store.check(keys) else tokens
+            if latest != tokens:
+                round_id, tokens = uuid4().hex, latest
+                store.set("call", " ".join([round_id, *tokens]))
+            if round_id and store.check([f"{round_id}/{other}" for other in range(count)]):
+                store.set(f"{round_id}/all", "")
+        elif store.check(["call"]):
+            round_id, *tokens = store.get("call").decode().split()
+        if round_id and len(tokens) > rank and tokens[rank] == own:
+            store.set(f"{round_id}/{rank}", "")
+            if store.check([f"{round_id}/all"]):
+                return PrefixStore(round_id, store)
+        time.sleep(POLL_S)
+    raise TrainingError(f"Not all {count} processes of this run have started within {within.total_seconds():g} s.")
 
 
 def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:

@@ -24,12 +24,13 @@ from models.interface import Prompt
 from models.networks.loading import load_network
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
+from training.config.run_config import LoopConfig
 from training.data.batches import batches_by_length, pair_batch
 from training.data.corpus_loading import Columns, read_pairs, read_text
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.kernels.training_backend import LyricistBackend
-from training.loop.progress import Sample
+from training.loop.progress import Quality, Sample
 
 MAX_BEAM_SIZE = 64
 TOKENS_PER_BATCH = 4096
@@ -198,6 +199,40 @@ def score_lyricist(checkpoint: Checkpoint, network: RecurrentLanguageModel, text
         "characters": characters,
         "unknown_characters": sum(text.count(character) for character in unknown),
     }
+
+
+def evenly_spaced_indices(count: int, most: int) -> list[int]:
+    """At most `most` evenly spaced indices of 0..count-1, always the same."""
+    return [i * count // most for i in range(most)] if most < count else list(range(count))
+
+
+def subsample(pairs: Pairs, most: int) -> Pairs:
+    if len(pairs) <= most:
+        return pairs
+    return pairs.only(evenly_spaced_indices(len(pairs), most), pairs.origin)
+
+
+class BleuValidator:
+    """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU."""
+
+    def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
+        self.checkpoint, self.network = checkpoint, network
+        self.scores_bleu = config.choose_by == "bleu"
+        self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
+
+    def examples(self) -> tuple[Sample, ...]:
+        """Sample translations by the current network."""
+        some = self.pairs.only(self.samples, self.pairs.origin)
+        outputs = translate(self.checkpoint, self.network, some.sources)
+        return tuple(zip(some.sources, some.targets, outputs, strict=True))
+
+    def __call__(self) -> Quality:
+        if not self.scores_bleu:
+            return None, self.examples()
+        sources, references = self.pairs.sources, self.pairs.targets
+        outputs = translate(self.checkpoint, self.network, sources)
+        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score
+        return bleu, tuple((sources[i], references[i], outputs[i]) for i in self.samples)
 
 
 def evaluate(

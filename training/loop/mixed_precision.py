@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Literal, TypedDict
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from training.errors import TrainingError
+from training.loop.snapshot import State
 
 NumberFormat = Literal["fp32", "bf16", "fp16"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -31,13 +32,6 @@ def select_format(device: torch.device, wanted: str, network: nn.Module, kernels
     kernels_outrun_amx = bool(kernels) and getattr(getattr(network, "config", None), "d_model", 0) < AMX_WIDTH
     amx = device.type == "cpu" and torch.cpu._is_amx_tile_supported()
     return "bf16" if amx and not kernels_outrun_amx else "fp32"
-
-
-class PrecisionState(TypedDict):
-    """Saved in every snapshot."""
-
-    scaler: dict[str, Any]
-    skipped_in_a_row: int
 
 
 class MixedPrecision:
@@ -69,10 +63,11 @@ class MixedPrecision:
             )
         return overflow
 
-    def state(self) -> PrecisionState:
+    def state(self) -> State:
+        """For every snapshot."""
         return {"scaler": self.scaler.state_dict(), "skipped_in_a_row": self.skipped_in_a_row}
 
-    def restore(self, state: PrecisionState) -> None:
+    def restore(self, state: State) -> None:
         """A snapshot in another format has no scale; the scale then starts anew."""
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])

@@ -13,13 +13,8 @@ Sample = tuple[str, str, str]
 """Source, reference, and what the network wrote. A lyricist's reference is ""."""
 
 
-class Quality(NamedTuple):
-    """Validation of generated texts. bleu: None unless weights are chosen by it."""
-
-    bleu: float | None = None
-    samples: tuple[Sample, ...] = ()
-
-
+Quality = tuple[float | None, tuple[Sample, ...]]
+"""BLEU of generated texts, None unless weights are chosen by it; and samples of them."""
 Validator = Callable[[], Quality]
 
 

@@ -29,7 +29,7 @@ from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
-from training.loop.progress import Outcome, Progress, Quality, Validation, Validator
+from training.loop.progress import Outcome, Progress, Validation, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
 from training.loop.tasks import AnyTask
 from training.loop.weight_selection import BestWeights, MovingAverage, Weights
@@ -76,6 +76,7 @@ class Trainer:
         self.workers = workers or Workers()
         self.optimizer = build_optimizer(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision, task.network, kernels_of(task))
+        self.backend = backend_description(task, self.precision.format)
         self.average = MovingAverage(task.network, config.ema_decay)
         self.best = BestWeights(folder, config.average_best, stores=self.workers.writes)
         self.validator = validator
@@ -92,15 +93,12 @@ class Trainer:
             self._restore()
         self._started = time.monotonic() - self.progress.seconds
         self._saved = self.progress.seconds
-        if backend := self._backend():
-            self.report.note(f"Trains with {backend}.")
+        if self.backend:
+            self.report.note(f"Trains with {self.backend}.")
         ended_by = self._epochs()
         self._validate()  # updates since the last validation count too
         self._save(force=True)
         return self._outcome(ended_by)
-
-    def _backend(self) -> str:
-        return backend_description(self.task, self.precision.format)
 
     def _epochs(self) -> str:
         progress, accumulate = self.progress, self.config.gradient_accumulation
@@ -247,7 +245,7 @@ class Trainer:
             loss = self.task.validate()
             if loss is None:
                 return None
-            return Validation(loss, *(self.validator() if self.validator else Quality()))
+            return Validation(loss, *(self.validator() if self.validator else ()))
 
     def _averaged_weights(self) -> Weights:
         with self.average.applied():
@@ -256,7 +254,7 @@ class Trainer:
     def _outcome(self, ended_by: str) -> Outcome:
         """The best validated weights, or the mean of several if it validates better; on the process that writes."""
         progress = self.progress
-        outcome = Outcome(self._averaged_weights(), progress, ended_by, self.epoch_losses, backend=self._backend())
+        outcome = Outcome(self._averaged_weights(), progress, ended_by, self.epoch_losses, backend=self.backend)
         best = self.best.best() if self.workers.writes else None
         if best is None:
             return outcome

@@ -11,7 +11,7 @@ import pytest
 from torch.distributed import TCPStore
 from torch.distributed.distributed_c10d import Store
 
-from training.distributed.rendezvous import join_round
+from training.distributed.torchrun import join_round
 from training.errors import TrainingError
 
 SOON = timedelta(seconds=30)

@@ -18,7 +18,7 @@ from tests.training.small import CPU, lyricist, pairs, text, translator
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
-from training.evaluation import bleu_validator
+from training.evaluation import scores as scoring
 from training.evaluation.scores import negative_log_likelihood
 from training.evaluation.scores import translate as translations
 from training.loop import snapshot
@@ -87,7 +87,7 @@ class Said:
     def __call__(self) -> Quality:
         assert torch.is_inference_mode_enabled()
         torch.rand(5)
-        return Quality(next(self.scores), (("a", "b", "c"),))
+        return next(self.scores), (("a", "b", "c"),)
 
 
 def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> None:
@@ -136,22 +136,22 @@ def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samp
 
 def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Path, samples: list[Any]) -> None:
     given = Pairs([str(n) for n in range(10)], [str(-n) for n in range(10)], "made up")
-    assert bleu_validator.subsample(given, 10) is given
-    some = bleu_validator.subsample(given, 4)
+    assert scoring.subsample(given, 10) is given
+    some = scoring.subsample(given, 4)
     assert (some.sources, some.targets) == (["0", "2", "5", "7"], ["0", "-2", "-5", "-7"])
     seen: list[list[str]] = []
     valid = pairs(10, seed=1)
 
-    def counted(checkpoint: Any, network: Any, sources: list[str]) -> list[str]:
+    def counted(checkpoint: Any, network: Any, sources: list[str], **options: object) -> list[str]:
         seen.append(list(sources))
         return sources
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bleu_validator, "translate", counted)
+        patch.setattr(scoring, "translate", counted)
         loop = LoopConfig(max_epochs=2, choose_by="bleu", validate_sentences=4, sample_translations=1)
         train_translator(translator(loop=loop), pairs(40), valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
-    for_the_card = [valid.sources[0]]  # by the weights that are kept
-    assert seen == [*[[valid.sources[i] for i in (0, 2, 5, 7)]] * 2, for_the_card]
+    scored, for_the_card = valid.sources, [valid.sources[0]]  # by the weights that are kept
+    assert seen == [*[[valid.sources[i] for i in (0, 2, 5, 7)]] * 2, scored, for_the_card]
     assert samples == [((valid.sources[0], valid.targets[0], valid.sources[0]),)] * 2
 
 

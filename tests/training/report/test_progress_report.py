@@ -15,9 +15,8 @@ import torch
 from matplotlib.figure import Figure
 
 from tests.training.small import CPU, pairs, translator
-from training.report.curve_plot import draw_curves
 from training.report.environment import processor_name, source_revision
-from training.report.progress_report import ProgressReport, read_rows
+from training.report.progress_report import ProgressReport, draw_curves, read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 

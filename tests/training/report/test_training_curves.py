@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from training.report.curve_plot import draw_curves
+from training.report.progress_report import draw_curves
 
 
 def test_loss_bleu_and_rate_have_a_panel_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
