@@ -20,7 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app import logs
 from app.access.authorization import AccessControl
 from app.access.key_file import Caller, KeyRing, KeysUnreadable, key_digest
-from app.access.memory_store import MemoryStore, UsageStore
+from app.access.memory_store import MemoryStore
 from app.access.rate_limits import parse_quotas, parse_rates
 from app.api.access_control import RATE_LIMIT_HEADERS
 from app.api.deepl import glossary_routes
@@ -170,7 +170,7 @@ def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
         keys = KeyRing(path, [operator] if admin_key else ())
     except KeysUnreadable as error:
         raise SystemExit(f"Parlance cannot start: {error}") from None
-    store: UsageStore = MemoryStore()
+    store = MemoryStore()
     if url := settings.redis_url.get_secret_value():
         from app.access.redis_store import RedisStore  # few services have several servers
 

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.engine.metrics.families import PREFIX
+from app.engine.metrics.collector import PREFIX
 from benchmarks import occupancy
 from benchmarks.engine import Engine
 from benchmarks.load import closed_loop

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from app.access.key_file import ANONYMOUS, Caller, KeyRing
-from app.access.memory_store import Charge, ChargeResult, UsageStore
+from app.access.memory_store import Charge, ChargeResult, MemoryStore
 from app.access.rate_limits import MAX_COUNT, Quota, Rate, Window, period_ends_in_s
 from app.errors import EngineError, InvalidRequest, RetryLater
 
@@ -51,7 +51,7 @@ class AccessControl:
 
     def __init__(
         self,
-        counts: UsageStore,
+        counts: MemoryStore,
         keys: KeyRing,
         *,
         keys_used: bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from app.access.rate_limits import Period, Quota, Rate, Window, period_label
 
@@ -31,25 +31,14 @@ class ChargeResult(NamedTuple):
     characters: tuple[int, ...]
 
 
-class UsageStore(Protocol):
-    """All methods are atomic: of simultaneous requests, exactly as many are charged as fit."""
-
-    async def take(self, charge: Charge) -> ChargeResult: ...
-
-    async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None: ...
-
-    async def characters(self, caller: str, period: Period) -> int: ...
-
-    async def close(self) -> None: ...
-
-
 class MemoryStore:
-    """Counters that live as long as this server. clock: seconds since 1970."""
+    """Counters that live as long as this server. All methods are atomic: of simultaneous requests, exactly as many are
+    charged as fit. clock: seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.time, max_callers: int = MAX_CALLERS) -> None:
         self._clock, self._max_callers = clock, max_callers
         # window in seconds -> caller -> (index of the span, count in it, count in the span before), oldest caller first
-        self._windows: dict[int, OrderedDict[str, tuple[int, int, int]]] = {}
+        self.windows: dict[int, OrderedDict[str, tuple[int, int, int]]] = {}
         self._characters: dict[tuple[str, Period], tuple[str, int]] = {}
 
     async def take(self, charge: Charge) -> ChargeResult:
@@ -84,20 +73,16 @@ class MemoryStore:
     async def close(self) -> None:
         pass
 
-    def __len__(self) -> int:
-        """The number of (window, caller) entries."""
-        return sum(len(spans) for spans in self._windows.values())
-
     def _span(self, caller: str, window_s: int, now: float) -> tuple[int, int, int]:
         index = int(now // window_s)
-        kept, current, previous = self._windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
+        kept, current, previous = self.windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
         if kept >= index:  # greater if the clock was set back
             return kept, current, previous
         return index, 0, current if kept == index - 1 else 0
 
     def _keep(self, caller: str, window_s: int, span: tuple[int, int, int]) -> None:
         """Stores a span and forgets up to two callers that are idle for two windows, so that a flood is cleaned up."""
-        spans = self._windows[window_s]
+        spans = self.windows[window_s]
         spans[caller] = span
         spans.move_to_end(caller)
         for _ in range(2):

@@ -37,35 +37,36 @@ class RedisUnreachable(Exception):
     """Redis does not answer, or has not answered within the last `RETRY_PAUSE_S`."""
 
 
-class RedisStore:
-    """A `UsageStore` in Redis. failed: called per failed round trip. clock: for tests; by default Redis' own."""
+class RedisStore(MemoryStore):
+    """Counters in Redis; while Redis is down, in memory. failed: called per failed round trip. clock: for
+    tests; by default Redis' own."""
 
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None
     ) -> None:
+        super().__init__(clock or time.time)
         self._redis: Redis = Redis.from_url(
             url,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
             retry=Retry(NoBackoff(), 1),  # Redis may have closed an idle connection
         )
-        self._failed, self._clock = failed, clock
-        self._fallback = MemoryStore(clock or time.time)
+        self._failed, self._redis_clock = failed, clock is None
         self._waiting: list[tuple[Command, asyncio.Future[Answer]]] = []
         self._sender: asyncio.Task[None] | None = None
         self._retry_at_s = 0.0  # while Redis is down: time of the next attempt; 0: Redis is up
 
     async def take(self, charge: Charge) -> ChargeResult:
-        now = self._now_s()
+        now = self._clock()
         keys = [f"parlance:{{{charge.caller}}}:per-{rate.unit}" for rate in charge.rates]
         keys += [_quota_key(charge.caller, quota.period, now) for quota in charge.quotas]
         limits = [number for rate in charge.rates for number in (rate.requests, rate.window_s)]
         limits += [number for quota in charge.quotas for number in (quota.characters, _COUNTER_TTL_S[quota.period])]
-        cost = ("" if self._clock is None else repr(now), charge.requests, charge.characters, len(charge.rates))
+        cost = ("" if self._redis_clock else repr(now), charge.requests, charge.characters, len(charge.rates))
         try:
             answer = await self._answer("EVAL", _TAKE, len(keys), *keys, *cost, *limits)
         except RedisUnreachable:
-            return await self._fallback.take(charge)
+            return await super().take(charge)
         assert isinstance(answer, list)
         fits, now_s, *counts = [float(number) for number in answer if isinstance(number, bytes | int)]
         rates = len(charge.rates)
@@ -78,18 +79,18 @@ class RedisStore:
         """Refunds characters; while Redis is down, to this server's own counters, which were charged."""
         if not quotas or characters <= 0:
             return
-        now = self._now_s()
+        now = self._clock()
         keys = [_quota_key(caller, quota.period, now) for quota in quotas]
         try:
             await self._answer("EVAL", _GIVE_BACK, len(keys), *keys, characters)
         except RedisUnreachable:
-            await self._fallback.give_back(caller, quotas, characters)
+            await super().give_back(caller, quotas, characters)
 
     async def characters(self, caller: str, period: Period) -> int:
         try:
-            count = await self._answer("GET", _quota_key(caller, period, self._now_s()))
+            count = await self._answer("GET", _quota_key(caller, period, self._clock()))
         except RedisUnreachable:
-            return await self._fallback.characters(caller, period)
+            return await super().characters(caller, period)
         return max(0, int(count)) if isinstance(count, bytes | int) else 0
 
     async def close(self) -> None:
@@ -98,9 +99,6 @@ class RedisStore:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sender
         await self._redis.aclose()
-
-    def _now_s(self) -> float:
-        return (self._clock or time.time)()
 
     async def _answer(self, *command: str | int) -> Answer:
         """The answer to one command, which is pipelined with all waiting commands."""

@@ -117,14 +117,7 @@ class Demand(NamedTuple):
 
     def plus(self, other: Demand, sign: int = 1) -> Demand:
         """Adds a demand on the same model; sign -1 subtracts it."""
-        _, requests, read_tokens, new_tokens, rows = other
-        return Demand(
-            self.model,
-            self.requests + sign * requests,
-            self.read_tokens + sign * read_tokens,
-            self.new_tokens + sign * new_tokens,
-            self.rows + sign * rows,
-        )
+        return Demand(self.model, *(own + sign * more for own, more in zip(self[1:], other[1:], strict=True)))
 
 
 class Admission:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from app.engine.interface import AlignedWord, FinishReason, TranslationResult, Usage
+from app.engine.interface import AlignedWord, FinishReason, TranslationResult
+from app.engine.output.output_processor import total_usage
 from app.engine.output.text_stream import WrittenToken
 from app.translation.prepare import SegmentedText
 
@@ -32,21 +33,6 @@ def assembled(text: SegmentedText, parts: Sequence[TranslationResult], target_la
 
 def worst_finish_reason(reasons: Iterable[FinishReason]) -> FinishReason:
     return max(reasons, key=_FROM_BEST_TO_WORST.index, default="stop")
-
-
-def total_usage(usages: Sequence[Usage]) -> Usage:
-    """Usage of sentences translated concurrently: all tokens, the earliest start, the latest end."""
-
-    def least(times: Iterable[float | None]) -> float | None:
-        return min((time for time in times if time is not None), default=None)
-
-    return Usage(
-        sum(usage.read_tokens for usage in usages),
-        sum(usage.new_tokens for usage in usages),
-        least(usage.queued_s for usage in usages),
-        least(usage.first_token_s for usage in usages),
-        max((usage.total_s for usage in usages), default=0.0),
-    )
 
 
 def _joined_text(texts: Iterable[str], layout: Sequence[str]) -> str:

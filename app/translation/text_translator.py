@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.engine.interface import Engine, TranslationOptions, TranslationResult
+from app.engine.output.output_processor import total_usage
 from app.engine.output.text_stream import ShowText, TextStream
 from app.errors import TextTooLong
 from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
 from app.translation import TextRequest
-from app.translation.assemble import assembled, total_usage, worst_finish_reason
+from app.translation.assemble import assembled, worst_finish_reason
 from app.translation.cached_engine import (
     CachedEngine,
     TranslationCache,

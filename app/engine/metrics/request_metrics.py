@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from app.engine.metrics.families import Families
+from app.engine.metrics.collector import Families
 from app.engine.protocol import messages as m
 from app.errors import DeadlineExceeded, EngineError, Overloaded
 

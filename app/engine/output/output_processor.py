@@ -372,9 +372,10 @@ class OutputProcessor:
                 self._show(text, tokens)
 
 
-def combined_usage(usages: Sequence[Usage]) -> Usage:
-    """The usage of one request with several texts after the same prompt."""
+def total_usage(usages: Sequence[Usage]) -> Usage:
+    """Usage of concurrent sequences: all tokens, the earliest start, the latest end."""
     queued = [usage.queued_s for usage in usages if usage.queued_s is not None]
     first = [usage.first_token_s for usage in usages if usage.first_token_s is not None]
-    new_tokens, total_s = sum(usage.new_tokens for usage in usages), max(usage.total_s for usage in usages)
-    return Usage(usages[0].read_tokens, new_tokens, min(queued, default=None), min(first, default=None), total_s)
+    read_tokens, new_tokens = sum(usage.read_tokens for usage in usages), sum(usage.new_tokens for usage in usages)
+    total_s = max((usage.total_s for usage in usages), default=0.0)
+    return Usage(read_tokens, new_tokens, min(queued, default=None), min(first, default=None), total_s)

@@ -70,7 +70,7 @@ class ModelRegistry:
         self.problems: dict[str, str] = {}
         self.was_read = False
         self._last_versions: dict[str, int] = {}
-        self._users: Counter[str] = Counter()
+        self.users: Counter[str] = Counter()  # requests by key of the version that they use
         self._unused: dict[str, asyncio.Event] = {}
 
     def read(self) -> None:
@@ -167,25 +167,20 @@ class ModelRegistry:
     def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:
         """Keeps versions on the devices while a request uses them: from before tokenization to its last token."""
         keys = {version.key for version in versions}
-        self._users.update(keys)
+        self.users.update(keys)
         try:
             yield
         finally:
-            self._users.subtract(keys)
+            self.users.subtract(keys)
             for key in keys:
-                if not self._users[key]:
-                    del self._users[key]
+                if not self.users[key]:
+                    del self.users[key]
                     if key in self._unused:
                         self._unused[key].set()
 
-    @property
-    def users(self) -> int:
-        """The number of (request, version) pairs in use."""
-        return self._users.total()
-
     async def unused(self, version: ModelVersion, timeout_s: float) -> None:
         """Waits until no request uses the version. Raises TimeoutError."""
-        if self._users[version.key]:
+        if self.users[version.key]:
             self._unused[version.key] = asyncio.Event()
             try:
                 await asyncio.wait_for(self._unused[version.key].wait(), timeout_s)

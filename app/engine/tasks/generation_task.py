@@ -11,7 +11,7 @@ from app.engine.admission import Demand
 from app.engine.dispatch.dispatcher import gather
 from app.engine.interface import Continuation, FinishReason, GenerationRequest, GenerationResult, Usage
 from app.engine.metrics.request_work import recorded
-from app.engine.output.output_processor import OutputProcessor, combined_usage, is_repetitive
+from app.engine.output.output_processor import OutputProcessor, is_repetitive, total_usage
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
 from app.engine.tasks import Task
@@ -58,4 +58,5 @@ class GenerationTask(Task):
 
                 samples = await gather(sample(i) for i in range(request.n))
         texts, usages = zip(*samples, strict=True)
-        return GenerationResult(texts, checkpoint.name, combined_usage(usages))
+        usage = replace(total_usage(usages), read_tokens=len(prompt))  # one prompt, however many texts
+        return GenerationResult(texts, checkpoint.name, usage)

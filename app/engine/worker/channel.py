@@ -12,7 +12,7 @@ import threading
 
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import FrameSplitter, frame
-from app.engine.worker.model_loader import LoadResult
+from app.engine.worker.model_runner import LoadResult
 
 READ_BYTES = 1 << 16
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
@@ -186,3 +188,39 @@ def linked_folder(name: str, paths: Mapping[str, str]) -> Iterator[Path]:
         for file, path in paths.items():
             (folder / file).symlink_to(path)
         yield folder
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """A checkpoint that was read, or its error. began: CLOCK_MONOTONIC seconds."""
+
+    message: Load
+    began: float
+    prepared: PreparedModel | None = None
+    error: Exception | None = None
+
+    @classmethod
+    def of(cls, message: Load, read: Callable[[Load], PreparedModel]) -> LoadResult:
+        """Reads in the calling thread."""
+        began = time.monotonic()
+        try:
+            return cls(message, began, read(message))
+        except Exception as error:
+            return cls(message, began, error=error)
+
+
+class ModelLoader:
+    """A thread that reads checkpoints one after another while the device serves its other models. read: must not touch
+    the scheduler's state. on_result: called in the thread."""
+
+    def __init__(self, read: Callable[[Load], PreparedModel], on_result: Callable[[LoadResult], None]) -> None:
+        self._read, self._on_result = read, on_result
+        self._thread = ThreadPoolExecutor(1, "loading")
+        self._last: Future[None] | None = None
+
+    def begin(self, message: Load) -> None:
+        self._last = self._thread.submit(lambda: self._on_result(LoadResult.of(message, self._read)))
+
+    @property
+    def busy(self) -> bool:
+        return self._last is not None and not self._last.done()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -235,13 +235,11 @@ class ModelQueue:
 
     def late(self, now: float) -> list[int]:
         """Requests past their deadline, once each."""
-        tickets = self._deadlines.passed(now)
-        return [ticket.request.id for ticket in tickets] if tickets else []
+        return [ticket.request.id for ticket in self._deadlines.passed(now)]
 
     def stale(self, now: float) -> list[int]:
         """Requests past their `start_by` that never started, once each."""
-        tickets = self._start_limits.passed(now)
-        return [ticket.request.id for ticket in tickets if not ticket.began] if tickets else []
+        return [ticket.request.id for ticket in self._start_limits.passed(now) if not ticket.began]
 
     def take(self, now: float) -> list[list[Ticket]]:
         """Starts sequences within the free rows and the padded-token budget, at least one, grouped for prefill."""
@@ -281,15 +279,15 @@ class ModelQueue:
             ticket.first_token = now
         self._fresh.clear()
 
-    def give_up_step(self, has_begun: Callable[[int], bool] = lambda request: False) -> list[Ticket]:
+    def give_up_step(self, begun: Container[int] = ()) -> list[Ticket]:
         """Handles a failed step, after which all slots are lost. Sequences go back to the front of the queue, except
-        the returned ones, which have restarted before or have sent tokens."""
+        the returned ones, which have restarted before or have sent tokens (`begun`)."""
         lost = sorted(self.active.values(), key=lambda ticket: -ticket.number)
         self.active.clear()
         self._fresh.clear()
         failed = []
         for ticket in lost:
-            if ticket.restarted or has_begun(ticket.request.id):
+            if ticket.restarted or ticket.request.id in begun:
                 ticket.state = "gone"
                 failed.append(ticket)
             else:

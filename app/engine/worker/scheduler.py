@@ -12,8 +12,7 @@ from functools import partial
 
 from app.engine.protocol import messages as m
 from app.engine.worker.inspection import AblationSearch, inspect
-from app.engine.worker.model_loader import LoadResult, ModelLoader
-from app.engine.worker.model_runner import ModelRunner, out_of_memory
+from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner, out_of_memory
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.token_sender import TokenSender
 from models.checkpoint import CheckpointError
@@ -80,7 +79,7 @@ class Scheduler:
             return [m.Failed(message.id, "invalid_request", reason, "decode.beam_size")]
         queue.add(message, time.monotonic())
         if message.at_once:
-            self._sender.send_immediately(message.id)
+            self._sender.immediate.add(message.id)
         return []
 
     def _cancel(self, request: int) -> None:
@@ -212,7 +211,7 @@ class Scheduler:
                 finished.append(m.Finished(request, hypotheses, ticket.timing(now)))
             return [*self._sender.due(now, now - began), *finished] if self._sender.held else finished
         self.runner.check()  # outside the handler: the error's frames no longer keep the slots
-        lost = queue.give_up_step(self._sender.has_begun)
+        lost = queue.give_up_step(self._sender.begun)
         queue.model.reset()
         return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
 

@@ -16,12 +16,13 @@ T = TypeVar("T")
 class TokenSender:
     """Holds tokens until the oldest has waited for `interval_s`; 0: one message per step. All streams of the process
     share one interval: the front end wakes once for all of them, and writes to a stream once per interval however fast
-    the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request."""
+    the steps are. Times are CLOCK_MONOTONIC seconds. held: tokens by request; begun: requests with sent tokens;
+    immediate: requests with tokens sent at every step."""
 
     def __init__(self, interval_s: float = 0.0) -> None:
         self._interval_s = interval_s
-        self._begun: set[int] = set()  # requests with sent tokens
-        self._immediate: set[int] = set()  # requests with tokens sent at every step
+        self.begun: set[int] = set()
+        self.immediate: set[int] = set()
         self.held: defaultdict[int, list[int]] = defaultdict(list)
         self._log_probabilities: defaultdict[int, list[float]] = defaultdict(list)  # of held tokens, if requested
         self._top: defaultdict[int, list[TopTokens]] = defaultdict(list)  # likewise
@@ -44,20 +45,12 @@ class TokenSender:
         for request, likeliest in top.items():
             self._top[request].append(likeliest)
 
-    def send_immediately(self, request: int) -> None:
-        """Sends the request's tokens with every step from now on."""
-        self._immediate.add(request)
-
-    def has_begun(self, request: int) -> bool:
-        """Whether tokens of the request have been sent."""
-        return request in self._begun
-
     def end(self, request: int) -> None:
         """Forgets a finished request: its held tokens are in its answer or are not needed."""
         for held in (self.held, self._log_probabilities, self._top):
             held.pop(request, None)
-        self._begun.discard(request)
-        self._immediate.discard(request)
+        self.begun.discard(request)
+        self.immediate.discard(request)
 
     def due(self, now: float, step_s: float) -> list[m.Tokens]:
         """The tokens to send now: all, if another step would overrun the interval; else first or immediate tokens."""
@@ -65,14 +58,14 @@ class TokenSender:
             return []
         if now + step_s >= self._due:
             return self.flush()
-        return self._message([r for r in self.held if r not in self._begun or r in self._immediate])
+        return self._message([r for r in self.held if r not in self.begun or r in self.immediate])
 
     def flush(self) -> list[m.Tokens]:
         """All held tokens, due or not."""
         return self._message(list(self.held))
 
     def _message(self, leaving: list[int]) -> list[m.Tokens]:
-        self._begun.update(leaving)
+        self.begun.update(leaving)
         held = _take(self.held, leaving), _take(self._log_probabilities, leaving), _take(self._top, leaving)
         return [m.Tokens(*held)] if leaving else []
 

@@ -17,8 +17,7 @@ import time
 from app import logs
 from app.engine.protocol import messages as m
 from app.engine.worker.channel import Channel
-from app.engine.worker.model_loader import LoadResult, ModelLoader
-from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.scheduler import Scheduler
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 
 from app import errors
-from app.engine.metrics.collector import Metrics
-from app.engine.metrics.families import REFUSED
+from app.engine.metrics.collector import REFUSED, Metrics
 
 
 def kinds(error: type[errors.EngineError]) -> list[type[errors.EngineError]]:

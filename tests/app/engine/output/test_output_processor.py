@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.engine.interface import Usage
-from app.engine.output.output_processor import OutputProcessor, combined_usage
+from app.engine.output.output_processor import OutputProcessor, total_usage
 from app.errors import EngineFailed
 from models.checkpoint import Checkpoint, CheckpointConfig
 from tests.app.engine.output.test_detokenizer import TOKENIZERS
@@ -87,9 +87,9 @@ def test_stop_strings_are_urgent_only_without_a_listener() -> None:
     assert not writing(stops=["x"])[0].at_once
 
 
-def test_several_texts_of_one_request() -> None:
+def test_usage_of_concurrent_texts() -> None:
     usages = [Usage(3, 5, None, 0.5, 2.0), Usage(3, 7, 0.25, 0.4, 1.0)]
-    assert combined_usage(usages) == Usage(3, 12, 0.25, 0.4, 2.0)
+    assert total_usage(usages) == Usage(6, 12, 0.25, 0.4, 2.0)
 
 
 @pytest.mark.parametrize("fed", [0, 2, 5])

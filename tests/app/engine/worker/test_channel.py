@@ -14,7 +14,7 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
 from app.engine.worker.channel import Channel
-from app.engine.worker.model_loader import LoadResult
+from app.engine.worker.model_runner import LoadResult
 from tests.app.engine.frames import framed
 from tests.request_builders import decode_message
 

@@ -11,8 +11,7 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.worker import model_runner as runner_module
-from app.engine.worker.model_loader import LoadResult, ModelLoader
-from app.engine.worker.model_runner import ModelRunner
+from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.backends import select
 from models.checkpoint import CheckpointError

@@ -58,7 +58,7 @@ def test_without_an_interval_every_step_sends_its_tokens() -> None:
 
 def test_urgent_requests_are_sent_each_step_and_others_per_interval() -> None:
     sender = TokenSender(INTERVAL_S)
-    sender.send_immediately(2)
+    sender.immediate.add(2)
     assert sent_at(sender, 0, (1, 10), (2, 20)) == [{1: [10], 2: [20]}]
     assert [sent_at(sender, step, (1, step), (2, step)) for step in range(1, 6)] == [
         [{2: [step]}] for step in range(1, 6)
@@ -71,13 +71,13 @@ def test_urgent_requests_are_sent_each_step_and_others_per_interval() -> None:
 
 def test_finished_requests_leave_no_state() -> None:
     sender = TokenSender(INTERVAL_S)
-    sender.send_immediately(1)
+    sender.immediate.add(1)
     sent_at(sender, 0, (1, 5), (2, 5))
     sent_at(sender, 1, (1, 6), (2, 6))
-    assert sender.has_begun(1)
+    assert 1 in sender.begun
     for request in (1, 2, 3):
         sender.end(request)
-    assert not sender.has_begun(1)
+    assert 1 not in sender.begun
     assert sender.flush() == []
     sent_at(sender, 2, (1, 7), (2, 7))  # new requests under the old ids: neither has begun, neither is immediate
     assert sent_at(sender, 3, (1, 8), (2, 8)) == []
