@@ -8,21 +8,18 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn, cast
+from dataclasses import dataclass
+from typing import NoReturn
 from urllib.parse import parse_qsl
 
 import msgspec
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.exceptions import HTTPException
 
 from app.api.field_types import describe_value, quotable
 from app.errors import InvalidRequest, TextTooLong
-
-if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks
 
 logging.getLogger("python_multipart").setLevel(logging.ERROR)  # our answer says what is wrong with a body
 
@@ -33,6 +30,7 @@ MAX_FIELDS = 1000
 _OBJECT = "a JSON object as /docs shows it"
 _NOT_UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 _TAKES = "send it as RFC 7578 says, as curl -F does."
+_NAMELESS = f"A part of the form has no name; {_TAKES}"
 
 Fields = dict[str, object]
 _LARGEST_BEAM = 64
@@ -218,77 +216,49 @@ def _parse_form(text: str, repeated: frozenset[str]) -> Fields:
     return fields | {name: values for name, values in lists.items() if values}
 
 
-@dataclass(slots=True)
-class Part:
-    """One part of a form. filename None: a field and not a file."""
-
-    name: str = ""
-    filename: str | None = None
-    content: bytearray = field(default_factory=bytearray)
-
-
-class _PartCollector:
-    """The callbacks of the parser; `data[start:end]` is valid during the call alone."""
-
-    def __init__(self, max_parts: int) -> None:
-        self.max_parts = max_parts
-        self.parts: list[Part] = []
-        self.header, self.value, self.ended = bytearray(), bytearray(), False
-
-    def on_part_begin(self) -> None:
-        if len(self.parts) == self.max_parts:
-            raise InvalidRequest(f"The form has more than {self.max_parts} fields; send fewer.")
-        self.parts.append(Part())
-
-    def on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self.header += data[start:end]
-
-    def on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self.value += data[start:end]
-
-    def on_header_end(self) -> None:
-        if self.header.lower() == b"content-disposition":
-            _, options = parse_options_header(bytes(self.value))
-            texts = {name: value.decode("utf-8", "replace") for name, value in options.items()}
-            self.parts[-1].name, self.parts[-1].filename = texts.get(b"name", ""), texts.get(b"filename")
-        self.header.clear()
-        self.value.clear()
-
-    def on_headers_finished(self) -> None:
-        if not self.parts[-1].name:
-            raise InvalidRequest(f"A part of the form has no name; {_TAKES}")
-
-    def on_part_data(self, data: bytes, start: int, end: int) -> None:
-        self.parts[-1].content += data[start:end]
-
-    def on_end(self) -> None:
-        self.ended = True
-
-
-def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> list[Part]:
-    """The parts of `body` in their order. content_type: the header, which has the boundary."""
+def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> list[tuple[str, bytes | Upload]]:
+    """The names and contents of a form's parts, in their order. content_type: the header, which has the boundary."""
     _, options = parse_options_header(content_type)
     if not (boundary := options.get(b"boundary")):
         raise InvalidRequest(f"The header Content-Type names no boundary between the parts of the form; {_TAKES}")
-    collector = _PartCollector(max_parts)
-    callbacks = {name: getattr(collector, name) for name in dir(collector) if name.startswith("on_")}
+    parts: list[tuple[str, bytes | Upload]] = []
+    is_ended = False
+
+    def add(part: Field | File) -> None:
+        if not (name := (part.field_name or b"").decode("utf-8", "replace")):
+            raise InvalidRequest(_NAMELESS)
+        if len(parts) == max_parts:
+            raise InvalidRequest(f"The form has more than {max_parts} fields; send fewer.")
+        if isinstance(part, Field):
+            parts.append((name, part.value or b""))
+        else:
+            part.file_object.seek(0)
+            filename = (part.file_name or b"").decode("utf-8", "replace")
+            parts.append((name, Upload(filename, part.file_object.read())))
+
+    def end() -> None:
+        nonlocal is_ended
+        is_ended = True
+
     try:
-        MultipartParser(boundary, cast("MultipartCallbacks", callbacks)).write(body)
-    except FormParserError:
-        raise InvalidRequest(f"The body is not a form of the boundary that its header names; {_TAKES}") from None
-    if not collector.ended:
+        FormParser(MULTIPART, add, add, end, boundary, config={"MAX_MEMORY_FILE_SIZE": len(body)}).write(body)
+    except FormParserError as error:
+        nameless = str(error).startswith("Field name not found")
+        sentence = f"The body is not a form of the boundary that its header names; {_TAKES}"
+        raise InvalidRequest(_NAMELESS if nameless else sentence) from None
+    if not is_ended:
         raise InvalidRequest(f"The form ends before its last boundary; {_TAKES}")
-    return collector.parts
+    return parts
 
 
 def _parse_parts(header: str, body: bytes, *, takes_files: bool) -> Fields:
     """Where no file is expected, a file counts as an unknown field."""
     fields: list[tuple[str, object]] = []
-    for part in form_parts(header, body):
-        if part.filename is None:
-            fields.append((part.name, _decode(part.content).replace("\r\n", "\n")))
-        elif takes_files and (part.filename or part.content):  # a page sends an empty part for no file
-            fields.append((part.name, Upload(part.filename, bytes(part.content))))
+    for name, content in form_parts(header, body):
+        if isinstance(content, bytes):
+            fields.append((name, _decode(content).replace("\r\n", "\n")))
+        elif takes_files and (content.filename or content.content):  # a page sends an empty part for no file
+            fields.append((name, content))
     return _refuse_repeats(fields)
 
 
