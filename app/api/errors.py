@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
-from app.api.field_types import doc, field_name, quotable, validation_message
+from app.api.field_types import doc, field_name, optional, quotable, validation_message
 from app.errors import (
     AnswerTooLarge,
     CheckpointRefused,
@@ -83,20 +83,18 @@ class ErrorAnswer(BaseModel):
     request_id: str = doc(
         "Id of this request, as in the header X-Request-Id and in the server's log.", "5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"
     )
-    values: int | None = doc(
+    values: int | None = optional(
         "Only of answer_too_large: the numbers that the answer would hold, or more where the model has yet"
         " to write its translation.",
         589_824,
-        default=None,
     )
-    limit: int | None = doc("Only of answer_too_large: the most that one answer may hold.", 262_144, default=None)
-    suggest: dict[str, object] | None = doc(
+    limit: int | None = optional("Only of answer_too_large: the most that one answer may hold.", 262_144)
+    suggest: dict[str, object] | None = optional(
         "Only of answer_too_large: fields to put into the request, with which so many values fit; null:"
         " only a shorter text will.",
         {"encoding": "u16"},
         {"reduce": {"heads": "mean", "layers": "none"}},
         {"units": 15},
-        default=None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from fastapi import Path
@@ -19,6 +20,9 @@ _DIGITS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 def doc(description: str, *examples: object, **constraints: Any) -> Any:
     """A field of a schema, with the description and the examples that the OpenAPI document shows."""
     return Field(description=description, examples=list(examples), **constraints)
+
+
+optional = partial(doc, default=None)  # of a field that may be left out
 
 
 def example_of(schema: type[BaseModel], **changes: object) -> dict[str, object]:

@@ -10,7 +10,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo,
 
 from app.api.document_jobs import DocumentJob
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, check_texts, doc, example_of, field_error
+from app.api.field_types import (
+    EncodableText,
+    NonBlankText,
+    RequestFields,
+    check_texts,
+    doc,
+    example_of,
+    field_error,
+    optional,
+)
 from app.api.libretranslate.schemas import OneFile
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
@@ -99,33 +108,30 @@ class DeepLTranslateRequest(RequestFields):
         min_length=1,
     )
     target_lang: NonBlankText = doc("Language to translate to; EN-GB and EN-US are EN here.", "EN-GB")
-    source_lang: Code = doc("Language of the texts; without it that of each is detected.", "DE", default=None)
-    context: EncodableText | None = doc(
-        "Text around the texts. Accepted and not used: these models read a sentence at a time.",
-        "In a pub.",
-        default=None,
+    source_lang: Code = optional("Language of the texts; without it that of each is detected.", "DE")
+    context: EncodableText | None = optional(
+        "Text around the texts. Accepted and not used: these models read a sentence at a time.", "In a pub."
     )
-    split_sentences: Split = doc(
+    split_sentences: Split = optional(
         '"0" translates each text as one sentence, as far as it fits the model; all else splits it.'
         " Line ends stay in any case.",
         "1",
-        default=None,
     )
     preserve_formatting: Flag = doc(
         "Accepted: the layout around sentences stays as it is anyway.", False, default=False
     )
-    formality: Formality = doc(
-        "These models have no formality: default, prefer_more and prefer_less are accepted.", "default", default=None
+    formality: Formality = optional(
+        "These models have no formality: default, prefer_more and prefer_less are accepted.", "default"
     )
-    glossary_id: Code = doc("A stored glossary of yours (POST /v3/glossaries); needs source_lang.", None, default=None)
+    glossary_id: Code = optional("A stored glossary of yours (POST /v3/glossaries); needs source_lang.", None)
     glossary_ids: Names = doc(
         "Several of them; where two have a term, the earlier wins.", [], default_factory=list, max_length=5
     )
-    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(_parse_word)] = doc(
-        "Texts hold tags, which stay in their place.", None, default=None
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(_parse_word)] = optional(
+        "Texts hold tags, which stay in their place.", None
     )
-    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(_parse_word)] = doc(
-        "Accepted; this server has one way to handle tags.", "v2", default=None
+    tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(_parse_word)] = optional(
+        "Accepted; this server has one way to handle tags.", "v2"
     )
     outline_detection: Flag = doc("Only true: where a sentence may end is found from the tags.", True, default=True)
     splitting_tags: Names = doc("Refused unless it is empty.", [], default_factory=list)
@@ -136,12 +142,10 @@ class DeepLTranslateRequest(RequestFields):
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None,
         BeforeValidator(_parse_word),
-    ] = doc(
-        "Accepted: a pair has one model here. `model_type_used` then repeats it.", "quality_optimized", default=None
-    )
+    ] = optional("Accepted: a pair has one model here. `model_type_used` then repeats it.", "quality_optimized")
     show_billed_characters: Flag = doc("Accepted: they are always shown.", True, default=True)
-    style_id: Code = doc("Refused: there are no styles here.", None, default=None)
-    translation_memory_id: Code = doc("Refused: there are no translation memories here.", None, default=None)
+    style_id: Code = optional("Refused: there are no styles here.", None)
+    translation_memory_id: Code = optional("Refused: there are no translation memories here.", None)
     custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else _check_text_list(v))] = (
         doc("Refused: these models follow no instructions.", [], default_factory=list)
     )
@@ -181,11 +185,9 @@ class DeepLTranslation(BaseModel):
     )
     text: str = doc("The translation.", "I want a beer")
     billed_characters: int = doc("Characters (code points) of the text.", 19)
-    model_type_used: str | None = doc("Only where `model_type` was sent.", "quality_optimized", default=None)
-    finish_reason: Literal["length", "repetition"] | None = doc(
-        "Only where a model's limit cut the translation, or it repeats itself. Not of DeepL's form.",
-        "length",
-        default=None,
+    model_type_used: str | None = optional("Only where `model_type` was sent.", "quality_optimized")
+    finish_reason: Literal["length", "repetition"] | None = optional(
+        "Only where a model's limit cut the translation, or it repeats itself. Not of DeepL's form.", "length"
     )
 
 
@@ -202,9 +204,7 @@ class DeepLLanguage(BaseModel):
 
     language: str = doc("Code, in capitals.", "EN-GB")
     name: str = doc("English name.", "English (British)")
-    supports_formality: bool | None = doc(
-        "Only of targets: never, these models have no formality.", False, default=None
-    )
+    supports_formality: bool | None = optional("Only of targets: never, these models have no formality.", False)
 
 
 class DeepLUsage(BaseModel):
@@ -220,13 +220,11 @@ class DeepLDocumentRequest(OneFile):
     """One file."""
 
     target_lang: NonBlankText = doc("Language to translate to.", "EN-GB")
-    source_lang: Code = doc("Language of the file; without it, it is detected.", "DE", default=None)
-    glossary_id: Code = doc("A stored glossary of yours; needs source_lang.", None, default=None)
-    formality: Formality = doc("As of texts.", "default", default=None)
-    filename: EncodableText | None = doc(
-        "Name of the file, where the form's part has none.", "letter.docx", default=None
-    )
-    output_format: Code = doc("Refused unless it is the file's own.", "docx", default=None)
+    source_lang: Code = optional("Language of the file; without it, it is detected.", "DE")
+    glossary_id: Code = optional("A stored glossary of yours; needs source_lang.", None)
+    formality: Formality = optional("As of texts.", "default")
+    filename: EncodableText | None = optional("Name of the file, where the form's part has none.", "letter.docx")
+    output_format: Code = optional("Refused unless it is the file's own.", "docx")
 
 
 class DeepLDocument(BaseModel):
@@ -247,10 +245,8 @@ class DeepLDocumentStatus(BaseModel):
 
     document_id: str = doc("Its id.", "04DE5AD98A02647D83285A36021911C6")
     status: Literal["queued", "translating", "done", "error"] = doc("How far.", "done")
-    billed_characters: int | None = doc("Once it is done: characters of its texts.", 1337, default=None)
-    error_message: str | None = doc(
-        "What went wrong, in a sentence.", "The file cannot be read as .docx.", default=None
-    )
+    billed_characters: int | None = optional("Once it is done: characters of its texts.", 1337)
+    error_message: str | None = optional("What went wrong, in a sentence.", "The file cannot be read as .docx.")
 
     @classmethod
     def of(cls, job: DocumentJob) -> Self:
@@ -308,7 +304,7 @@ class DeepLGlossaryRequest(DeepLDictionary):
 class DeepLMultilingualChange(RequestFields):
     """What is to be changed; what is left out stays."""
 
-    name: EncodableText | None = doc("What to call it from now on.", "Inn", default=None)
+    name: EncodableText | None = optional("What to call it from now on.", "Inn")
     dictionaries: list[DeepLDictionary] = doc(
         "Terms that are there are changed, new ones are added, the others stay.",
         [example_of(DeepLDictionary, entries="Wirt\thost")],

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from app.api.deepl.schemas import ErrorSentence, TextList
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, field_error
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, field_error, optional
 
 # JavaScript sends null for a language left open.
 Source = Annotated[EncodableText, BeforeValidator(lambda value: "" if value is None else value)]
@@ -43,8 +43,8 @@ class KissRequest(RequestFields):
 
     source: Source = doc(_SOURCE_HELP, "auto", default="auto", alias="from")
     to: NonBlankText = doc("Language to translate to.", "en")
-    text: EncodableText | None = doc("The text.", "Ich möchte ein Bier", default=None)
-    texts: TextList | None = doc("Or several texts.", ["Ich möchte ein Bier"], default=None)
+    text: EncodableText | None = optional("The text.", "Ich möchte ein Bier")
+    texts: TextList | None = optional("Or several texts.", ["Ich möchte ein Bier"])
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -63,24 +63,20 @@ class KissTranslation(BaseModel):
 class KissAnswer(BaseModel):
     """`text` and `src` for a text, `translations` for `texts`."""
 
-    text: str | None = doc("The translation.", "I want a beer", default=None)
-    src: str | None = doc("What the text was taken for, or `from`.", "de", default=None)
-    translations: list[KissTranslation] | None = doc("One for each text.", [example_of(KissTranslation)], default=None)
+    text: str | None = optional("The translation.", "I want a beer")
+    src: str | None = optional("What the text was taken for, or `from`.", "de")
+    translations: list[KissTranslation] | None = optional("One for each text.", [example_of(KissTranslation)])
 
 
 class HcfyRequest(RequestFields):
     """What was selected in a page, or a paragraph of it."""
 
-    name: EncodableText | None = doc(
-        "How the source is called in the extension; of no account.", "Parlance", default=None
-    )
+    name: EncodableText | None = optional("How the source is called in the extension; of no account.", "Parlance")
     text: EncodableText = doc("The text; each line is a paragraph.", "Ich möchte ein Bier")
     destination: Annotated[list[NonBlankText], Field(min_length=1, max_length=10)] = doc(
         "Chinese names of the languages to translate to: the first that the text is not in.", ["英语", "西班牙语"]
     )
-    source: EncodableText | None = doc(
-        "Chinese name of the text's language; nothing: it is detected.", "德语", default=None
-    )
+    source: EncodableText | None = optional("Chinese name of the text's language; nothing: it is detected.", "德语")
 
 
 class HcfyAnswer(BaseModel):
@@ -100,8 +96,8 @@ class DeepLXRequest(RequestFields):
     text: EncodableText = doc("The text.", "Ich möchte ein Bier")
     source_lang: Source = doc(_SOURCE_HELP, "DE", default="")
     target_lang: NonBlankText = doc("Language to translate to.", "EN")
-    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(lambda value: value or None)] = doc(
-        "The text holds tags; by default as it looks.", "html", default=None
+    tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(lambda value: value or None)] = optional(
+        "The text holds tags; by default as it looks.", "html"
     )
 
 

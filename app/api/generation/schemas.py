@@ -16,6 +16,7 @@ from app.api.field_types import (
     example_of,
     field_error,
     not_empty,
+    optional,
 )
 from app.api.shared_schemas import WrittenTokenAnswer, usage_fields
 from app.engine.interface import Continuation, FinishReason, GenerationResult
@@ -88,9 +89,7 @@ class GenerateRequest(Sampling):
     stop: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
         "A text, or up to 16, before which writing stops; it is not part of the answer.", "\n\n", default=[]
     )
-    model: ModelName | None = doc(
-        "Name of the model (GET /models); null takes the only one.", "lyrics-zh", default=None
-    )
+    model: ModelName | None = optional("Name of the model (GET /models); null takes the only one.", "lyrics-zh")
 
     logprobs: bool = doc(
         "Tell with each token that is written how probable the model found it: of its own distribution, at"
@@ -117,11 +116,10 @@ class ContinuationAnswer(BaseModel):
         "length",
     )
     seed: int = doc("The seed that writes this text again.", 7)
-    tokens: list[WrittenTokenAnswer] | None = doc(
+    tokens: list[WrittenTokenAnswer] | None = optional(
         "Only with `logprobs`: the tokens of the text, whose texts join to it, without an end token. With"
         " `stream` each event `token` has those of its own text.",
         [example_of(WrittenTokenAnswer)],
-        default=None,
     )
 
     @staticmethod
@@ -136,10 +134,9 @@ class GenerateAnswer(ContinuationAnswer):
     """The first continuation, and the others where n asked for them."""
 
     model: str = doc("Name of the model that wrote it.", "lyrics-zh")
-    alternatives: list[ContinuationAnswer] | None = doc(
+    alternatives: list[ContinuationAnswer] | None = optional(
         "Only for n above 1: the other n - 1 continuations.",
         [{"text": "以后我们各自走", "finish_reason": "stop", "seed": 8}],
-        default=None,
     )
 
     @staticmethod

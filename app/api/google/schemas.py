@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator
 
 from app.api.deepl.schemas import TextList
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of
+from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, optional
 from app.text.language_codes import google_code
 from app.text.language_detection import Detection
 
@@ -31,11 +31,11 @@ class GoogleTranslateRequest(RequestFields):
         "A text, or a list; in a form or query the field is there once for each.", ["Ich möchte ein Bier"], min_length=1
     )
     target: NonBlankText = doc("Language to translate to.", "en")
-    source: EncodableText | None = doc("Language of the texts; nothing: that of each is detected.", "de", default=None)
+    source: EncodableText | None = optional("Language of the texts; nothing: that of each is detected.", "de")
     format: Annotated[Literal["html", "text"], BeforeValidator(lambda value: value or "html")] = doc(
         "What the texts are.", "text", default="html"
     )
-    model: EncodableText | None = doc("Accepted, and of no account: a pair has one model here.", "nmt", default=None)
+    model: EncodableText | None = optional("Accepted, and of no account: a pair has one model here.", "nmt")
 
 
 class GoogleDetectRequest(RequestFields):
@@ -48,7 +48,7 @@ class GoogleTranslation(BaseModel):
     """One text."""
 
     translatedText: str = doc("The translation.", "I want a beer")
-    detectedSourceLanguage: str | None = doc("Only without `source`.", "de", default=None)
+    detectedSourceLanguage: str | None = optional("Only without `source`.", "de")
 
 
 class GoogleTranslations(BaseModel):
@@ -91,7 +91,7 @@ class GoogleLanguage(BaseModel):
     """A language that some loaded model reads or writes."""
 
     language: str = doc("Code.", "de")
-    name: str | None = doc("English name, only with `target`.", "German", default=None)
+    name: str | None = optional("English name, only with `target`.", "German")
 
 
 class GoogleLanguages(BaseModel):

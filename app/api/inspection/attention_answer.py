@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 from pydantic import BaseModel
 
-from app.api.field_types import doc, example_of
+from app.api.field_types import doc, example_of, optional
 from app.api.inspection.attention_request import BINARY_FACTOR, AttentionRequest, HeadChoice
 from app.api.inspection.encoded_arrays import encode_array
 from app.api.shared_schemas import NATS_DECIMALS, Token, round_floats, round_nats
@@ -197,17 +197,17 @@ class Attention(BaseModel):
     )
     query: Literal["source", "target_input"] = doc("What the rows are.", "target_input")
     key: Literal["source", "target_input"] = doc("What the columns are.", "source")
-    weights: list[list[list[list[float]]]] | None = doc(
-        "weights[layer][head][query][key], 0 to 1.", [[[[0.9, 0.1]]]], default=None
+    weights: list[list[list[list[float]]]] | None = optional(
+        "weights[layer][head][query][key], 0 to 1.", [[[[0.9, 0.1]]]]
     )
     encoding: Literal["json", "u8", "u16", "f32"] = doc("How the weights are written.", "u8")
-    decimals: int | None = doc("Of `weights`.", 4, default=None)
-    dtype: str | None = doc("Of the numbers in `data`.", "uint8", default=None)
-    byte_order: Literal["little"] | None = doc("Of numbers of several bytes.", "little", default=None)
-    scale: float | None = doc("A weight is `offset` and the number times this.", 0.003922, default=None)
-    offset: float | None = doc("What a number of 0 stands for.", 0.0, default=None)
+    decimals: int | None = optional("Of `weights`.", 4)
+    dtype: str | None = optional("Of the numbers in `data`.", "uint8")
+    byte_order: Literal["little"] | None = optional("Of numbers of several bytes.", "little")
+    scale: float | None = optional("A weight is `offset` and the number times this.", 0.003922)
+    offset: float | None = optional("What a number of 0 stands for.", 0.0)
     max_abs_error: float = doc("No weight that is decoded so is further from the computed one.", 0.001961)
-    data: str | None = doc("Base64 of the numbers in C order: the last axis varies fastest.", "5hk=", default=None)
+    data: str | None = optional("Base64 of the numbers in C order: the last axis varies fastest.", "5hk=")
 
     @staticmethod
     def fields_of(kind: AttentionKind, attention: results.AttentionMap, request: AttentionRequest) -> dict[str, object]:
@@ -252,10 +252,8 @@ class TimingMs(BaseModel):
     """Wall clock of the parts, in milliseconds. It has no part in the ETag."""
 
     encode: float = doc("Texts to tokens.", 0.4)
-    decode: float | None = doc(
-        "The search for the model's own translation, with its wait for a device; only where there was one.",
-        31.5,
-        default=None,
+    decode: float | None = optional(
+        "The search for the model's own translation, with its wait for a device; only where there was one.", 31.5
     )
     attention: float = doc("The teacher-forced pass and all that is read from it, with its wait for a device.", 12.9)
     serialise: float = doc("This answer, until it was written as JSON.", 4.2)
@@ -285,31 +283,23 @@ class AttentionAnswer(BaseModel):
         "The kinds that were asked for.",
         {"cross": {"layers": [5], "heads": [0], "shape": [1, 1, 1, 2], "weights": [[[[0.9, 0.1]]]]}},
     )
-    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = doc(
+    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = optional(
         "stats[kind][layer][head], of all layers and heads of the kinds asked for.",
         {"cross": [[{"entropy_mean": 0.42, "role": "diagonal"}]]},
-        default=None,
     )
-    rollout: Rollout | None = doc(
-        "Attention followed through all layers.", {"encoder": [[1.0]], "cross": [[1.0]]}, default=None
+    rollout: Rollout | None = optional("Attention followed through all layers.", {"encoder": [[1.0]], "cross": [[1.0]]})
+    alignment: Alignment | None = optional(
+        "Which source word each target word comes from.", {"pharaoh": "0-0 1-1 2-2 3-3", "unit": "word"}
     )
-    alignment: Alignment | None = doc(
-        "Which source word each target word comes from.", {"pharaoh": "0-0 1-1 2-2 3-3", "unit": "word"}, default=None
+    steps: list[DecoderStep] | None = optional(
+        "What the decoder thought of at each step.", [{"logprob": -0.09, "rank": 1, "entropy_nats": 0.3, "top": []}]
     )
-    steps: list[DecoderStep] | None = doc(
-        "What the decoder thought of at each step.",
-        [{"logprob": -0.09, "rank": 1, "entropy_nats": 0.3, "top": []}],
-        default=None,
-    )
-    ablation: Ablation | None = doc(
+    ablation: Ablation | None = optional(
         "What the heads in `mask_heads` are worth.",
         {"logprob_sum_before": -0.41, "logprob_sum_after": -1.71, "text_after": "i want beer"},
-        default=None,
     )
-    qk: WorkedRow | None = doc(
-        "The row asked for, worked out.",
-        {"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]},
-        default=None,
+    qk: WorkedRow | None = optional(
+        "The row asked for, worked out.", {"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]}
     )
     limits: Limits = doc(
         "What this answer holds, and the most it may hold.",

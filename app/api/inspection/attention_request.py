@@ -16,6 +16,7 @@ from app.api.field_types import (
     doc,
     field_error,
     not_empty,
+    optional,
 )
 from app.engine.interface import AttentionQuery
 from models.decoding.options import DecodingOptions
@@ -101,41 +102,31 @@ class Reduction(RequestFields):
 class Search(RequestFields):
     """How the model's own translation is looked for."""
 
-    beam_size: int | None = doc("Beam width; null: the server's.", 4, default=None, ge=1, le=64)
-    length_penalty: float | None = doc(
-        "Scores are divided by length to this power; null: the server's.",
-        1.0,
-        default=None,
-        ge=-10,
-        le=10,
-        allow_inf_nan=False,
+    beam_size: int | None = optional("Beam width; null: the server's.", 4, ge=1, le=64)
+    length_penalty: float | None = optional(
+        "Scores are divided by length to this power; null: the server's.", 1.0, ge=-10, le=10, allow_inf_nan=False
     )
-    max_new_tokens: int | None = doc("Tokens at most; null: twice the source and 20.", 100, default=None, ge=1)
+    max_new_tokens: int | None = optional("Tokens at most; null: twice the source and 20.", 100, ge=1)
 
 
 class AttentionRequest(InspectionFields):
     """Which attention of which sentence."""
 
-    source: NonBlankText | None = doc("The sentence that the encoder reads.", "ich möchte ein bier", default=None)
-    source_ids: list[Annotated[int, Field(ge=0)]] | None = doc(
+    source: NonBlankText | None = optional("The sentence that the encoder reads.", "ich möchte ein bier")
+    source_ids: list[Annotated[int, Field(ge=0)]] | None = optional(
         "Instead of `source`: the ids of its tokens, without the end token that the model adds.",
         [17, 9],
-        default=None,
         min_length=1,
         max_length=4096,
     )
-    target: GivenTarget | None = doc(
-        "The sentence that the decoder is made to write; null lets it write its own translation.",
-        "i want a beer",
-        default=None,
+    target: GivenTarget | None = optional(
+        "The sentence that the decoder is made to write; null lets it write its own translation.", "i want a beer"
     )
-    prefix: GivenTarget | None = doc(
-        "What the model's own translation is made to begin with; it goes on from there.", "i would", default=None
+    prefix: GivenTarget | None = optional(
+        "What the model's own translation is made to begin with; it goes on from there.", "i would"
     )
-    decode: Search | None = doc(
-        "How its own translation is looked for.",
-        {"beam_size": 4, "length_penalty": 1.0, "max_new_tokens": 100},
-        default=None,
+    decode: Search | None = optional(
+        "How its own translation is looked for.", {"beam_size": 4, "length_penalty": 1.0, "max_new_tokens": 100}
     )
     kinds: Kinds = doc(
         "Attention within the encoder, within the decoder, or from the decoder to the encoder.",
@@ -160,10 +151,8 @@ class AttentionRequest(InspectionFields):
         default=[],
         max_length=16,
     )
-    qk: RowChoice | None = doc(
-        "One row of weights worked out: scores, mask, softmax.",
-        {"kind": "cross", "layer": -1, "head": 0, "row": 1},
-        default=None,
+    qk: RowChoice | None = optional(
+        "One row of weights worked out: scores, mask, softmax.", {"kind": "cross", "layer": -1, "head": 0, "row": 1}
     )
     encoding: Literal["json", "u8", "u16", "f32"] = doc(
         "Numbers in JSON, or base64 of little-endian bytes in C order; times `scale` they are weights.",
@@ -171,9 +160,7 @@ class AttentionRequest(InspectionFields):
         default="json",
     )
     decimals: int = doc("Of weights in JSON, and of a rollout.", 4, default=8, ge=3, le=8)
-    model: ModelName | None = doc(
-        "Name of the translator (GET /models); null takes the only one.", "tiny-de-en", default=None
-    )
+    model: ModelName | None = optional("Name of the translator (GET /models); null takes the only one.", "tiny-de-en")
 
     def query(self, limit: int, *, as_text: bool) -> AttentionQuery:
         """limit: of numbers as digits. as_text: whether the answer is a text, all of digits."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from app.api.field_types import doc
+from app.api.field_types import doc, optional
 
 Encoding = Literal["json", "f32", "u16", "u8"]
 Floats = npt.NDArray[np.float32]
@@ -77,12 +77,10 @@ class EncodedArray(BaseModel):
     encoding: Encoding = doc("How the numbers are written.", "json")
     shape: list[int] = doc("The size of each dimension.", [1, 2, 1])
     max_abs_error: float = doc("No decoded value is further from the model's float32.", 0.00005)
-    decimals: int | None = doc("json: how many were kept.", 4, default=None)
-    values: list[Any] | None = doc(
-        "json: nested lists of numbers, one level a dimension.", [[[0.9137], [0.0871]]], default=None
-    )
-    dtype: Literal["float32", "uint16", "uint8"] | None = doc("Else: the numbers of `data`.", "uint8", default=None)
-    byte_order: Literal["little"] | None = doc("Else: of each number.", "little", default=None)
-    scale: float | None = doc("Else: what a step of 1 in `data` is worth.", 0.00392156862745098, default=None)
-    offset: float | None = doc("Else: what a 0 in `data` stands for.", 0.0, default=None)
-    data: str | None = doc("Else: the numbers in base64.", "6RY=", default=None)
+    decimals: int | None = optional("json: how many were kept.", 4)
+    values: list[Any] | None = optional("json: nested lists of numbers, one level a dimension.", [[[0.9137], [0.0871]]])
+    dtype: Literal["float32", "uint16", "uint8"] | None = optional("Else: the numbers of `data`.", "uint8")
+    byte_order: Literal["little"] | None = optional("Else: of each number.", "little")
+    scale: float | None = optional("Else: what a step of 1 in `data` is worth.", 0.00392156862745098)
+    offset: float | None = optional("Else: what a 0 in `data` stands for.", 0.0)
+    data: str | None = optional("Else: the numbers in base64.", "6RY=")

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 from pydantic import BaseModel
 
-from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty
+from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty, optional
 from app.api.inspection.attention_request import GivenTarget, Index, Indices, InspectionFields, is_all, list_of
 from app.api.inspection.encoded_arrays import EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import Likely, Step, Token, round_nats
@@ -63,9 +63,7 @@ class GatesRequest(InspectionFields):
         "How arrays are written: json, or base64 of little-endian f32 (exact), u16 or u8.", "json", default="json"
     )
     decimals: int = doc("Decimals of numbers written as JSON.", 4, default=4, ge=3, le=6)
-    model: ModelName | None = doc(
-        "Name of the lyricist (GET /models); null takes the only one.", "lyrics-zh", default=None
-    )
+    model: ModelName | None = optional("Name of the lyricist (GET /models); null takes the only one.", "lyrics-zh")
 
     def query(self, max_values: int) -> GatesQuery:
         selection = GateSelection(
@@ -181,13 +179,12 @@ _SCORED = {**_SCORE_TOKEN, "logprob": -0.12, "rank": 1, "entropy": 0.43, "top": 
 class ScoreRequest(InspectionFields):
     """A source and its translation for a translator, or a text for a lyricist."""
 
-    source: NonBlankText | None = doc("What is translated; with `target`.", "ich möchte ein bier", default=None)
-    target: NonBlankText | None = doc("The translation to be scored.", "i want a beer", default=None)
-    text: Annotated[EncodableText, not_empty("give at least two characters.")] | None = doc(
+    source: NonBlankText | None = optional("What is translated; with `target`.", "ich möchte ein bier")
+    target: NonBlankText | None = optional("The translation to be scored.", "i want a beer")
+    text: Annotated[EncodableText, not_empty("give at least two characters.")] | None = optional(
         "For a lyricist: the text to be scored, alone. Its first character is given, not predicted.",
         None,
         "分开后的街道",
-        default=None,
     )
     distribution: Distribution = doc(
         '"decoding": the probabilities by which texts are written, in which what is never written (padding,'
@@ -196,8 +193,8 @@ class ScoreRequest(InspectionFields):
         default="decoding",
     )
     top_k: int = doc("Likeliest tokens of each place.", 3, default=0, ge=0, le=10)
-    model: ModelName | None = doc(
-        "Name of the model (GET /models); null takes the only one of its kind.", "tiny-de-en", default=None
+    model: ModelName | None = optional(
+        "Name of the model (GET /models); null takes the only one of its kind.", "tiny-de-en"
     )
 
     def query(self) -> ScoreQuery:
@@ -276,8 +273,8 @@ class WalkthroughRequest(InspectionFields):
     """Which place of which forward pass."""
 
     source: NonBlankText = doc("The sentence that the encoder reads.", "ich möchte ein bier")
-    target: GivenTarget | None = doc(
-        "What the decoder is made to write; null lets it write its own translation.", "i want a beer", default=None
+    target: GivenTarget | None = optional(
+        "What the decoder is made to write; null lets it write its own translation.", "i want a beer"
     )
     side: Literal["encoder", "decoder"] = doc("Whose layers.", "decoder", default="decoder")
     layer: Index = doc("Which layer, from 0; -1 is the last.", -1, default=-1)
@@ -285,9 +282,7 @@ class WalkthroughRequest(InspectionFields):
     position: Index = doc("Which token of the side's input, from 0; -1 is the last.", 1, default=-1)
     values: int = doc("So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=64)
     places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=256)
-    model: ModelName | None = doc(
-        "Name of the translator (GET /models); null takes the only one.", "tiny-de-en", default=None
-    )
+    model: ModelName | None = optional("Name of the translator (GET /models); null takes the only one.", "tiny-de-en")
 
 
 STEP_REASONS = {
@@ -330,8 +325,8 @@ class WalkedStep(BaseModel):
     values: list[float | None] | list[list[float | None]] = doc(
         "The first ones, or the largest where `indices` says which; null where a score is masked.", [0.12, -0.4]
     )
-    indices: list[int] | None = doc("Which tokens of the vocabulary the values are of.", [5, 9], default=None)
-    texts: list[str] | None = doc("How these read.", ["beer", "ale"], default=None)
+    indices: list[int] | None = optional("Which tokens of the vocabulary the values are of.", [5, 9])
+    texts: list[str] | None = optional("How these read.", ["beer", "ale"])
 
     @staticmethod
     def fields_of(step: WalkthroughStep) -> dict[str, object]:

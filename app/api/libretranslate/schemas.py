@@ -29,6 +29,7 @@ from app.api.field_types import (
     example_of,
     field_error,
     not_empty,
+    optional,
     parse_bool,
     parse_number,
     quotable,
@@ -79,36 +80,32 @@ class TranslationFields(RequestFields):
     format: TextFormat = doc(
         '"text", or "html": tags stay as they are, and what stands between them is translated.', "text", default="text"
     )
-    model: EncodableText | None = doc(
+    model: EncodableText | None = optional(
         "Name of the translator, where several have this pair; by default the first by name.",
         "demo-de-en",
-        default=None,
         min_length=1,
         max_length=200,
     )
-    glossary: dict[str, str] | str | None = doc(
+    glossary: dict[str, str] | str | None = optional(
         "Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each. Or"
         " the id of a glossary that this server keeps for you (POST /v3/glossaries).",
         {"Bier": "ale"},
-        default=None,
     )
-    beam_size: Annotated[int | None, BeforeValidator(parse_number)] = doc(
-        "Hypotheses that the beam search keeps; 1 is greedy. By default the server's own number.", 4, default=None, ge=1
+    beam_size: Annotated[int | None, BeforeValidator(parse_number)] = optional(
+        "Hypotheses that the beam search keeps; 1 is greedy. By default the server's own number.", 4, ge=1
     )
-    length_penalty: Annotated[float | None, BeforeValidator(parse_number)] = doc(
+    length_penalty: Annotated[float | None, BeforeValidator(parse_number)] = optional(
         "Exponent of the length by which the beam search divides scores: above 1 favours long"
         " translations, 0 short ones. By default the server's own.",
         1.0,
-        default=None,
         ge=0,
         le=5,
         allow_inf_nan=False,
     )
-    max_new_tokens: Annotated[int | None, BeforeValidator(parse_number)] = doc(
+    max_new_tokens: Annotated[int | None, BeforeValidator(parse_number)] = optional(
         "Tokens at most in the translation of one sentence; what this cuts has the `finishReason`"
         ' "length". By default as many as the model takes.',
         256,
-        default=None,
         ge=1,
     )
     no_repeat_ngram_size: Count = doc(
@@ -232,33 +229,29 @@ class TranslateAnswer(BaseModel):
     """For a list in `q`, each member is a list of the same length and order."""
 
     translatedText: str | list[str] = doc("The translation; white space alone comes back as it is.", "I want a beer")
-    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = doc(
-        'Only for `source` "auto": what each text was taken for.', example_of(DetectedLanguage), default=None
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = optional(
+        'Only for `source` "auto": what each text was taken for.', example_of(DetectedLanguage)
     )
-    alternatives: list[str] | list[list[str]] | None = doc(
+    alternatives: list[str] | list[list[str]] | None = optional(
         "Only for `alternatives` above 0: further translations, best first, perhaps fewer than asked for.",
         ["I would like a beer"],
-        default=None,
     )
-    finishReason: FinishReason | list[FinishReason] | None = doc(
+    finishReason: FinishReason | list[FinishReason] | None = optional(
         'Only where a translation did not end by itself: "length" ran into its token limit,'
         ' "repetition" goes round in circles.',
         "length",
-        default=None,
     )
-    scores: list[float] | list[list[float]] | None = doc(
+    scores: list[float] | list[list[float]] | None = optional(
         'Only for "scores" in `return`: of the translation and of each alternative, its log-probability'
         " in nats over its length to the power of the length penalty, the mean of its sentences.",
         [-0.17],
-        default=None,
     )
-    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = doc(
-        'Only for "tokens" in `return`: the tokens of the translation.', _TOKENS, default=None
+    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = optional(
+        'Only for "tokens" in `return`: the tokens of the translation.', _TOKENS
     )
-    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = doc(
+    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = optional(
         'Only for "alignment" in `return`: the words of the translation, with what each was read from.',
         [example_of(AlignedWordAnswer)],
-        default=None,
     )
 
     @staticmethod

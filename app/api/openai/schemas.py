@@ -21,6 +21,7 @@ from app.api.field_types import (
     doc,
     example_of,
     field_error,
+    optional,
 )
 from app.api.generation.schemas import Sampling, Seed, Temperature, TopP
 from app.api.shared_schemas import decoding_options, round_nats
@@ -115,9 +116,7 @@ class CompletionStreamOptions(_NullableFields):
 class CompletionRequest(_NullableFields, Sampling):
     """How to continue one or several texts. Fields that are not known are ignored."""
 
-    model: ModelName | None = doc(
-        "Name of a lyricist (GET /v1/models); null takes the first.", "lyrics-zh", default=None
-    )
+    model: ModelName | None = optional("Name of a lyricist (GET /v1/models); null takes the first.", "lyrics-zh")
     prompt: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_prompt)] = doc(
         "The text to continue, or several, each a text or the ids of its tokens.", "分开"
     )
@@ -129,14 +128,9 @@ class CompletionRequest(_NullableFields, Sampling):
     min_p: float = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
     seed: Seed = None
     n: int = doc("Continuations of each prompt; number i has seed + i.", 1, default=1, ge=1)
-    best_of: int | None = doc("Not done here: the same as `n`, or nothing.", 1, default=None)
-    logprobs: int | None = doc(
-        "Tell how probable each token was, and so many of the likeliest at its place.",
-        None,
-        2,
-        default=None,
-        ge=0,
-        le=MOST_LOGPROBS,
+    best_of: int | None = optional("Not done here: the same as `n`, or nothing.", 1)
+    logprobs: int | None = optional(
+        "Tell how probable each token was, and so many of the likeliest at its place.", None, 2, ge=0, le=MOST_LOGPROBS
     )
     stop: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
         "A text, or up to 16, before which writing stops.", "\n\n", default=[]
@@ -152,12 +146,10 @@ class CompletionRequest(_NullableFields, Sampling):
     )
     no_repeat_ngram_size: int = doc("No run of so many tokens comes twice; 0 is off.", 0, default=0, ge=0, le=1000)
     stream: bool = doc("Send the texts while they are written.", False, default=False)
-    stream_options: CompletionStreamOptions | None = doc(
-        "Only with `stream`.", None, {"include_usage": True}, default=None
-    )
+    stream_options: CompletionStreamOptions | None = optional("Only with `stream`.", None, {"include_usage": True})
     suffix: str = doc("Not done here: leave it out.", "", default="")
-    logit_bias: dict[str, float] | None = doc("Not done here: leave it out.", {}, default=None)
-    user: str | None = doc("Who asks; not read.", None, "someone", default=None)
+    logit_bias: dict[str, float] | None = optional("Not done here: leave it out.", {})
+    user: str | None = optional("Who asks; not read.", None, "someone")
 
     @property
     def prompts(self) -> Sequence[str | list[int]]:
