@@ -126,7 +126,7 @@ Responses = dict[int | str, dict[str, object]]
 
 
 def documented(
-    common: Mapping[str, str] | None = None, *, schema: type[BaseModel] = ErrorAnswer, **meanings: str
+    schema: type[BaseModel] = ErrorAnswer, common: Mapping[str, str] | None = None, /, **meanings: str
 ) -> Responses:
     """OpenAPI responses for statuses given as `s404="..."`, in addition to `common` ones or in their place; "default"
     stands for all others. schema: of the family's errors."""

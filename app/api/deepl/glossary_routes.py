@@ -55,7 +55,7 @@ SinglePair = Annotated[Glossary, Depends(find_single_pair)]
 @router.get(
     "/v2/glossary-language-pairs",
     summary="Pairs of glossaries (DeepL)",
-    responses=documented(schema=schemas.DeepLError),
+    responses=documented(schemas.DeepLError),
 )
 async def deepl_glossary_pairs(services: ServicesDependency) -> schemas.DeepLPairs:
     """A glossary can be for every loaded pair."""

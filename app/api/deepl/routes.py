@@ -56,7 +56,7 @@ class DeepLRoute(ApiRoute):
 router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 document_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)  # after the glossaries in the documentation
 
-deepl_errors = partial(documented, schema=schemas.DeepLError, s403="The key is missing or wrong.")
+deepl_errors = partial(documented, schemas.DeepLError, s403="The key is missing or wrong.")
 deepl_form = partial(also_takes, encodings={URLENCODED: {}})
 TRANSLATE_FORM = deepl_form("DeepLTranslateRequest")
 TRANSLATE_ERRORS = deepl_errors(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
 from app.api.deepl.routes import TRANSLATE_ERRORS, TRANSLATE_FORM, DeepLRoute, deepl_translate, source_code
-from app.api.errors import TEXT_ERRORS, Statuses, documented
+from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented
 from app.api.extensions import schemas
 from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
 from app.api.route import ApiRoute
@@ -18,7 +18,7 @@ from app.errors import InvalidRequest, TextTooLong
 from app.text.language_codes import chinese_name, closest_codes, code_of_chinese_name, google_code
 from app.translation import TextFormat
 
-EXTENSION_ERRORS = documented(TEXT_ERRORS)
+EXTENSION_ERRORS = documented(ErrorAnswer, TEXT_ERRORS)
 
 
 class ExtensionRoute(ApiRoute):
@@ -106,7 +106,7 @@ async def _choose_target(body: schemas.HcfyRequest, source: str | None, services
 
 
 @deeplx_router.post(
-    "/deeplx", summary="Translate a text (DeepLX)", responses=documented(TEXT_ERRORS, schema=schemas.DeepLXError)
+    "/deeplx", summary="Translate a text (DeepLX)", responses=documented(schemas.DeepLXError, TEXT_ERRORS)
 )
 async def deeplx(body: schemas.DeepLXRequest, request: Request, services: ServicesDependency) -> schemas.DeepLXAnswer:
     """For clients of DeepLX. `alternatives` is there and empty: these clients translate pages, and show one."""

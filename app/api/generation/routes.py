@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.api.errors import common_errors, documented
+from app.api.errors import ErrorAnswer, common_errors, documented
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.generation.schemas import GenerateAnswer, GenerateRequest
 from app.api.request_body import Fields
@@ -36,6 +36,7 @@ data: {"text":"后的街道下着旧雨","finish_reason":"length","seed":7,"mode
     response_model=GenerateAnswer,
     responses=documented_stream(_EVENTS)
     | documented(
+        ErrorAnswer,
         common_errors("generate", "generation"),
         s404="No model of that name is loaded.",
         s422="The request cannot be answered as it is: a field is wrong or beyond a limit.",

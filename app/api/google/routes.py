@@ -32,7 +32,7 @@ class GoogleRoute(ApiRoute):
 
 
 router = APIRouter(tags=["Extensions"], route_class=GoogleRoute)
-_TEXT_ERRORS = documented(TEXT_ERRORS, schema=schemas.GoogleError)
+_TEXT_ERRORS = documented(schemas.GoogleError, TEXT_ERRORS)
 Texts = Annotated[list[str] | None, Query(description="A text; once for each.", examples=[["Ich möchte ein Bier"]])]
 Target = Annotated[str | None, Query(description="Language to translate to.", examples=["en"])]
 Source = Annotated[str | None, Query(description="Language of the texts; nothing: detected.", examples=["de"])]
@@ -101,7 +101,7 @@ async def google_detect(
     f"{_PREFIX}/languages",
     summary="List languages (Google v2)",
     response_model_exclude_none=True,
-    responses=documented(schema=schemas.GoogleError),
+    responses=documented(schemas.GoogleError),
 )
 async def google_languages(services: ServicesDependency, named: Named = None) -> schemas.GoogleLanguagesAnswer:
     """Every language that a loaded model reads or writes."""

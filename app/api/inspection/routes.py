@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from msgspec import structs
 from starlette.responses import Response
 
-from app.api.errors import Responses, common_errors, documented
+from app.api.errors import ErrorAnswer, Responses, common_errors, documented
 from app.api.event_stream import while_connected
 from app.api.field_types import describe_value
 from app.api.inspection.attention_answer import AttentionAnswer, TimingMs
@@ -34,6 +34,7 @@ router = APIRouter(tags=["Inspect"], route_class=ApiRoute)
 
 def _documented(kind: str, problem: str) -> Responses:
     return documented(
+        ErrorAnswer,
         common_errors("answer", "answer"),
         s404=f"No {kind} of that name is loaded.",
         s422=f"The request cannot be answered as it is: {problem}.",

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from app import documents
 from app.access.authorization import KeyMissing
 from app.api.access_control import owner_of
-from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
+from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented, not_found
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
 from app.api.libretranslate import schemas
@@ -72,6 +72,7 @@ router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
     openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
     | documented(
+        ErrorAnswer,
         TEXT_ERRORS,
         s400="The request cannot be answered as it is: a field is wrong, a language not there.",
         s404="No model of that name is loaded, or no such glossary is there.",
@@ -171,6 +172,7 @@ async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSet
     "/translate_file",
     summary="Translate a file",
     responses=documented(
+        ErrorAnswer,
         TEXT_ERRORS,
         s400="The request cannot be answered as it is: a field is wrong, the file cannot be read, or a language is"
         " not there.",

@@ -50,8 +50,8 @@ data: [DONE]
     response_model=schemas.CompletionAnswer,
     responses=documented_stream(_EVENTS, "A chunk for each bit of text; the last line is `data: [DONE]`.")
     | documented(
+        schemas.OpenAIErrorAnswer,
         common_errors("write", "answer"),
-        schema=schemas.OpenAIErrorAnswer,
         s400="The request cannot be answered as it is: a field is wrong or beyond a limit.",
         s401="The key is missing or wrong.",
         s404="No lyricist of that name is loaded.",
@@ -79,7 +79,7 @@ async def completions(
     return {**head, "choices": completion.choices(results), "usage": schemas.CompletionUsage.of_results(results)}
 
 
-@router.get("/v1/models", summary="List lyricists", responses=documented(schema=schemas.OpenAIErrorAnswer))
+@router.get("/v1/models", summary="List lyricists", responses=documented(schemas.OpenAIErrorAnswer))
 async def openai_models(services: ServicesDependency) -> schemas.OpenAIModels:
     """Every model that POST /v1/completions takes, in the order in which requests without a model take them."""
     return schemas.OpenAIModels(
@@ -90,7 +90,7 @@ async def openai_models(services: ServicesDependency) -> schemas.OpenAIModels:
 @router.get(
     "/v1/models/{model}",
     summary="One lyricist",
-    responses=documented(schema=schemas.OpenAIErrorAnswer, s404="No such lyricist is loaded."),
+    responses=documented(schemas.OpenAIErrorAnswer, s404="No such lyricist is loaded."),
 )
 async def openai_model(model: Name, services: ServicesDependency) -> schemas.OpenAIModel:
     """The same of one model."""
