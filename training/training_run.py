@@ -64,12 +64,8 @@ class TrainingRun:
             for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
                 (self.out / name).unlink(missing_ok=True)
             shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
-        report = ProgressReport(
-            self.out if writes else None,
-            title,
-            quiet=self.quiet or not writes,
-            tensorboard=self.tensorboard and writes,
-        )
+        folder, quiet = self.out if writes else None, self.quiet or not writes
+        report = ProgressReport(folder, title, quiet=quiet, tensorboard=self.tensorboard)
         if writes and not self.resume:
             self._write_run_file(config)
         try:

@@ -157,12 +157,8 @@ def assemble(base: Config, overrides: Sequence[Override], earlier_problems: Sequ
 
 def _value(override: Override, known: Mapping[str, Option]) -> object:
     if override.key in known:
-        annotation = known[override.key].annotation
-        return (
-            parse_value(str(override.value), annotation)
-            if override.is_text
-            else check_value(override.value, annotation)
-        )
+        value, annotation = override.value, known[override.key].annotation
+        return parse_value(str(value), annotation) if override.is_text else check_value(value, annotation)
     parts = [key for key in known if key.startswith(f"{override.key}.")]
     if parts:
         raise ValueError(f"is a group of options, such as {parts[0]}")

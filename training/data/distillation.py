@@ -50,7 +50,6 @@ class Teacher:
         return len(self.checkpoint.source_ids(source)) <= self.checkpoint.config.max_source_tokens
 
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
-        """`scores.hypotheses` for the whole beam."""
         return hypotheses(self.checkpoint, self, sources, beam=self.beam, n_best=self.beam)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:

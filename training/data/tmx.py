@@ -32,11 +32,8 @@ def translation_units(file: BinaryIO, path: Path) -> Iterator[tuple[int, dict[st
                 element = builder.end(name)
                 if name == "tu":
                     finished.append((line, element))
-                    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = (
-                        start,
-                        None,
-                        None,
-                    )
+                    parser.StartElementHandler = start
+                    parser.EndElementHandler = parser.CharacterDataHandler = None
 
             parser.StartElementHandler, parser.EndElementHandler = builder.start, end
             parser.CharacterDataHandler = builder.data

@@ -383,7 +383,6 @@ def _thing(dice: Dice, kind: str) -> NounPhrase:
 
 
 def _located(dice: Dice, pronouns: str) -> tuple[Subject, Place]:
-    """A subject and a place that suits it."""
     kind = dice.pick(("person", "person", "person", "animal", "small", "food"))
     if kind == "person":
         where = city(dice, "in") if dice.chance(0.3) else place(dice, "person")

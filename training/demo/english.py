@@ -66,5 +66,4 @@ def existence(tree: Existence) -> list[Word]:
 
 
 def order(tree: Order) -> list[Word]:
-    """The ordered thing, then 'please'."""
     return noun_phrase(tree.thing, "subject") + (words("please", "please") if tree.please else [])

@@ -125,5 +125,4 @@ def existence(tree: Existence) -> list[Word]:
 
 
 def order(tree: Order) -> list[Word]:
-    """The ordered thing, then 'por favor'."""
     return noun_phrase(tree.thing, "subject") + (words("por favor", "please") if tree.please else [])

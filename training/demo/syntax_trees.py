@@ -32,7 +32,6 @@ class Word(NamedTuple):
     nodes: frozenset[str]
 
     def also(self, *nodes: str) -> Word:
-        """The word with additional nodes."""
         return word(self.text, *sorted(self.nodes.union(nodes)))
 
 

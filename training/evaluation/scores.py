@@ -113,7 +113,6 @@ def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
 
 
 def token_rules(config: CheckpointConfig) -> TokenRules:
-    """The tokens that a checkpoint may generate, and its end token."""
     return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
 
 
@@ -221,7 +220,6 @@ class BleuValidator:
         self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
 
     def examples(self) -> tuple[Sample, ...]:
-        """Sample translations by the current network."""
         some = self.pairs.only(self.samples, self.pairs.origin)
         outputs = translate(self.checkpoint, self.network, some.sources)
         return tuple(zip(some.sources, some.targets, outputs, strict=True))

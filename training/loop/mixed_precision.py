@@ -64,7 +64,6 @@ class MixedPrecision:
         return overflow
 
     def state(self) -> State:
-        """For every snapshot."""
         return {"scaler": self.scaler.state_dict(), "skipped_in_a_row": self.skipped_in_a_row}
 
     def restore(self, state: State) -> None:

@@ -170,7 +170,6 @@ class Planner:
         return update < self.warmup and self.plan.at(update) < MAX_WARMUP_FRACTION
 
     def _updates_left_by_epochs(self, progress: Progress, batches: int) -> float:
-        """Ignores the time limit."""
         accumulate = self.config.gradient_accumulation
         per_epoch = math.ceil(batches / accumulate)
         left = (self.config.max_epochs - progress.epoch) * per_epoch - math.ceil(progress.batch / accumulate)

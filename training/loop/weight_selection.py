@@ -25,7 +25,6 @@ class MovingAverage:
         self.restart()
 
     def restart(self) -> None:
-        """Starts from the network's current weights."""
         self.values = [p.detach().clone() for p in self.network.parameters()] if self.decay else []
 
     @torch.no_grad()
