@@ -49,7 +49,7 @@ FUNCTIONS = {
     name: getattr(functional, name)
     for name in (
         *("relu", "gelu", "silu", "softmax", "dropout", "linear", "scaled_dot_product_attention", "layer_norm"),
-        *("embedding", "one_hot"),
+        "embedding",
     )
 }
 """Of torch.nn.functional, those that the networks use."""

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from models.backends.native import build
-from models.backends.native.logit_kernels import Chooser, SamplingParameters
+from models.backends.native.logit_kernels import Chooser
 from models.backends.top_k import argmax, logsumexp, row_maxima, top_k
 from models.decoding.active_request import ActiveRequest, StepResult
 from models.decoding.logits_processors import RepetitionProcessors
 from models.decoding.options import DecodingOptions, Hypothesis, TopTokens
-from models.decoding.sampling import sample, uniform
+from models.decoding.sampling import SamplingParameters, sample, uniform
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -155,7 +155,7 @@ class RecurrentLanguageModel(nn.Module):
 
     def run(self, tokens: Tensor, state: RecurrentState, scan: LayerScan) -> tuple[Tensor, RecurrentState]:
         """The network: tokens [B, T] -> features [B, T, N]."""
-        features, hidden, memory = tokens if self.embedding is None else self.inputs(tokens), [], []
+        features, hidden, memory = self.inputs(tokens), [], []
         for number in range(self.config.layers):
             if number:
                 features = self.dropped(features)
@@ -165,10 +165,10 @@ class RecurrentLanguageModel(nn.Module):
         return features, RecurrentState(torch.stack(hidden), torch.stack(memory))
 
     def inputs(self, tokens: Tensor) -> Tensor:
-        """The first layer's input [B, T, E]. `run` bypasses this for one-hot input and passes tokens."""
+        """The first layer's input: embeddings [B, T, E], or for one-hot input the tokens themselves."""
         config = self.config
         if self.embedding is None:
-            return F.one_hot(tokens, config.vocabulary).to(next(self.parameters()).dtype)
+            return tokens
         rate = config.dropout if config.embedding_dropout is None else config.embedding_dropout
         return dropped(self.embedding(tokens), rate, locked=config.locked_dropout, training=self.training)
 

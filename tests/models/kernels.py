@@ -54,13 +54,13 @@ def variant_library(name: str) -> ctypes.CDLL:
     """Skips the test where it cannot run."""
     variant = next(each for each in (*VARIANTS, EMULATED) if each.name == name)
     needs(variant)
-    return compiled(emulation() if variant is EMULATED else build.loaded(name))
+    return compiled(emulation() if variant is EMULATED else build.loaded("int8", name))
 
 
 def forget() -> None:
-    """Clears the three memoized library lookups, failed ones included, before and after a test that hides a library:
+    """Clears the memoized library lookups, failed ones included, before and after a test that hides a library:
     a step of one network may look up another's."""
-    for loaded in (build.loaded, build.fp32_loaded, training_backend.training_loaded):
+    for loaded in (build.loaded, training_backend.training_loaded):
         loaded.cache_clear()
 
 

@@ -6,13 +6,18 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_float, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from models.backends.native.build import check_status
+
 SLACK = 64  # floats after a matrix, because kernels read whole vectors
 PANEL = 64  # maximum number of outputs per panel
-NO_MEMORY, OUT_OF_RANGE = 1, 2
+check = partial(
+    check_status, out_of_range="a token is not in the vocabulary", no_memory="there is no memory to train with"
+)
 
 
 class Linear(ctypes.Structure):
@@ -110,13 +115,6 @@ def linear(
         return Linear(weight.data_ptr(), address(bias), None, None, room, None, outputs, inputs)
     where = gradients[0].data_ptr(), address(gradients[1])
     return Linear(weight.data_ptr(), address(bias), *where, None, room, outputs, inputs)
-
-
-def check(status: int) -> None:
-    if status == NO_MEMORY:
-        raise MemoryError("there is no memory to train with")
-    if status == OUT_OF_RANGE:
-        raise IndexError("a token is not in the vocabulary")
 
 
 BLOCK = 96  # tokens per block and side, unless a single sentence has more

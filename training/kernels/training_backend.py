@@ -54,7 +54,6 @@ def training_library() -> ctypes.CDLL | None:
 
 @cache
 def training_loaded(choice: str) -> ctypes.CDLL | None:
-    """Like `build.loaded`."""
     usable = {variant.flags for variant in fp32_runnable(choice, cpu_flags())}
     variants = [variant for variant in TRAINING if variant.flags in usable]
     return first_loadable(variants, "training") if variants else None

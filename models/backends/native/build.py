@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 CPUINFO = Path("/proc/cpuinfo")
 CHOICE = "PARLANCE_NATIVE"
 NONE = "none"
+NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,34 +109,24 @@ BUILD_LIMIT_S = 30  # less than the start timeout of a device process: a hanging
 
 def library() -> ctypes.CDLL | None:
     """The best int8 library for this CPU, or None (the log says why). ValueError if PARLANCE_NATIVE is unavailable."""
-    return loaded(os.environ.get(CHOICE, ""))
+    return loaded("int8", os.environ.get(CHOICE, ""))
 
 
 def fp32_library() -> ctypes.CDLL | None:
     """The library for recurrent networks and sampling; otherwise as `library`."""
-    return fp32_loaded(os.environ.get(CHOICE, ""))
+    return loaded("fp32", os.environ.get(CHOICE, ""))
 
 
 @cache
-def loaded(choice: str) -> ctypes.CDLL | None:
+def loaded(precision: str, choice: str) -> ctypes.CDLL | None:
     """choice: see `runnable`. Cached per process."""
     flags = cpu_flags()
-    variants = runnable(choice, flags)
-    if not variants:
-        missing = ", ".join(sorted(AVX2.needed - flags))
-        why = f"{CHOICE} is {choice}" if choice else f"native kernels need a CPU under Linux with {missing}"
-        log.info("int8 runs in PyTorch: %s", why)
-        return None
-    return first_loadable(variants, "int8")
-
-
-@cache
-def fp32_loaded(choice: str) -> ctypes.CDLL | None:
-    variants = fp32_runnable(choice, cpu_flags())
-    if not variants:
-        log.info("recurrent networks run in PyTorch: %s is %s", CHOICE, choice)
-        return None
-    return first_loadable(variants, "fp32")
+    if variants := (runnable if precision == "int8" else fp32_runnable)(choice, flags):
+        return first_loadable(variants, precision)
+    missing = ", ".join(sorted(AVX2.needed - flags))
+    why = f"{CHOICE} is {choice}" if choice else f"native kernels need a CPU under Linux with {missing}"
+    log.info("%s PyTorch: %s", "int8 runs in" if precision == "int8" else "recurrent networks run in", why)
+    return None
 
 
 def name_of(library: ctypes.CDLL | None) -> str:
@@ -216,6 +207,16 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.chmod(0o755)  # many umasks make new files group-writable, which `built` would refuse
         fresh.replace(path)
+
+
+def check_status(
+    status: int, out_of_range: str, no_memory: str = "there is no memory for what the rows of a call need"
+) -> None:
+    """Raises the exception for the status that a kernel returns; the constants are the C sources'."""
+    if status == NO_MEMORY:
+        raise MemoryError(no_memory)
+    if status == OUT_OF_RANGE:
+        raise IndexError(out_of_range)
 
 
 def why_none() -> str:

@@ -1,4 +1,4 @@
-/* One token from each row of logits, as models/sampling.py defines it, every row by itself.
+/* One token from each row of logits, as models/decoding/sampling.py defines it, every row by itself.
 
    Of a row without a cut, the block is looked for in which the cumulated weights pass the row's share of their sum, and
    then the token inside. Of a row with one nothing is sorted but the bins in which a decision falls: weights lie in bins
@@ -198,7 +198,7 @@ static Row *begin(int64_t size) {
     return row;
 }
 
-/* See models/sampling.py: two rounds of SplitMix64's finalizer over a counter. */
+/* See models/decoding/sampling.py: two rounds of SplitMix64's finalizer over a counter. */
 static double uniform_number(uint64_t seed, uint64_t position) {
     uint64_t state = seed * 0x9E3779B97F4A7C15u + position * 0xD1342543DE82EF95u + 0x632BE59BD9B4E019u;
     for (int round = 0; round < 2; round++) {
@@ -209,30 +209,14 @@ static double uniform_number(uint64_t seed, uint64_t position) {
     return (double)(state >> 11) * 0x1p-53;
 }
 
-void uniform_numbers(int64_t count, const uint64_t *seeds, const uint64_t *positions, double *numbers) {
-    for (int64_t i = 0; i < count; i++) numbers[i] = uniform_number(seeds[i], positions[i]);
-}
-
-/* logits [rows, size], the others [rows]. A broken row draws 0. */
-int64_t draw(const float *logits, int64_t rows, int64_t size, const double *temperature, const int64_t *top_k,
-             const double *top_p, const double *uniform, int64_t *tokens) {
-    Row *row = begin(size);
-    if (!row) return NO_MEMORY;
-    for (int64_t i = 0; i < rows; i++) {
-        row->logits = logits + i * size;
-        tokens[i] = draw_one(row, temperature[i], top_k[i], top_p[i], uniform[i]);
-    }
-    free(row);
-    return DONE;
-}
-
 typedef struct { /* [slots]; lengths: how many tokens each has written */
     const double *temperature, *top_p;
     const int64_t *top_k, *lengths;
     const uint64_t *seed;
 } Columns;
 
-/* logits [rows, size] of `slots` [rows]: the likeliest token where the temperature is 0, else a draw. */
+/* logits [rows, size] of `slots` [rows]: the likeliest token where the temperature is 0, else a draw.
+   A broken row draws 0. */
 int64_t choose_tokens(const Columns *c, const float *logits, int64_t rows, int64_t size, const int64_t *slots,
                       int64_t *tokens) {
     Row *row = begin(size);

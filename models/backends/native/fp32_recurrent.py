@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.backends.native.build import check_status
 from models.backends.top_k import padded_to_blocks
 from models.backends.torch.cuda_graph import StepShape
 from models.backends.torch.recurrent_step import EagerRecurrent
@@ -19,8 +20,8 @@ from models.interface import Prompt
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 
-CELL_NUMBERS = {"rnn": 0, "gru": 1, "lstm": 2}  # these and the next constants as in recurrent.c
-NO_MEMORY, OUT_OF_RANGE = 1, 2
+CELL_NUMBERS = {"rnn": 0, "gru": 1, "lstm": 2}  # as in recurrent.c
+OUT_OF_RANGE = "a token is not in the vocabulary, or there is no such row"
 ALIGNED = 16  # floats; alignment of each gate
 
 
@@ -103,22 +104,17 @@ class NativeRecurrent(EagerRecurrent):
         lengths = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
         tokens = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         arrays = (array.ctypes.data for array in (slots, lengths, tokens))
-        self._check(self.library.read_texts(byref(self.model), byref(self._state(state)), len(prompts), *arrays))
+        status = self.library.read_texts(byref(self.model), byref(self._state(state)), len(prompts), *arrays)
+        check_status(status, OUT_OF_RANGE)
 
     def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
         count, tokens = len(tokens), tokens.long().contiguous()
         logits = torch.empty(count, self.columns)
         addresses = tokens.data_ptr(), logits.data_ptr()
-        self._check(self.library.step(byref(self.model), byref(self._state(state)), count, *addresses))
+        check_status(self.library.step(byref(self.model), byref(self._state(state)), count, *addresses), OUT_OF_RANGE)
         return logits
 
     def _state(self, state: RecurrentState) -> State:
         hidden, memory = state.hidden, state.memory
         assert hidden.is_contiguous() and memory.is_contiguous() and hidden.dtype == torch.float32
         return State(hidden.data_ptr(), memory.data_ptr(), hidden.size(1))
-
-    def _check(self, status: int) -> None:
-        if status == OUT_OF_RANGE:
-            raise IndexError("a token is not in the vocabulary, or there is no such row")
-        if status == NO_MEMORY:
-            raise MemoryError("there is no memory for what the rows of a call need")

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from models.backends.native.build import check_status
 from models.backends.top_k import padded_to_blocks
 from models.backends.torch.int8_linear import rounded_weight
 from models.backends.torch.kv_cache import Ints, zeros
@@ -143,8 +144,7 @@ class NativeState:
 
 
 Array = Ints | Tensor | int | None
-ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # these and the next constants as in native.h
-NO_MEMORY, OUT_OF_RANGE = 1, 2
+ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # as in native.h
 
 
 class NativeTransformer:
@@ -273,10 +273,7 @@ class NativeTransformer:
         """arrays: contiguous and alive during the call, or addresses."""
         model = ctypes.addressof(self.model)
         status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))
-        if status == OUT_OF_RANGE:
-            raise IndexError("a token is not in the vocabulary, or a row does not fit its slot")
-        if status == NO_MEMORY:
-            raise MemoryError("there is no memory for what the rows of a call need")
+        check_status(status, "a token is not in the vocabulary, or a row does not fit its slot")
 
 
 def address(array: Array) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int64, c_void_p
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,28 +17,11 @@ from models.backends.native import build
 MOST = 64  # maximum count per row: insertion sort suits small ones
 
 
-class SamplingParameters(NamedTuple):
-    """Per row, arrays [B]. temperature > 0; top_k 0 and top_p 1 disable these filters; uniform in [0, 1)."""
-
-    temperature: npt.NDArray[np.float64]
-    top_k: npt.NDArray[np.int64]
-    top_p: npt.NDArray[np.float64]
-    uniform: npt.NDArray[np.float64]
-
-    def of(self, rows: npt.NDArray[np.int64]) -> SamplingParameters:
-        return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], self.uniform[rows])
-
-
 POINTER = c_void_p
 ARGUMENTS = {
     "likeliest": (POINTER, *(c_int64,) * 4, POINTER, POINTER),
     "log_totals": (POINTER, *(c_int64,) * 3, POINTER, POINTER),
     "continuations": (*(POINTER, c_int64, c_int64) * 3, *(POINTER,) * 5),
-}
-DRAW_ARGUMENTS = {
-    "draw": (POINTER, c_int64, c_int64, *(POINTER,) * 5),
-    "choose_tokens": (POINTER, POINTER, c_int64, c_int64, POINTER, POINTER),
-    "uniform_numbers": (c_int64, *(POINTER,) * 3),
 }
 
 
@@ -49,9 +32,9 @@ def kernels() -> ctypes.CDLL | None:
 
 
 @cache
-def typed(loaded: ctypes.CDLL, *, draws: bool = False) -> ctypes.CDLL:
-    """The library with its argument types declared, which makes calls cheap. draws: it is the library for sampling."""
-    for name, types in (DRAW_ARGUMENTS if draws else ARGUMENTS).items():
+def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """The library with its argument types declared, which makes calls cheap."""
+    for name, types in ARGUMENTS.items():
         getattr(loaded, name).argtypes = types
     return loaded
 
@@ -102,32 +85,7 @@ def native_continuations(
     return values, held[:size].reshape(beams, kept), held[size : 2 * size].reshape(beams, kept)
 
 
-Integers = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[Any]
-NO_MEMORY = "there is no memory to draw from so many logits"
-
-TYPES = (np.float64, np.int64, np.float64, np.float64)
-
-
-def native_uniform(library: ctypes.CDLL, seeds: Integers, positions: Integers) -> npt.NDArray[np.float64]:
-    """`models.decoding.sampling.uniform`; seeds and positions have one shape."""
-    seeds, positions = np.ascontiguousarray(seeds, np.uint64), np.ascontiguousarray(positions, np.uint64)
-    assert seeds.shape == positions.shape
-    numbers = np.empty(seeds.shape)
-    addresses = (array.ctypes.data for array in (seeds, positions, numbers))
-    typed(library, draws=True).uniform_numbers(seeds.size, *addresses)
-    return numbers
-
-
-def native_sample(library: ctypes.CDLL, logits: Tensor, draws: SamplingParameters) -> Tensor:
-    """logits [B, V] -> token ids [B]."""
-    (rows, size), logits = logits.shape, logits.contiguous()
-    columns = [np.ascontiguousarray(column, dtype) for column, dtype in zip(draws, TYPES, strict=True)]
-    tokens = torch.empty(rows, dtype=torch.long)
-    addresses = [column.ctypes.data for column in columns]
-    if typed(library, draws=True).draw(logits.data_ptr(), rows, size, *addresses, tokens.data_ptr()):
-        raise MemoryError(NO_MEMORY)
-    return tokens
 
 
 class Columns(ctypes.Structure):
@@ -152,12 +110,13 @@ class Chooser:
         assert all(array.dtype == kind for array, kind in zip(self.arrays, kinds, strict=True))
         assert all(array.flags.c_contiguous for array in self.arrays)
         self.columns = Columns(*(array.ctypes.data for array in self.arrays))
-        self.address, self.function = ctypes.addressof(self.columns), typed(library, draws=True).choose_tokens
+        self.address, self.function = ctypes.addressof(self.columns), library.choose_tokens
+        self.function.argtypes = (POINTER, POINTER, c_int64, c_int64, POINTER, POINTER)
 
     def __call__(self, logits: Tensor, slots: Tensor) -> Tensor:
         """logits [B, V], float32; slots [B], int64: of these rows -> token ids [B]."""
         (rows, size), logits = logits.shape, logits.contiguous()
         tokens = torch.empty(rows, dtype=torch.long)
         if self.function(self.address, logits.data_ptr(), rows, size, slots.data_ptr(), tokens.data_ptr()):
-            raise MemoryError(NO_MEMORY)
+            raise MemoryError("there is no memory to draw from so many logits")
         return tokens

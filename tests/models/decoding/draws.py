@@ -9,19 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.native.logit_kernels import SamplingParameters
 from models.decoding.row_state import SEED_MASK
-from models.decoding.sampling import sample, uniform
+from models.decoding.sampling import SamplingParameters, sample, uniform
 
 ALMOST_1 = 1 - 2.0**-53
 Draw = tuple[float, int, float, float]  # temperature, top_k, top_p, uniform number
 
 
-def sampled(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
+def columns(draws: Sequence[Draw]) -> SamplingParameters:
     t, k, p, number = (np.array(column) for column in zip(*draws, strict=True))
-    return sample(
-        logits, SamplingParameters(t.astype(float), k.astype(np.int64), p.astype(float), number.astype(float))
-    ).tolist()
+    return SamplingParameters(t.astype(float), k.astype(np.int64), p.astype(float), number.astype(float))
+
+
+def sampled(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
+    return sample(logits, columns(draws)).tolist()
 
 
 def number_of(seed: int, position: int) -> float:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from models.backends import select
 from models.inspection.gate_traces import gate_trace
@@ -32,6 +34,12 @@ def loud(**options: Any) -> RecurrentLanguageModel:
     return network
 
 
+def first_inputs(network: RecurrentLanguageModel) -> Tensor:
+    """What PyTorch's first layer reads, [1, T, E]; the network itself looks one-hot tokens up."""
+    inputs = network.inputs(torch.tensor([TOKENS]))
+    return inputs if network.embedding is not None else F.one_hot(inputs, network.config.vocabulary).float()
+
+
 def in_order(network: RecurrentLanguageModel, **selection: Any) -> Any:
     """All units by their numbers."""
     return gate_trace(network, TOKENS, GateSelection(units=tuple(range(network.config.hidden)), **selection))
@@ -50,7 +58,7 @@ def test_states_equal_pytorch(cell: str, embedding: int, layers: int) -> None:
     network = loud(cell=cell, embedding=embedding, layers=layers)
     result = in_order(network)
     with torch.inference_mode():
-        outputs, last = network.recurrent(network.inputs(torch.tensor([TOKENS])))
+        outputs, last = network.recurrent(first_inputs(network))
     hidden, memory = last if cell == "lstm" else (last, None)
     torch.testing.assert_close(result.values["h"][-1], outputs[0], **EXACT)
     torch.testing.assert_close(result.values["h"][:, -1], hidden[:, 0], **EXACT)
@@ -65,7 +73,7 @@ def test_gru_gates_equal_the_formulas(embedding: int, layer: int) -> None:
     """h' = (1 - z) n + z h, so that z = 1 keeps; every gate from PyTorch's states and weights alone."""
     network = loud(cell="gru", embedding=embedding, layers=3)
     result = {name: value[layer].double() for name, value in in_order(network).values.items()}
-    inputs = network.inputs(torch.tensor([TOKENS]))[0] if layer == 0 else in_order(network).values["h"][layer - 1]
+    inputs = first_inputs(network)[0] if layer == 0 else in_order(network).values["h"][layer - 1]
     w, b, u, d = (parameter.detach().double() for parameter in network.parameters_of(layer))
     before = torch.cat([torch.zeros(1, 10, dtype=torch.float64), result["h"][:-1]])
     x, y = inputs.detach().double() @ w.T + b, before @ u.T + d

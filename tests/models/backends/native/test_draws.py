@@ -11,11 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.native import build, logit_kernels
-from models.backends.native.logit_kernels import SamplingParameters
+from models.backends.native import build
+from models.backends.native.logit_kernels import Chooser
 from models.decoding import sampling
+from models.decoding.sampling import SamplingParameters, uniform
 from tests.models.backends.native.test_fp32_recurrent import AVAILABLE
-from tests.models.decoding.draws import ALMOST_1, Draw, chosen_by_definition
+from tests.models.decoding.draws import ALMOST_1, Draw, chosen_by_definition, columns
 from tests.models.kernels import compiled
 
 CUTS = [(0, 1.0), (1, 1.0), (5, 1.0), (40, 1.0), (0, 0.9), (0, 1e-9), (0, 0.999999), (40, 0.8), (10**6, 1.0), (7, 0.5)]
@@ -36,14 +37,33 @@ def library(request: pytest.FixtureRequest) -> Any:
     return compiled(build.first_loadable([request.param], "fp32"))
 
 
-def columns(chosen: list[Draw]) -> SamplingParameters:
-    t, k, p, number = (np.array(column) for column in zip(*chosen, strict=True))
-    return SamplingParameters(t.astype(float), k.astype(np.int64), p.astype(float), number.astype(float))
+def seed_of(number: float) -> int:
+    """The seed whose uniform number at position 0 is `number`, a multiple of 2**-53."""
+    state = int(number * 2**53) << 11
+    for _ in range(2):
+        for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+            mixed = state
+            for _ in range(2):
+                state = mixed ^ state >> shift
+            state = state * pow(factor, -1, 2**64) % 2**64
+    return (state - 0x632BE59BD9B4E019) * pow(0x9E3779B97F4A7C15, -1, 2**64) % 2**64
 
 
-def drawn(library: Any, logits: Tensor, chosen: list[Draw]) -> list[int]:
-    tokens: list[int] = logit_kernels.native_sample(library, logits, columns(chosen)).tolist()
+def chosen_tokens(library: Any, logits: Tensor, draws: SamplingParameters, seeds: Any, positions: Any) -> Tensor:
+    chooser = Chooser(library, draws.temperature, draws.top_p, draws.top_k, positions.astype(np.int64), seeds)
+    return chooser(logits, torch.arange(len(logits)))
+
+
+def drawn(library: Any, logits: Tensor, draws: list[Draw]) -> list[int]:
+    seeds = np.array([seed_of(number) for *_, number in draws], dtype=np.uint64)
+    tokens: list[int] = chosen_tokens(library, logits, columns(draws), seeds, np.zeros_like(seeds)).tolist()
     return tokens
+
+
+def test_seeds_of_numbers() -> None:
+    numbers = [0.0, ALMOST_1, 0.5, 2**-53, 0.123456789]
+    seeds = np.array([seed_of(number) for number in numbers], dtype=np.uint64)
+    assert sampling.uniform(seeds, np.zeros_like(seeds)).tolist() == [int(n * 2**53) / 2**53 for n in numbers]
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 300, 1344])
@@ -83,27 +103,26 @@ def test_draws_do_not_depend_on_the_batch(library: Any, size: int) -> None:
     assert alone[13] == 0
 
 
-def test_seeds_draw_what_they_drew_in_pytorch(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_draw_what_they_draw_in_pytorch(library: Any) -> None:
     """But for one in millions, which rounding moves."""
     torch.manual_seed(1)
     seeds = np.arange(512, dtype=np.uint64)
     for number, (k, p) in enumerate(CUTS):
         logits = torch.randn(512, 1344) * 2
         positions = np.full_like(seeds, number)
-        with monkeypatch.context() as patched:
-            patched.setattr(build, "fp32_library", lambda: None)
-            uniform = sampling.uniform(seeds, positions)
-            chosen = SamplingParameters(np.full(512, 0.8), np.full(512, k), np.full(512, p), uniform)
-            expected = sampling.sample(logits, chosen)
-        assert np.array_equal(logit_kernels.native_uniform(library, seeds, positions), uniform)
-        assert torch.equal(logit_kernels.native_sample(library, logits, chosen), expected), (k, p)
+        draws = SamplingParameters(np.full(512, 0.8), np.full(512, k), np.full(512, p), uniform(seeds, positions))
+        expected = sampling.sample(logits, draws)
+        assert torch.equal(chosen_tokens(library, logits, draws, seeds, positions), expected), (k, p)
 
 
-def test_numbers_of_the_largest_seeds_and_positions(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    edges = np.array([0, 1, 2**63, 2**64 - 1], dtype=np.uint64)
-    seeds, positions = edges.repeat(4), np.tile(edges, 4)
-    monkeypatch.setattr(build, "fp32_library", lambda: None)
-    assert np.array_equal(logit_kernels.native_uniform(library, seeds, positions), sampling.uniform(seeds, positions))
+def test_numbers_of_the_largest_seeds_and_positions(library: Any) -> None:
+    edges = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], dtype=np.uint64)
+    seeds, positions = edges.repeat(5), np.tile(edges, 5)
+    ones, logits = np.ones(25), torch.zeros(25, 20_000)
+    draws = SamplingParameters(ones, np.zeros(25, dtype=np.int64), ones, uniform(seeds, positions))
+    expected = sampling.sample(logits, draws)
+    assert torch.equal(chosen_tokens(library, logits, draws, seeds, positions), expected)
+    assert len(set(expected.tolist())) > 10
 
 
 def test_broken_rows_draw_the_first_token(library: Any) -> None:
