@@ -23,8 +23,6 @@ _SILENT = "its message is left out: it may quote a text"
 
 
 class TextFormatter(logging.Formatter):
-    """Lines for people."""
-
     def __init__(self) -> None:
         super().__init__(TEXT)
 

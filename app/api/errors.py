@@ -198,7 +198,14 @@ def install_error_handlers(app: FastAPI) -> None:
 async def handle_error(request: Request, error: Exception) -> Response:
     """The answer to an error of these three kinds; any other is raised again."""
     if isinstance(error, HTTPException):
-        return _http_exception(request, error)
+        status, path, message = error.status_code, quotable(request.url.path), str(error.detail)
+        if status == 404:
+            message = f"There is nothing at {path}; /docs lists every path."
+        elif status == 405:
+            allowed = (error.headers or {}).get("Allow", "another method")
+            message = f"{path} does not answer {quotable(request.method)}; use {allowed}."
+        body = error_body(request.scope, _CODES.get(status, "http_error"), message)
+        return error_response(request.scope, status, body, error.headers)
     if isinstance(error, RequestValidationError):
         problems = error.errors()
         error = InvalidRequest(validation_message(problems), field=field_name(problems[0]))
@@ -207,14 +214,3 @@ async def handle_error(request: Request, error: Exception) -> Response:
     request.app.state.services.metrics.refused(error)
     status, body, headers = http_error(request.scope, error)
     return error_response(request.scope, status, body, headers)
-
-
-def _http_exception(request: Request, error: HTTPException) -> Response:
-    status, path, message = error.status_code, quotable(request.url.path), str(error.detail)
-    if status == 404:
-        message = f"There is nothing at {path}; /docs lists every path."
-    elif status == 405:
-        allowed = (error.headers or {}).get("Allow", "another method")
-        message = f"{path} does not answer {quotable(request.method)}; use {allowed}."
-    body = error_body(request.scope, _CODES.get(status, "http_error"), message)
-    return error_response(request.scope, status, body, error.headers)

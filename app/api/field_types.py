@@ -164,6 +164,17 @@ def not_empty(advice: str, *, blank: bool = False) -> AfterValidator:
     return AfterValidator(check)
 
 
+def unsupported(sentence: str) -> AfterValidator:
+    """Refuses any value that would ask for something."""
+
+    def check(value: object) -> object:
+        if value:
+            raise field_error(sentence.format(value=value))
+        return value
+
+    return AfterValidator(check)
+
+
 EncodableText = Annotated[str, AfterValidator(check_encodable)]
 NonBlankText = Annotated[EncodableText, not_empty("send at least one character that is not white space.", blank=True)]
 ModelName = Annotated[EncodableText, AfterValidator(_model_name)]

@@ -154,7 +154,6 @@ def parse_fields(
 
 
 def _media_type(header: str) -> str:
-    """Of a Content-Type, without its parameters."""
     content_type = email.message.Message()
     content_type["content-type"] = header
     return content_type.get_content_type()

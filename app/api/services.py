@@ -58,7 +58,6 @@ class Services:
 
 
 async def services(request: Request) -> Services:
-    """The services of the app that answers this request."""
     wired: Services = request.app.state.services
     return wired
 

@@ -130,7 +130,6 @@ class Subtitles:
 
 
 def _speaker_parts(subtitle: Subtitle) -> list[list[str]]:
-    """The lines of each speaker."""
     parts: list[list[str]] = []
     for line in filter(str.strip, subtitle.content.split("\n")):
         if not parts or _SPEAKER.match(line):

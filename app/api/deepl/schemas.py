@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator, model_validator
 
 from app.api.document_jobs import DocumentJob
 from app.api.errors import ErrorAnswer
@@ -19,19 +19,15 @@ from app.api.field_types import (
     example_of,
     field_error,
     optional,
+    unsupported,
 )
 from app.api.libretranslate.schemas import OneFile
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
-_UNSUPPORTED = {
-    **dict.fromkeys(
-        ("splitting_tags", "non_splitting_tags", "custom_instructions"),
-        "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it out.",
-    ),
-    **dict.fromkeys(
-        ("style_id", "translation_memory_id"), "names something that this server does not have; leave it out."
-    ),
-}
+_UNHONOURED = unsupported(
+    "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it out."
+)
+_MISSING = unsupported("names something that this server does not have; leave it out.")
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, 1: True, 0: False}
 ErrorSentence = Annotated[
     str,
@@ -134,8 +130,8 @@ class DeepLTranslateRequest(RequestFields):
         "Accepted; this server has one way to handle tags.", "v2"
     )
     outline_detection: Flag = doc("Only true: where a sentence may end is found from the tags.", True, default=True)
-    splitting_tags: Names = doc("Refused unless it is empty.", [], default_factory=list)
-    non_splitting_tags: Names = doc("Refused unless it is empty.", [], default_factory=list)
+    splitting_tags: Annotated[Names, _UNHONOURED] = doc("Refused unless it is empty.", [], default_factory=list)
+    non_splitting_tags: Annotated[Names, _UNHONOURED] = doc("Refused unless it is empty.", [], default_factory=list)
     ignore_tags: Names = doc(
         "Names of elements whose content stays as it is; needs tag_handling.", [], default_factory=list, max_length=100
     )
@@ -144,18 +140,13 @@ class DeepLTranslateRequest(RequestFields):
         BeforeValidator(_parse_word),
     ] = optional("Accepted: a pair has one model here. `model_type_used` then repeats it.", "quality_optimized")
     show_billed_characters: Flag = doc("Accepted: they are always shown.", True, default=True)
-    style_id: Code = optional("Refused: there are no styles here.", None)
-    translation_memory_id: Code = optional("Refused: there are no translation memories here.", None)
-    custom_instructions: Annotated[list[str], BeforeValidator(lambda v: [] if v is None else _check_text_list(v))] = (
-        doc("Refused: these models follow no instructions.", [], default_factory=list)
+    style_id: Annotated[Code, _MISSING] = optional("Refused: there are no styles here.", None)
+    translation_memory_id: Annotated[Code, _MISSING] = optional(
+        "Refused: there are no translation memories here.", None
     )
-
-    @field_validator(*_UNSUPPORTED)
-    @classmethod
-    def _unsupported(cls, value: object, info: ValidationInfo) -> object:
-        if value:
-            raise field_error(_UNSUPPORTED[str(info.field_name)])
-        return value
+    custom_instructions: Annotated[
+        list[str], BeforeValidator(lambda value: [] if value is None else _check_text_list(value)), _UNHONOURED
+    ] = doc("Refused: these models follow no instructions.", [], default_factory=list)
 
     @field_validator("outline_detection")
     @classmethod

@@ -29,8 +29,6 @@ class ExtensionRoute(ApiRoute):
 
 
 class DeepLXRoute(ExtensionRoute):
-    """A route of DeepLX's clients."""
-
     error_schema = schemas.DeepLXError
 
 

@@ -332,7 +332,6 @@ class AttentionAnswer(BaseModel):
 
 
 def _findings_fields(findings: results.AttentionFindings, decimals: int) -> dict[str, object]:
-    """The findings that were requested."""
     alignment = findings.alignment
     links = alignment and round_floats(alignment.links, SHARE_DECIMALS)
     fields = {

@@ -91,7 +91,6 @@ class Completion:
         return outputs if body.echo else [PromptOutput(count=output.count) for output in outputs]
 
     def choices(self, results: Results) -> list[dict[str, object]]:
-        """The continuations of each prompt in turn."""
         continuations = [each for result in results for each in result.continuations]
         choices = []
         for index, (prompt, continuation) in enumerate(zip(self.prompts, continuations, strict=True)):
@@ -170,7 +169,6 @@ class CompletionStream(EventStream[Results]):
         return format_data({**self._head, "choices": choices, **with_usage})
 
     def _done_events(self, result: Results) -> bytes:
-        """Why each choice ended, the usage, and the end."""
         continuations = [each for generation in result for each in generation.continuations]
         events = [
             self._chunk(index, "", None, CompletionChoice.end_fields(each)) for index, each in enumerate(continuations)

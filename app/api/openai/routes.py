@@ -116,7 +116,6 @@ def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | 
 def generation_requests(
     body: schemas.CompletionRequest, limits: RequestLimits, model: str | None
 ) -> list[GenerationRequest]:
-    """One for each prompt."""
     prompts = body.prompts
     limits.check_texts([each if isinstance(each, str) else "" for each in prompts], "prompt")
     limits.check_numbers(n=body.n)

@@ -22,6 +22,7 @@ from app.api.field_types import (
     example_of,
     field_error,
     optional,
+    unsupported,
 )
 from app.api.generation.schemas import Sampling, Seed, Temperature, TopP
 from app.api.shared_schemas import decoding_options, round_nats
@@ -31,11 +32,9 @@ from models.decoding.options import DecodingOptions
 
 MIN_NATS = -9999.0  # what OpenAI's clients get for a token that cannot come, since JSON has no infinity
 MOST_LOGPROBS = 20
-_UNSUPPORTED = {
-    "min_p": 'is {value:g}; this is not done here: leave it out, and use "top_p" or "top_k".',
-    "suffix": "is not done here: a model writes what follows its prompt, to no given end; leave it out.",
-    "logit_bias": "is not done here; leave it out.",
-}
+_NO_MIN_P = unsupported('is {value:g}; this is not done here: leave it out, and use "top_p" or "top_k".')
+_NO_SUFFIX = unsupported("is not done here: a model writes what follows its prompt, to no given end; leave it out.")
+_NO_LOGIT_BIAS = unsupported("is not done here; leave it out.")
 # Our codes and OpenAI's; any other stays as it is.
 _CODES: Mapping[str, str] = {
     "invalid_request": "invalid_value",
@@ -125,7 +124,7 @@ class CompletionRequest(_NullableFields, Sampling):
     temperature: Temperature = Field(1.0, examples=[1.0])
     top_p: TopP = 1.0
     top_k: int = doc("Sample among the k likeliest tokens; 0 and -1: off.", 40, default=0, ge=-1, le=1_000_000)
-    min_p: float = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
+    min_p: Annotated[float, _NO_MIN_P] = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
     seed: Seed = None
     n: int = doc("Continuations of each prompt; number i has seed + i.", 1, default=1, ge=1)
     best_of: int | None = optional("Not done here: the same as `n`, or nothing.", 1)
@@ -147,13 +146,12 @@ class CompletionRequest(_NullableFields, Sampling):
     no_repeat_ngram_size: int = doc("No run of so many tokens comes twice; 0 is off.", 0, default=0, ge=0, le=1000)
     stream: bool = doc("Send the texts while they are written.", False, default=False)
     stream_options: CompletionStreamOptions | None = optional("Only with `stream`.", None, {"include_usage": True})
-    suffix: str = doc("Not done here: leave it out.", "", default="")
-    logit_bias: dict[str, float] | None = optional("Not done here: leave it out.", {})
+    suffix: Annotated[str, _NO_SUFFIX] = doc("Not done here: leave it out.", "", default="")
+    logit_bias: Annotated[dict[str, float] | None, _NO_LOGIT_BIAS] = optional("Not done here: leave it out.", {})
     user: str | None = optional("Who asks; not read.", None, "someone")
 
     @property
     def prompts(self) -> Sequence[str | list[int]]:
-        """The prompts as a list, also of a single one."""
         if isinstance(self.prompt, str) or isinstance(self.prompt[0], int):
             return [self.prompt]
         return self.prompt
@@ -169,7 +167,6 @@ class CompletionRequest(_NullableFields, Sampling):
 
     @property
     def with_usage(self) -> bool:
-        """Whether a stream has its usage at the end."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     @property
@@ -203,13 +200,6 @@ class CompletionRequest(_NullableFields, Sampling):
     def _of_a_stream(cls, value: CompletionStreamOptions, info: ValidationInfo) -> CompletionStreamOptions:
         if info.data.get("stream") is False:
             raise field_error('is only for "stream": true; leave it out.')
-        return value
-
-    @field_validator("min_p", "suffix", "logit_bias")
-    @classmethod
-    def _unsupported(cls, value: object, info: ValidationInfo) -> object:
-        if value:
-            raise field_error(_UNSUPPORTED[str(info.field_name)].format(value=value))
         return value
 
 

@@ -35,7 +35,6 @@ _INDEX = "index.html"
 
 
 def add_page(app: FastAPI) -> None:
-    """Serve the page and what it loads."""
     by_path = assets()
     index = by_path.pop(_INDEX)
 
@@ -97,7 +96,6 @@ _DOCS: dict[str, tuple[Callable[..., HTMLResponse], dict[str, str], dict[str, ob
 
 
 def add_docs(app: FastAPI) -> None:
-    """Serve both documentation pages and their assets."""
     app.mount(_ASSETS, StaticFiles(directory=str(files("fastapi_offline") / "static")), name="docs-assets")
     for path in _DOCS:
         app.add_api_route(path, _docs_page, include_in_schema=False)
