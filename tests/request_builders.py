@@ -116,13 +116,12 @@ def inspect_attention(
     source: list[int],
     inputs: list[int],
     outputs: list[int],
-    max_values: int = 1000,
     **options: Any,
 ) -> m.InspectAttention:
     """Of cross-attention alone, unless the options name other kinds."""
     selection, others = _split(AttentionSelection.__struct_fields__, {"kinds": ("cross",), **options})
     chosen = AttentionSelection(**selection)
-    return m.InspectAttention(number, model, source, inputs, outputs, chosen, max_values, **others)
+    return m.InspectAttention(number, model, source, inputs, outputs, chosen, **others)
 
 
 def changed(request: Any, **options: Any) -> Any:

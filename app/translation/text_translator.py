@@ -90,8 +90,11 @@ class Translator:
     async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslationResult]:
         texts = await self._prepared(requests, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
-        translations = await self._translate_sentences(sentences)
-        return await in_thread_if_long(_characters(requests), partial(_assembled_texts, texts, translations))
+        translations = iter(await self._translate_sentences(sentences))
+        return await in_thread_if_long(
+            _characters(requests),
+            lambda: [text.assembled([next(translations) for _ in text.sentences]) for text in texts],
+        )
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         """Splits texts into sentences that fit. certain: count the tokens of all sentences."""
@@ -225,17 +228,6 @@ def _prepared_texts(requests: Sequence[TextRequest], texts: Sequence[SegmentedTe
         sentences = _prepared_sentences(text, request.options, matchers.get(id(glossary)))
         prepared.append(PreparedText(request, text, sentences))
     return prepared
-
-
-def _assembled_texts(
-    texts: Sequence[PreparedText], translations: Sequence[TranslationResult]
-) -> list[TranslationResult]:
-    results, start = [], 0
-    for text in texts:
-        end = start + len(text.sentences)
-        results.append(text.assembled(translations[start:end]))
-        start = end
-    return results
 
 
 def _prepared_sentences(

@@ -11,15 +11,17 @@ import sys
 from collections.abc import Callable, Sequence
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import FrameProtocol, frame
 
 log = logging.getLogger(__name__)
 
 REAP_TIMEOUT_S = 5.0  # a killed process ends at once unless a driver blocks it in the kernel
 
 
-class WorkerProcess:
-    """One device process and its socket. on_message: called with every message; on_death: once, after its end."""
+class WorkerProcess(asyncio.Protocol):
+    """One device process and its socket. on_message: called with every message; on_death: once, after its end.
+
+    A protocol handles messages in the event-loop iteration in which they arrive; a stream reader would wake a task,
+    which waits behind all requests that arrived meanwhile."""
 
     def __init__(
         self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]
@@ -27,6 +29,7 @@ class WorkerProcess:
         self.device, self._on_message, self._on_death = device, on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
+        self._splitter = m.FrameSplitter()
         self._over = asyncio.Event()  # the process has ended and all its messages are handled
         self._reaping: asyncio.Task[None] | None = None
 
@@ -39,9 +42,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             loop = asyncio.get_running_loop()  # connect first, so that the socket is closed if the spawn fails
-            transport, _ = await loop.create_connection(
-                lambda: FrameProtocol(self._on_frame, self._on_connection_lost), sock=ours
-            )
+            transport, _ = await loop.create_connection(lambda: self, sock=ours)
             try:
                 # Not asyncio's subprocess: uvloop forks, and the child runs the at-fork hooks of libraries.
                 # OpenTelemetry's hook starts a thread and never returns, and the event loop waits for the child.
@@ -61,13 +62,20 @@ class WorkerProcess:
     def send(self, messages: Sequence[m.ToDevice]) -> None:
         """Writes without backpressure: admission bounds the requests in flight."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frame(m.encode(messages)))
+            self._transport.write(m.frame(messages))
 
-    def _on_frame(self, body: bytes) -> None:
-        for message in m.from_device(body):
-            self._on_message(self.device, message)
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        try:
+            for body in self._splitter.bodies(data):
+                for message in m.from_device(body):
+                    self._on_message(self.device, message)
+        except Exception:
+            log.exception("a device process said what cannot be understood; it is ended")
+            self._transport.close()
 
-    def _on_connection_lost(self) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         if self._process is not None:  # else `start` raises
             self._reaping = asyncio.get_running_loop().create_task(self._reap(), name=f"reap {self.device}")
 

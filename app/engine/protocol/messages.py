@@ -1,11 +1,14 @@
 """Messages between the front end and a device process: typed msgspec structs in msgpack, never pickle.
 
-A frame holds one msgpack array of messages. Times are CLOCK_MONOTONIC seconds, which all processes of a machine share.
+A frame is a 4-byte big-endian length and its body, one msgpack array of messages. Times are CLOCK_MONOTONIC seconds,
+which all processes of a machine share.
 """
 
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, Literal, TypeVar
 
@@ -137,13 +140,12 @@ class Decode(Request[Finished | None], frozen=True, tag=True, array_like=True):
 class InspectAttention(Inspection[AttentionInspected], frozen=True, tag=True, array_like=True):
     """One teacher-forced pass over the encoder input (source), the decoder input (inputs) and the predicted tokens
     (outputs). units: the word of each token, None for special tokens. starts, ends: number of special tokens before and
-    after the source. decoding, prefix: for the search with masked heads. More than max_values weights are refused."""
+    after the source. decoding, prefix: for the search with masked heads. The front end checks its size."""
 
     source: list[int]
     inputs: list[int]
     outputs: list[int]
     selection: AttentionSelection
-    max_values: int
     source_units: list[int | None] = []
     target_units: list[int | None] = []
     starts: int = 0
@@ -308,9 +310,41 @@ Inspected = AttentionInspected | WalkthroughInspected | GatesInspected | TokensS
 ToDevice = Configure | Load | Unload | Decode | Inspections | Cancel | Stop
 FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Inspected
 
-encode = msgspec.msgpack.Encoder().encode  # a list of messages -> the body of a frame
+encode = msgspec.msgpack.Encoder().encode
 to_device = msgspec.msgpack.Decoder(list[ToDevice]).decode  # the body of a frame -> its messages
 from_device = msgspec.msgpack.Decoder(list[FromDevice]).decode
+
+HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 1 << 30
+
+
+def frame(messages: Sequence[ToDevice | FromDevice]) -> bytes:
+    """A frame of messages. Raises ValueError if its body is too long."""
+    body = encode(messages)
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
+    return HEADER.pack(len(body)) + body
+
+
+class FrameSplitter:
+    """Splits a byte stream, fed in chunks of any size, into frame bodies."""
+
+    def __init__(self) -> None:
+        self._unread = bytearray()
+
+    def bodies(self, data: bytes) -> Iterator[bytes]:
+        """The bodies of the frames completed by `data`. Raises ValueError for a frame that is too long."""
+        self._unread += data
+        while len(self._unread) >= HEADER.size:
+            (length,) = HEADER.unpack_from(self._unread)
+            if length > MAX_FRAME_BYTES:
+                raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
+            end = HEADER.size + length
+            if len(self._unread) < end:
+                return
+            body = bytes(self._unread[HEADER.size : end])
+            del self._unread[:end]
+            yield body
 
 
 @lru_cache(maxsize=1024)

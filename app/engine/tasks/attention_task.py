@@ -21,10 +21,11 @@ from app.engine.interface import (
     WalkthroughResult,
 )
 from app.engine.output import token_views
-from app.engine.output.token_views import SourceSide, TargetSide, source_side, target_side
+from app.engine.output.token_views import SourceSide, source_side, target_side
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.tasks import Task
+from app.engine.tasks.alignment_task import SentencePair
 from app.engine.tasks.translation_task import TranslationTask
 from models.checkpoint import WEIGHTS
 from models.decoding.options import DecodingOptions, Hypothesis
@@ -34,20 +35,14 @@ NO_TRANSLATOR = "is a lyricist and has no attention to show; name a translator."
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """Both sides of an inspected pair. translation: the model's own, after `prefix`; None for a forced target."""
+class Sentence(SentencePair):
+    """An inspected pair. translation: the model's own, after `prefix`; None for a forced target."""
 
-    source: SourceSide
-    target: TargetSide
     translation: Hypothesis | None
     decoding: DecodingOptions
     prefix: tuple[int, ...]
     encode_s: float
     decode_s: float | None
-
-    @property
-    def tokens(self) -> int:
-        return len(self.source.tokens) + len(self.target.inputs)
 
     @property
     def part(self) -> Part:
@@ -84,7 +79,6 @@ class AttentionTask(Task):
                 [token.id for token in target.inputs],
                 [token.id for token in target.outputs],
                 query.selection,
-                query.max_values,
                 source.units,
                 [token.word for token in target.outputs],
                 source.starts,
@@ -160,7 +154,7 @@ class AttentionTask(Task):
                 began, finished = clock(), translation is None or translation.finished
                 target = target_side(checkpoint, query.target, given, finished=finished)
                 encode_s += clock() - began
-                yield Sentence(source, target, translation, decoding, prefix, encode_s, decode_s)
+                yield Sentence(checkpoint, source, target, translation, decoding, prefix, encode_s, decode_s)
 
 
 def _source_and_given(checkpoint: ModelVersion, query: SentenceQuery) -> tuple[SourceSide, list[int]]:

@@ -11,7 +11,6 @@ import socket
 import threading
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import FrameSplitter, frame
 from app.engine.worker.model_runner import LoadResult
 
 READ_BYTES = 1 << 16
@@ -21,7 +20,7 @@ class Channel:
     """Reads the socket in the main loop: waking the loop from a reader thread would take longer than the message."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._splitter = connection, FrameSplitter()
+        self._connection, self._splitter = connection, m.FrameSplitter()
         self._results: queue.SimpleQueue[LoadResult] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         self._poll = select.poll()
@@ -46,7 +45,7 @@ class Channel:
 
     def send(self, messages: list[m.FromDevice]) -> None:
         if messages:
-            self._connection.sendall(frame(m.encode(messages)))
+            self._connection.sendall(m.frame(messages))
 
     def receive(self, wait_s: float | None) -> list[m.ToDevice | LoadResult]:
         """All available messages; waits up to wait_s for the first (None: forever). Raises ConnectionError if the front

@@ -5,7 +5,6 @@ would delay all other requests and could be mistaken for a hang."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -143,12 +142,6 @@ def inspect_attention(network: Transformer, model: LoadedModel, request: m.Inspe
         ablation=ablation(network, request.source, request.inputs, request.outputs, heads, rules) if heads else None,
         qk=shown.worked,
     )
-    values = sum(math.prod(part.shape) for part in maps.values())
-    if values > request.max_values:
-        raise SelectionError(
-            f"This answer would hold {values:,} weights and the limit is {request.max_values:,};"
-            " select fewer kinds, layers or heads, or send a shorter text."
-        )
     return m.AttentionInspected(request.id, maps, findings)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import frame
 
 
 def framed(messages: Sequence[m.ToDevice | m.FromDevice]) -> bytes:
-    return frame(m.encode(messages))
+    return m.frame(messages)

@@ -13,7 +13,7 @@ from app.engine.dispatch.supervisor import Supervisor
 from app.engine.interface import TranslationRequest
 from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import HEADER
+from app.engine.protocol.messages import HEADER
 from app.engine.tasks.alignment_task import AlignmentTask
 from app.engine.tasks.attention_task import AttentionTask
 from app.engine.tasks.generation_task import GenerationTask

@@ -24,7 +24,7 @@ SOURCE = [5, 6, 7, 3]
 SEARCH = decode_message(0, "demo@2", SOURCE, [2], 0.0, 9)
 LOOKS = {
     "attention": (
-        inspect_attention(0, "demo@2", SOURCE, [2, 5], [5, 3], 99),
+        inspect_attention(0, "demo@2", SOURCE, [2, 5], [5, 3]),
         lambda i: m.AttentionInspected(i, {}),
     ),
     "walkthrough": (

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+from collections.abc import Sequence
+from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 
+from app.engine.dispatch.worker_process import WorkerProcess
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES, FrameProtocol
+from app.engine.protocol.messages import HEADER, MAX_FRAME_BYTES
 from models.decoding.options import Hypothesis
 from models.inspection.results import AttentionMap
 from tests.app.engine.frames import framed
@@ -21,24 +26,34 @@ MESSAGES = [
 ]
 
 
+class SocketHolder:
+    """Stands for a process that has ended: it holds the other end of the socket."""
+
+    pid = 1
+
+    def __init__(self, command: Sequence[str], pass_fds: Sequence[int], **_: object) -> None:
+        self.socket = socket.socket(fileno=os.dup(pass_fds[0]))
+
+    def poll(self) -> int:
+        return 0
+
+
 def received(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
     """The messages decoded from these pieces, and how often the end was signalled."""
-    results: list[m.FromDevice] = []
-    ends: list[None] = []
+    messages: list[m.FromDevice] = []
+    ends: list[str] = []
 
     async def run() -> None:
         over = asyncio.Event()
 
-        def end() -> None:
-            ends.append(None)
+        def end(device: str) -> None:
+            ends.append(device)
             over.set()
 
-        ours, theirs = socket.socketpair()
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(
-            lambda: FrameProtocol(lambda body: results.extend(m.from_device(body)), end), sock=ours
-        )
-        _, writer = await asyncio.open_connection(sock=theirs)
+        process = WorkerProcess("cpu", on_message=lambda _, message: messages.append(message), on_death=end)
+        with patch("subprocess.Popen", SocketHolder):
+            await process.start([m.Stop()])
+        _, writer = await asyncio.open_connection(sock=cast(Any, process)._process.socket)
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
@@ -47,7 +62,7 @@ def received(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
         await asyncio.wait_for(over.wait(), 5)
 
     asyncio.run(run())
-    return results, len(ends)
+    return messages, len(ends)
 
 
 @pytest.mark.parametrize("size", [1_000_000, 70_001, 4096])

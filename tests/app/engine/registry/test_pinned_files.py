@@ -15,7 +15,7 @@ import pytest
 from app.engine.async_engine import AsyncEngine
 from app.engine.interface import EngineSettings
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import HEADER
+from app.engine.protocol.messages import HEADER
 from app.engine.registry.model_lifecycle import load_message
 from app.engine.registry.model_registry import ModelRegistry, PinnedFiles
 from app.engine.worker.model_runner import ModelRunner, linked_folder

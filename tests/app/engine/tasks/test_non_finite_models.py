@@ -26,7 +26,7 @@ SAYS = "{}: {} gives NaN or infinity, so its weights are broken; load a sound ch
 FAILED = "Looking into this sentence failed"
 HUGE = 3e38  # near the greatest number of float32
 LOOKS = {
-    "attention": inspect_attention(7, "tiny-de-en", [4, 5, 3], [2, 6], [6, 3], 9999),
+    "attention": inspect_attention(7, "tiny-de-en", [4, 5, 3], [2, 6], [6, 3]),
     "encoder": m.InspectWalkthrough(7, "tiny-de-en", [4, 5, 3], [2, 6], WalkthroughFocus("encoder", -1, 0, 1, 8, 9)),
     "decoder": m.InspectWalkthrough(7, "tiny-de-en", [4, 5, 3], [2, 6], WalkthroughFocus("decoder", -1, 0, 1, 8, 9)),
     "a translation": m.ScoreTokens(7, "tiny-de-en", [4, 5, 3], [2, 6, 3], 3, True),

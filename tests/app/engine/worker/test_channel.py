@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.framing import HEADER, MAX_FRAME_BYTES
+from app.engine.protocol.messages import HEADER, MAX_FRAME_BYTES
 from app.engine.worker.channel import Channel
 from app.engine.worker.model_runner import LoadResult
 from tests.app.engine.frames import framed

@@ -109,7 +109,7 @@ def test_one_inspection_of_any_kind_between_two_steps(scheduler: Scheduler) -> N
     scheduler.handle(decode_message(1, "tiny-lyrics", [], [1], FAR, 50, streamed=True))
     scheduler.handle(TRACE)
     scheduler.handle(m.ScoreTokens(8, "tiny-lyrics", [], [7, 8], 0, True))
-    scheduler.handle(inspect_attention(9, "tiny-de-en", [5, 3], [2], [3], 1000))
+    scheduler.handle(inspect_attention(9, "tiny-de-en", [5, 3], [2], [3]))
     scheduler.handle(m.ScoreTokens(10, "tiny-lyrics", [], [7, 8], 0, True))
     scheduler.handle(msgspec.structs.replace(TRACE, id=11, deadline=time.monotonic() - 1))
     scheduler.handle(m.Cancel(10))
