@@ -206,9 +206,7 @@ def evenly_spaced_indices(count: int, most: int) -> list[int]:
 
 
 def subsample(pairs: Pairs, most: int) -> Pairs:
-    if len(pairs) <= most:
-        return pairs
-    return pairs.only(evenly_spaced_indices(len(pairs), most), pairs.origin)
+    return pairs if len(pairs) <= most else pairs.only(evenly_spaced_indices(len(pairs), most), pairs.origin)
 
 
 class BleuValidator:

@@ -71,11 +71,9 @@ def imported_model_card(
     table = (
         "\n".join(["| measured on | scores |", "|---|---|", *rows]) if rows else "The original card gives no scores."
     )
-    prefix = (
-        f"Every source is read behind the language token `{languages.prefix}`, unless it starts with another itself."
-        if languages.prefix
-        else ""
-    )
+    prefix = ""
+    if token := languages.prefix:
+        prefix = f"Every source is read behind the language token `{token}`, unless it starts with another itself."
     not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
     return f"""# {origin["imported_from"]}
 
