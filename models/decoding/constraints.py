@@ -84,7 +84,7 @@ class TermAutomaton:
         """The successor states: states [n], tokens [n] -> [n]."""
         places = self._named.searchsorted(tokens)
         named = self._named[places.clip(max=len(self._named) - 1)] == tokens
-        kinds = self.parts.kinds_of(tokens) if self.parts is not None else np.zeros_like(tokens)
+        kinds = self.parts.kinds.take(tokens, mode="clip") if self.parts is not None else np.zeros_like(tokens)
         columns = np.where(named, places + TOKEN_KINDS, kinds)
         after = self._moves[states, columns]
         if (after < 0).any():

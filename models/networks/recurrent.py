@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from models.exactness import as_written, code_difference, difference
 from models.networks.cells import CELLS, CellKind, Step
-from models.networks.config_fields import option
+from models.networks.config_fields import option, rate_problems, size_problems
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
@@ -40,20 +40,13 @@ class RecurrentConfig:
     locked_dropout: bool = option(False, "one dropout mask for all steps of a window (Gal and Ghahramani 2016)")
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}"
-            for name in ("vocabulary", "hidden", "layers")
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
-        ]
+        problems = [*size_problems(self, ("vocabulary", "hidden", "layers"))]
         if self.cell not in CELLS:
             problems.append(f"cell must be one of {', '.join(CELLS)}, not {self.cell!r}")
         if not isinstance(self.embedding, int) or self.embedding < 0:
             problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding!r}")
-        problems += [
-            f"{name} must lie in [0, 1), not {rate}"
-            for name in ("dropout", "embedding_dropout", "recurrent_dropout")
-            if (rate := getattr(self, name)) is not None and not 0 <= rate < 1
-        ]
+        rates = ("dropout", "embedding_dropout", "recurrent_dropout")
+        problems += rate_problems(self, (name for name in rates if getattr(self, name) is not None))
         if problems:
             raise ValueError("; ".join(problems) + ".")
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.networks.config_fields import option
+from models.networks.config_fields import option, rate_problems, size_problems
 
 NormPlacement = Literal["post", "pre"]
 PositionLayout = Literal["interleaved", "marian"]
@@ -74,11 +74,7 @@ class TransformerConfig:
     activation_dropout: float = option(0.0, "on the activations of the feed-forward layers")
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} must be a whole number of at least 1, not {getattr(self, name)!r}"
-            for name in SIZES
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1
-        ]
+        problems = [*size_problems(self, SIZES)]
         problems += [
             f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
             for name, allowed in CHOICES.items()
@@ -86,11 +82,9 @@ class TransformerConfig:
         ]
         if self.tied == "all" and self.source_vocabulary != self.target_vocabulary:
             problems.append("tied='all' needs one vocabulary for source and target")
-        problems += [
-            f"{name} must lie in [0, 1), not {getattr(self, name)}"
-            for name in ("embedding_dropout", "residual_dropout", "attention_dropout", "activation_dropout")
-            if not 0 <= getattr(self, name) < 1
-        ]
+        problems += rate_problems(
+            self, ("embedding_dropout", "residual_dropout", "attention_dropout", "activation_dropout")
+        )
         if problems:
             raise ValueError("; ".join(problems) + ".")
 

@@ -35,10 +35,6 @@ class WordParts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", np.append(2 * self.continues + self.open, 0).astype(np.int64))
 
-    def kinds_of(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """2 * continues + open of each token."""
-        return self.kinds.take(tokens, mode="clip")
-
 
 def word_parts(tokenizer: Tokenizer) -> WordParts:
     """Special tokens, and all tokens of word tokenizers, neither continue words nor can be continued."""

@@ -89,15 +89,9 @@ class Embed(torch.autograd.Function):
     ) -> Tensor:
         y = matrix(len(side.ids), table.size(1))
         ctx.call = packing.Embedding(
-            *(
-                torch.get_num_threads(),
-                len(side.ids),
-                table.size(1),
-                len(table),
-                address(side.ids),
-                address(side.places),
-            ),
-            *(address(table), address(positions), scale, dropout, address(y), None, None),
+            *(torch.get_num_threads(), len(side.ids), table.size(1), len(table)),
+            *map(address, (side.ids, side.places, table, positions)),
+            *(scale, dropout, address(y), None, None),
         )
         check(library.embedding(byref(ctx.call)))
         ctx.library, ctx.side, ctx.shape = library, side, table.shape
@@ -281,13 +275,9 @@ def _attention(
         return linear(projection[part], None if bias is None else bias[part], cut, held)
 
     parts = (rows(slice(None)), packing.Linear()) if memory is None else (rows(slice(inner)), rows(slice(inner, None)))
+    joining = linear(output, output_bias, found[2:] if found else None, held)
     return packing.Attention(
-        *(
-            frame.packed.packing(frame.side),
-            around.structure,
-            *parts,
-            linear(output, output_bias, found[2:] if found else None, held),
-        ),
+        *(frame.packed.packing(frame.side), around.structure, *parts, joining),
         *(frame.heads, frame.head_width, frame.causal, frame.scale, frame.inner),
         *map(address, (memory, *kept, *back)),
     )

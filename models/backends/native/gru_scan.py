@@ -39,7 +39,8 @@ def gru_layers(network: RecurrentLanguageModel) -> tuple[LayerScan | None, str]:
     def scan(number: int, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weight, bias, _, recurrent_bias = network.parameters_of(number)
         projected = F.linear(features.transpose(0, 1), weight, bias)  # time first, so that a step is contiguous
-        states = gru(library, projected, h, network.recurrent_weight(number), recurrent_bias)
+        weight = network.recurrent_weight(number)
+        states: Tensor = GruScan.apply(library, projected, h, weight, recurrent_bias)  # type: ignore[no-untyped-call]
         return states.transpose(0, 1), states[-1], states[-1]
 
     return scan, "its layers are exactly those that our kernels compute"
@@ -59,15 +60,9 @@ class ScannedGru:
         return self.network.dropped(self.network.sequence(target, self.network.zeros(len(target)), self.scan)[0])
 
 
-def gru(library: ctypes.CDLL, projected: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+class GruScan(torch.autograd.Function):
     """projected [T, B, 3N]: the input's contribution to the gates r, z, n; hidden [B, N]: the initial state; weight
     [3N, N], bias [3N]: act on the hidden state. Returns the states after every step, [T, B, N]."""
-    states: Tensor = GruScan.apply(library, projected, hidden, weight, bias)  # type: ignore[no-untyped-call]
-    return states
-
-
-class GruScan(torch.autograd.Function):
-    """`gru` with its gradient."""
 
     @staticmethod
     def forward(
@@ -98,13 +93,8 @@ class GruScan(torch.autograd.Function):
             torch.mm(d[t, :, : 3 * width], rolled, out=product)
         of_product = d.flatten(0, 1)[:, : 3 * width]
         of_weight = of_product.t() @ states[:-1].flatten(0, 1)
-        return (
-            None,
-            d[:, :, width:],
-            product + direct,
-            of_weight.roll(-width, 0),
-            of_product.sum(0).roll(-width, 0),
-        )
+        into_hidden = of_weight.roll(-width, 0), of_product.sum(0).roll(-width, 0)
+        return None, d[:, :, width:], product + direct, *into_hidden
 
 
 def _call(kernel: Callable[..., None], rows: int, width: int, *tensors: Tensor) -> None:

@@ -267,9 +267,7 @@ class NativeTransformer:
         self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
         state.lengths[written], state.source_lengths[written] = lengths, source_lengths
 
-    def _call(
-        self, function: Callable[..., int], state: NativeState, count: int, *arrays: Ints | Tensor | int | None
-    ) -> None:
+    def _call(self, function: Callable[..., int], state: NativeState, count: int, *arrays: Array) -> None:
         """arrays: contiguous and alive during the call, or addresses."""
         model = ctypes.addressof(self.model)
         status = function(model, state.address, state.positions.data_ptr(), count, *map(address, arrays))

@@ -38,7 +38,7 @@ def test_states_and_gradients_equal_pytorch(library: ctypes.CDLL, width: int) ->
     inputs = [features, hidden, *theirs.parameters()]
     expected = theirs(features, hidden[None])[0]
     weight, recurrent, bias, recurrent_bias = theirs.parameters()
-    result = gru_scan.gru(library, features @ weight.t() + bias, hidden, recurrent, recurrent_bias)
+    result = gru_scan.GruScan.apply(library, features @ weight.t() + bias, hidden, recurrent, recurrent_bias)  # type: ignore[no-untyped-call]
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
     gradients = torch.autograd.grad((result * weigh).sum(), inputs)
     for ours, other in zip(gradients, torch.autograd.grad((expected * weigh).sum(), inputs), strict=True):
@@ -51,7 +51,7 @@ def test_saturated_gates_have_finite_gradients(library: ctypes.CDLL) -> None:
     projected = torch.full((2, 1, 12), 500.0)
     projected[..., 4:8] = -500.0  # z = 0: the new state is tanh(500)
     projected.requires_grad_()
-    states = gru_scan.gru(library, projected, torch.zeros(1, 4), torch.zeros(12, 4), torch.zeros(12))
+    states = gru_scan.GruScan.apply(library, projected, torch.zeros(1, 4), torch.zeros(12, 4), torch.zeros(12))  # type: ignore[no-untyped-call]
     torch.testing.assert_close(states, torch.ones(2, 1, 4), rtol=0, atol=1e-6)
     (gradient,) = torch.autograd.grad(states.sum(), projected)
     torch.testing.assert_close(gradient, torch.zeros(2, 1, 12), rtol=0, atol=1e-30)
