@@ -36,8 +36,7 @@ class UnknownCharacters(InvalidRequest, code="unknown_characters"):
 
 
 class AnswerTooLarge(InvalidRequest, code="answer_too_large"):
-    """values: the numbers that the answer would hold; limit: the most that it may. suggest: fields of the request with
-    which it would fit; None: only a shorter text would."""
+    """values: the numbers of the answer. suggest: fields with which it would fit; None: a shorter text would."""
 
     def __init__(
         self, message: str, *, values: int, limit: int, suggest: dict[str, object] | None, field: str | None = None

@@ -9,8 +9,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 A failure before the first text is answered with its own status, as if nothing had been streamed.
 
-Not with sse-starlette: it puts its own handler into uvicorn for the whole process, which ends every stream at
-SIGTERM, where ours have the drain to finish in; and all that it would save is `format_event`.
+Not with sse-starlette, whose handler in uvicorn ends every stream at SIGTERM; ours have the drain to finish in.
 """
 
 from __future__ import annotations

@@ -97,8 +97,7 @@ class Upload(msgspec.Struct):
 
 
 async def read_body(request: Request, max_bytes: int, max_pause_s: float) -> bytes:
-    """The whole body. 413 from Content-Length alone where it is there, or else once too many bytes have come; 408 after
-    `max_pause_s` without data, because the bytes so far are held in memory."""
+    """The whole body. 413 as soon as it is known to be too large; 408 after `max_pause_s` without data."""
     declared = request.headers.get("content-length", "")
     # By its number of digits first: int() takes no number of thousands of digits.
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):

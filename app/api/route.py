@@ -138,8 +138,7 @@ def validate(model: type[Model], fields: Mapping[str, object]) -> Model:
 
 
 class ApiRouting:
-    """The innermost middleware. Reads every body within its limits; calls a route with a body and a fixed path itself,
-    found by method and path; leaves all else to FastAPI. Both ways answer errors by one table."""
+    """The innermost middleware. Reads every body, and calls routes with a body and a fixed path without FastAPI."""
 
     def __init__(self, app: ASGIApp, *, routes: Iterable[BaseRoute], limits: RequestLimits) -> None:
         self.app, self.all_routes, self.limits = app, list(routes), limits

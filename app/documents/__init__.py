@@ -26,8 +26,7 @@ SUPPORTED: tuple[str, ...] = tuple(_READERS)
 
 
 async def translated(extension: str, content: bytes, translate: TranslateTexts) -> bytes:
-    """The file with its texts translated, in one call, and everything else as it was. extension: one of SUPPORTED.
-    Raises InvalidRequest for a file that cannot be read, and whatever `translate` raises."""
+    """The file with its texts translated in one call. Raises InvalidRequest for a file that cannot be read."""
     # In a thread: the libraries read and write whole files, which would hold up the event loop.
     document = await asyncio.to_thread(_READERS[extension], content)
     if not document.texts:

@@ -1,5 +1,4 @@
-"""What every kind of file is read as; and what word processors' formats share: how far a package may unpack, and
-paragraphs of formatted text as HTML, so that their formatting follows the word alignment."""
+"""The limits of packages, and paragraphs of formatted text as HTML, so that formatting follows the word alignment."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ def list_of(
     instead: Callable[[object], bool] = lambda value: False,
     empty: bool = False,
 ) -> BeforeValidator:
-    """A list of some of the names, each once, or of 1 to 256 numbers from -largest to largest. instead: of a value that
-    may stand in place of the list. takes: the end of a sentence; pydantic would report on each branch of a union."""
+    """A list of some of the names, or of 1 to 256 numbers from -largest to largest. instead: of values in its place."""
 
     def check(value: object) -> object:
         if instead(value):

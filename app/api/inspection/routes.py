@@ -11,17 +11,10 @@ from starlette.responses import Response
 from app.api.errors import ErrorAnswer, Responses, common_errors, documented
 from app.api.event_stream import while_connected
 from app.api.field_types import describe_value
+from app.api.inspection import schemas
 from app.api.inspection.attention_answer import AttentionAnswer, TimingMs
 from app.api.inspection.attention_formats import FORMATS
 from app.api.inspection.attention_request import AttentionRequest, InspectionFields
-from app.api.inspection.schemas import (
-    GatesAnswer,
-    GatesRequest,
-    ScoreAnswer,
-    ScoreRequest,
-    WalkthroughAnswer,
-    WalkthroughRequest,
-)
 from app.api.responses import large_response
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
@@ -109,44 +102,44 @@ def _check_attention(body: AttentionRequest) -> None:
 @router.post(
     "/walkthrough",
     summary="Walk through a forward pass",
-    response_model=WalkthroughAnswer,
+    response_model=schemas.WalkthroughAnswer,
     responses=_documented("translator", "a field is wrong, or there is no such layer, head or position"),
 )
-async def walkthrough(body: WalkthroughRequest, request: Request, services: ServicesDependency) -> Response:
+async def walkthrough(body: schemas.WalkthroughRequest, request: Request, services: ServicesDependency) -> Response:
     """Every intermediate of one forward pass for one layer, head and position: embedding, queries, keys and values,
     scores, mask, softmax, context, feed-forward, logits, probabilities. The numbers are those of POST /attention."""
     _check_texts(body, services)
     focus = WalkthroughFocus(body.side, body.layer, body.head, body.position, body.values, body.places)
     query = WalkthroughQuery(source=body.source, target=body.target, model=body.model, focus=focus)
     result = await while_connected(request, services.engine.walkthrough(query))
-    return await large_response(request, lambda: WalkthroughAnswer.fields_of(result, body.side))
+    return await large_response(request, lambda: schemas.WalkthroughAnswer.fields_of(result, body.side))
 
 
 @router.post(
     "/gates",
     summary="Look at gates",
-    response_model=GatesAnswer,
+    response_model=schemas.GatesAnswer,
     responses=_documented("lyricist", "a field is wrong, or the answer would be too large"),
 )
-async def gates(body: GatesRequest, request: Request, services: ServicesDependency) -> Response:
+async def gates(body: schemas.GatesRequest, request: Request, services: ServicesDependency) -> Response:
     """Gates and hidden state of a lyricist after each character of `text`, and the probability of the next one.
 
     Computed in fp32, whatever the number format that it writes in."""
     _check_texts(body, services)
     query = body.query(services.limits.max_attention_values)
     result = await while_connected(request, services.engine.gates(query))
-    return await large_response(request, lambda: GatesAnswer.fields_of(result, body))
+    return await large_response(request, lambda: schemas.GatesAnswer.fields_of(result, body))
 
 
 @router.post(
     "/score",
     summary="Score a text",
-    response_model=ScoreAnswer,
+    response_model=schemas.ScoreAnswer,
     responses=_documented("model", "a field is wrong or beyond a limit"),
 )
-async def score(body: ScoreRequest, request: Request, services: ServicesDependency) -> Response:
+async def score(body: schemas.ScoreRequest, request: Request, services: ServicesDependency) -> Response:
     """Log-probability of each token of `target` as a translation of `source`, or of a lyricist's `text`."""
     query = body.query()
     _check_texts(body, services)
     result = await while_connected(request, services.engine.score(query))
-    return await large_response(request, lambda: ScoreAnswer.fields_of(result, body))
+    return await large_response(request, lambda: schemas.ScoreAnswer.fields_of(result, body))

@@ -1,10 +1,8 @@
 """OpenTelemetry: one span per request, with what the engine did for it. Needs the extra `otel`.
 
-Spans hold what the access log holds, and the token counts and times of the engine: no texts, keys or addresses. A
-caller's `traceparent` is continued.
-
-There is one span per request and no child span of the engine. It is built when the request is over, from everything
-known by then: two spans that grow while the request runs cost a tenth of a short sentence's time."""
+Spans hold what the access log holds, and the engine's token counts and times; a caller's `traceparent` is continued.
+A child span of the engine, and spans that grow while the request runs, cost a tenth of a short sentence's time.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +42,8 @@ def request_spans(endpoint: str, version: str) -> RequestSpans | None:
 class RequestSpans:
     """Makes and exports the spans of `RequestLog`: FastAPI's own instrumentation misses the routes of `ApiRouting`.
 
-    Each span is complete when it is made, so that it needs no lock, no copies and no end: the library's own way, made
-    for spans that grow, costs three times as much. Sampler, ids, resource, encoding and sending are the library's, with
-    its OTEL_ variables, except for its limits of attributes."""
+    Each span is complete when it is made and needs no lock, copies or end: the library's own way costs three times as
+    much. Sampler, ids, resource, encoding and sending are the library's, with its OTEL_ variables."""
 
     def __init__(self, provider: TracerProvider, processor: SpanProcessor, version: str) -> None:
         self._sampler, self._ids, self._resource = provider.sampler, provider.id_generator, provider.resource
