@@ -130,7 +130,6 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     app.state.spans = spans
     for router in _ROUTERS:
         app.include_router(router)
-    app.include_router(google.router, prefix="/google", include_in_schema=False)  # where MTranServer has it
     add_docs(app)
     add_page(app)
     install_error_handlers(app)

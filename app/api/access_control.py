@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 
@@ -70,7 +71,8 @@ def given_keys(request: Request, fields: Mapping[str, object], key_fields: Seque
             scheme, _, rest = value.strip().partition(b" ")
             if scheme.lower() in _SCHEMES and (key := rest.strip()):
                 yield key.decode("latin-1")
-    query = request.query_params if key_fields and request.scope["query_string"] else {}
+    # without blank values, which would hide a key of the same name
+    query = dict(parse_qsl(request.scope["query_string"].decode("latin-1"))) if key_fields else {}
     for source in (fields, query):
         for field in key_fields:
             if isinstance(sent := source.get(field), str) and sent:

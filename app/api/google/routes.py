@@ -114,3 +114,14 @@ async def google_languages(services: ServicesDependency, named: Named = None) ->
 
 def _loaded_codes(services: Services) -> list[str]:
     return sorted({code for pair in LoadedPairs(services.engine).pairs for code in pair})
+
+
+for _route in [route for route in router.routes if isinstance(route, GoogleRoute)]:
+    router.add_api_route(  # where MTranServer has it
+        f"/google{_route.path}",
+        _route.endpoint,
+        methods=_route.methods,
+        response_model=_route.response_model,
+        response_model_exclude_none=_route.response_model_exclude_none,
+        include_in_schema=False,
+    )

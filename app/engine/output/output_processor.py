@@ -117,35 +117,58 @@ def text_after_others(tokenizer: Tokenizer, token: int) -> str:
 
 
 class StopStringMatcher:
-    """Passes text through up to the first completed stop string; holds back text that may become one."""
+    """Lets a text through up to the first stop string to be complete, and holds back what may become one. Knuth, Morris
+    and Pratt (1977): a character costs the same however long the text and the stop strings are."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = list(dict.fromkeys(stops, 0).items())
-        self._begun: list[tuple[str, int]] = []  # stop strings, and how many characters of each the text ends with
+        self._stops = list(zip(stops, map(border_lengths, stops), strict=True))
+        self._matched = [0] * len(self._stops)  # how much of each stop string the text ends with
         self._held = ""
         self.stopped = False
 
     def feed(self, text: str) -> str:
-        """The text that has become certain, without the stop string and anything after it."""
+        """The text that is certain to stay and was not before; the stop string and what follows never is."""
         if self.stopped:
             return ""
         if not self._stops:
             return text
         whole = self._held + text
         for end, character in enumerate(text, start=len(self._held) + 1):
-            begun = self._begun + self._stops
-            self._begun = [(stop, length + 1) for stop, length in begun if stop[length] == character]
-            if complete := [length for stop, length in self._begun if length == len(stop)]:
+            if complete := self._longest_completed(character):
                 self.stopped, self._held = True, ""
-                return whole[: end - max(complete)]
-        certain = len(whole) - max((length for _, length in self._begun), default=0)
+                return whole[: end - complete]
+        certain = len(whole) - max(self._matched)
         self._held = whole[certain:]
         return whole[:certain]
 
+    def _longest_completed(self, character: str) -> int:
+        """Length of the longest stop string that this character completes; 0 for none."""
+        complete = 0
+        for index, (stop, border) in enumerate(self._stops):
+            matched = self._matched[index]
+            while matched and stop[matched] != character:
+                matched = border[matched - 1]
+            matched += stop[matched] == character
+            self._matched[index] = matched
+            if matched == len(stop):
+                complete = max(complete, matched)
+        return complete
+
     def finish(self) -> str:
-        """The text held back, in which no stop string was completed."""
+        """What was held back: no stop string came of it."""
         held, self._held = self._held, ""
         return held
+
+
+def border_lengths(stop: str) -> list[int]:
+    """At each place the length of the longest proper prefix of `stop` that ends there too."""
+    lengths, length = [0] * len(stop), 0
+    for place in range(1, len(stop)):
+        while length and stop[length] != stop[place]:
+            length = lengths[length - 1]
+        length += stop[length] == stop[place]
+        lengths[place] = length
+    return lengths
 
 
 MAX_PERIOD = 30  # tokens of the repeated run

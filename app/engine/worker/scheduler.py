@@ -154,11 +154,11 @@ class Scheduler:
     def _expire(self, queue: ModelQueue) -> list[m.FromDevice]:
         """Fails requests past their deadline before anything is computed for them."""
         now, replies = time.monotonic(), list[m.FromDevice]()
-        for requests, code, reason in (
-            (queue.late(now), "deadline_exceeded", LATE_MESSAGE),
-            (queue.stale(now), "overloaded", STALE_MESSAGE),
+        for expired, code, reason in (
+            (queue.late, "deadline_exceeded", LATE_MESSAGE),
+            (queue.stale, "overloaded", STALE_MESSAGE),
         ):
-            if requests:
+            if requests := expired(now):
                 for request in requests:
                     queue.remove(request)
                 replies += self._fail(requests, code, reason)

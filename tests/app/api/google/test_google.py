@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.errors import Overloaded
 from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine, translator
 
@@ -37,6 +38,20 @@ def test_every_request_format(path: str) -> None:
         client.get(path, params={"target": "en", "q": TEXTS, "key": "secret", "prettyprint": "false"}),
     ):
         assert (answer.status_code, answer.json()) == (200, ANSWER)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_refusals_before_the_body_is_parsed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the route's own family, and before anything is computed."""
+    client = Client(max_body_bytes=1024)
+    answer = client.post(path, json={"target": "en", "q": "x" * 2000})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)
+
+    def refuse(engine: FakeEngine) -> None:
+        raise Overloaded("Too many requests right now.", retry_after_s=1, reason="overloaded_requests")
+
+    monkeypatch.setattr(FakeEngine, "check_room", refuse)
+    assert client.post(f"{path}/detect", json={"q": "bier"}).status_code == 429
 
 
 def test_one_text_with_its_source() -> None:
