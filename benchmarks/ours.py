@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.engine.protocol import messages as m
+from app.engine.protocol.messages import Load
 from benchmarks.processes import Work
 from models.decoding.options import DecodingOptions
 from models.interface import Prompt
@@ -44,7 +45,7 @@ class Opened:
         from app.engine.worker.model_runner import ModelRunner
 
         runner = ModelRunner(setting.device, setting.threads, setting.slots, setting.precision)
-        runner.load("raced", setting.folder)
+        runner.install("raced", runner.read(Load("raced", setting.folder)))
         self.model: LoadedModel = runner.models["raced"]
         self.slots = setting.slots
 

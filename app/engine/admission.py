@@ -134,10 +134,6 @@ class Admission:
         self.all = Backlog()
         self.models: defaultdict[str, Backlog] = defaultdict(Backlog)
 
-    @property
-    def requests(self) -> int:
-        return self.all.requests
-
     @contextmanager
     def admitted(self, *demands: Demand) -> Iterator[Callable[[Demand], None]]:
         """Holds room for all demands. Raises Overloaded or EngineUnavailable if there is no room now, InvalidRequest

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from app.engine.interface import EngineSettings
+from app.engine.protocol.messages import Load
 from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
 from models.backends import select
@@ -103,7 +104,7 @@ def test_cuda_graphs_give_cpu_tokens_under_changing_batches(tiny_checkpoints: Pa
     rules = TokenRules(checkpoint.config.eos, checkpoint.config.suppressed)
     expected = [[h.tokens for h in each] for each in decode(load_network(checkpoint), rules, prompts, options)]
     runner = ModelRunner("cuda:0", 0, 16, "fp32", 4)
-    runner.load(name, str(tiny_checkpoints / name))
+    runner.install(name, runner.read(Load(name, str(tiny_checkpoints / name))))
     model, waiting, result = runner.models[name], list(range(len(prompts))), {}
     recorded = len(model.decoder.state.recordings)
     assert recorded > 0  # before the first request

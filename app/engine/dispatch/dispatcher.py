@@ -64,14 +64,9 @@ class Dispatcher:
     ) -> None:
         self._supervisor, self._timeout_s, self._series = supervisor, timeout_s, metrics.by_model
         self._retry_after_s = retry_after_s
-        self._pending: dict[int, PendingRequest] = {}
+        self.pending: dict[int, PendingRequest] = {}  # by message id
         self._ids = itertools.count(1)
         supervisor.on_reply = self.reply
-
-    @property
-    def pending(self) -> int:
-        """Number of messages that await an answer."""
-        return len(self._pending)
 
     async def ask(
         self, message: m.Request[T], work: int, output: OutputProcessor | None = None, part: Part = "whole"
@@ -122,7 +117,7 @@ class Dispatcher:
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, process = next(self._ids), device.process
         future: asyncio.Future[m.Answer | None] = asyncio.get_running_loop().create_future()
-        self._pending[request] = PendingRequest(device.name, message.model, future, metrics, output)
+        self.pending[request] = PendingRequest(device.name, message.model, future, metrics, output)
         device.outstanding_tokens += work
         answer = None
         metrics.sent(device.name)
@@ -131,7 +126,7 @@ class Dispatcher:
             answer = await future
             return answer
         finally:
-            del self._pending[request]
+            del self.pending[request]
             if device.process is process:  # a respawned process starts with no work
                 device.outstanding_tokens = max(0, device.outstanding_tokens - work)
                 if answer is None:
@@ -142,12 +137,12 @@ class Dispatcher:
         match message:
             case m.Tokens():
                 for request, tokens in message.tokens.items():
-                    pending = self._pending.get(request)
+                    pending = self.pending.get(request)
                     if pending is not None and pending.output is not None and not pending.future.done():
                         pending.metrics.received(len(tokens))
                         self._feed(pending, pending.output, message, request)
             case m.Failed():
-                if pending := self._pending.get(message.id):
+                if pending := self.pending.get(message.id):
                     if message.code == errors.Overloaded.code:
                         wait_s = self._retry_after_s(m.plain_name(pending.model))
                         pending.fail(errors.Overloaded(message.reason, retry_after_s=wait_s))
@@ -155,7 +150,7 @@ class Dispatcher:
                         error = ERRORS.get(message.code, errors.EngineFailed)
                         pending.fail(error(message.reason, field=message.field))
             case m.Answer():
-                pending = self._pending.get(message.id)
+                pending = self.pending.get(message.id)
                 if pending is not None and not pending.future.done():
                     pending.future.set_result(message)
 
@@ -174,16 +169,16 @@ class Dispatcher:
 
     def device_died(self, device: str) -> None:
         """Fails the device's requests in flight; `ask` retries them elsewhere or raises a retryable error."""
-        for pending in list(self._pending.values()):
+        for pending in list(self.pending.values()):
             if pending.device == device:
                 pending.fail(WorkerLost("The device process ended; please try again.", reason="device_died"))
 
     async def drain(self, timeout_s: float) -> None:
         """Waits for requests in flight up to the timeout, then fails the rest with a retryable error."""
         end = time.monotonic() + timeout_s
-        while self._pending and (left := end - time.monotonic()) > 0:  # a search may be followed by an inspection
-            await asyncio.wait([pending.future for pending in self._pending.values()], timeout=left)
-        for pending in list(self._pending.values()):
+        while self.pending and (left := end - time.monotonic()) > 0:  # a search may be followed by an inspection
+            await asyncio.wait([pending.future for pending in self.pending.values()], timeout=left)
+        for pending in list(self.pending.values()):
             message = "The service is shutting down; try again in a moment."
             pending.fail(errors.EngineUnavailable(message, reason="draining"))
 

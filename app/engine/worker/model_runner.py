@@ -98,13 +98,9 @@ class ModelRunner:
         """Raises RuntimeError if the device is lost: some CUDA errors are permanent for the process."""
         torch.ones(1, device=self.device).item()
 
-    def load(self, name: str, folder: str, files: Mapping[str, str] | None = None) -> None:
-        """Raises CheckpointError if the folder is unusable or its checksums differ from `files`."""
-        self.install(name, self.read(Load(name, folder, None if files is None else dict(files))))
-
     def read(self, load: Load) -> PreparedModel:
         """The slow part of a load, safe in another thread: uses only the CPU and no running model. Reads the folder, or
-        its pinned files if it has changed since the front end read it. Raises like `load`."""
+        its pinned files if it has changed since the front end read it. Raises CheckpointError."""
         try:
             return self._read_folder(load.name, load.folder, load.files)
         except checkpoints.CheckpointError as error:

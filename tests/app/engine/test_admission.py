@@ -31,7 +31,7 @@ def held(admission: Admission) -> tuple[int, int, int, int]:
         for model in admission.models.values()
         for name in ("work", "rows")
     )
-    return admission.requests, admission.tokens, admission.all.work, admission.all.rows
+    return admission.all.requests, admission.tokens, admission.all.work, admission.all.rows
 
 
 def test_requests_and_tokens_are_bounded_and_come_back() -> None:

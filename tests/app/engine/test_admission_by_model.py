@@ -90,7 +90,7 @@ def test_a_request_for_two_models_is_counted_on_each_and_given_back_in_parts(clo
         assert {name: model.work for name, model in admission.models.items()} == {"a": 30, "b": 20}
         raise KeyError
     assert [model.work for model in (admission.all, *admission.models.values())] == [0, 0, 0]
-    assert (admission.requests, admission.tokens) == (0, 0)
+    assert (admission.all.requests, admission.tokens) == (0, 0)
 
 
 def test_a_request_for_two_models_waits_for_the_one_with_the_queue(clock: Clock) -> None:
@@ -99,4 +99,4 @@ def test_a_request_for_two_models_waits_for_the_one_with_the_queue(clock: Clock)
         both = admission.admitted(asks("quick", 1, 1), asks("slow", 1, 1))
         with pytest.raises(Overloaded, match="10 seconds"), both:
             pass
-        assert admission.requests == 10
+        assert admission.all.requests == 10

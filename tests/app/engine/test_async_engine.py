@@ -126,7 +126,7 @@ def test_text_that_is_too_long_is_refused(running: Running) -> None:
     requests = [translation_request("ich", "de", "en"), translation_request("ich " * 32, "de", "en")]
     with pytest.raises(errors.TextTooLong, match=r"has 33 tokens; the model takes 32\. Send it in parts"):
         running.do(running.pool.translate(requests))
-    assert running.pool.admission.requests == 0
+    assert running.pool.admission.all.requests == 0
 
 
 def test_long_text_is_tokenized_in_a_thread(running: Running) -> None:

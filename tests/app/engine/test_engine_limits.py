@@ -58,7 +58,7 @@ def test_deadlines_overload_and_shutdown(tiny_checkpoints: Path, tmp_path: Path)
         assert kinds == [errors.DeadlineExceeded, errors.DeadlineExceeded, errors.Overloaded]
         assert "within 0.03 seconds" in outcomes[0].message
         assert outcomes[2].retry_after_s >= 1
-        assert running.pool.admission.requests == 0
+        assert running.pool.admission.all.requests == 0
         pid = running.pool.supervisor.devices["cpu"].process.pid  # type: ignore[union-attr]
     finally:
         running.close()

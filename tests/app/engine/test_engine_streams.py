@@ -77,7 +77,7 @@ def test_leaving_a_stream_cancels_its_sequences(running: Running, monkeypatch: p
     started = {message.id for message in sent if isinstance(message, m.Decode)}
     assert len(started) == 4
     assert {message.id for message in sent if isinstance(message, m.Cancel)} == started
-    assert running.pool.admission.requests == 0
+    assert running.pool.admission.all.requests == 0
 
 
 def test_cancelled_stream_frees_its_slots(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,5 +96,5 @@ def test_cancelled_stream_frees_its_slots(running: Running, monkeypatch: pytest.
     cancelled = {message.id for message in sent if isinstance(message, m.Cancel)}
     assert len(started) == 8
     assert cancelled == started
-    assert running.pool.admission.requests == 0
+    assert running.pool.admission.all.requests == 0
     assert len(running.do(running.pool.generate(generate())).continuations[0].text) == 24

@@ -15,6 +15,7 @@ from app.engine.async_engine import AsyncEngine
 from app.engine.dispatch import supervisor
 from app.engine.interface import EngineSettings, ModelInfo
 from app.engine.protocol import messages as m
+from app.engine.protocol.messages import Load
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from app.errors import UnknownModel
@@ -80,14 +81,14 @@ def test_int8_is_native_where_its_kernels_are(tiny_checkpoints: Path, monkeypatc
     needs(AVX2)
     compiled(build.library())
     runner = ModelRunner("cpu", 1, slots=2, precision="int8")
-    runner.load("a@1", str(tiny_checkpoints / "tiny-de-en"))
+    runner.install("a@1", runner.read(Load("a@1", str(tiny_checkpoints / "tiny-de-en"))))
     assert runner.models["a@1"].precision == "int8 native"
 
 
 def test_measured_precision_is_reported(tiny_checkpoints: Path) -> None:
     runner = ModelRunner("cpu", 1, slots=2, precision="auto")
     for name in ("a@1", "b@1"):  # the second is not measured
-        runner.load(name, str(tiny_checkpoints / "tiny-de-en"))
+        runner.install(name, runner.read(Load(name, str(tiny_checkpoints / "tiny-de-en"))))
     assert runner.models["a@1"].precision == runner.models["b@1"].precision
     (chosen,) = runner._fastest.values()
     assert runner.models["a@1"].precision in (chosen, f"{chosen} native")

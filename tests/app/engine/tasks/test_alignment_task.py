@@ -108,7 +108,7 @@ def test_too_long_pair_is_refused(inline: Inline, pair: tuple[str, str], says: s
     inline.sent.clear()
     with pytest.raises(errors.TextTooLong, match=says):
         align(inline, [PAIRS[0], pair])
-    assert (inline.sent, inline.admission.requests) == ([], 0)
+    assert (inline.sent, inline.admission.all.requests) == ([], 0)
 
 
 def test_cancelled_alignment_is_counted_once_per_model(inline: Inline) -> None:
@@ -117,7 +117,7 @@ def test_cancelled_alignment_is_counted_once_per_model(inline: Inline) -> None:
     before = metrics.get_sample_value("parlance:request_success_total", labels) or 0
     align(inline, PAIRS)
     assert metrics.get_sample_value("parlance:request_success_total", labels) == before + 1
-    assert (inline.admission.requests, inline.admission.tokens) == (0, 0)
+    assert (inline.admission.all.requests, inline.admission.tokens) == (0, 0)
 
 
 def test_pair_without_a_model_is_unknown(inline: Inline) -> None:

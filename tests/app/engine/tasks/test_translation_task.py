@@ -70,7 +70,7 @@ def test_admission_counts_beam_and_constraint_rows(inline: Inline, monkeypatch: 
         german_request(required=(("dog",),)),
     )
     assert rows[0] == 7 + 4 + 0 + 5
-    assert (inline.admission.requests, inline.admission.all.rows) == (0, 0)
+    assert (inline.admission.all.requests, inline.admission.all.rows) == (0, 0)
 
 
 @pytest.mark.parametrize(

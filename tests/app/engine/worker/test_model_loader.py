@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.engine.protocol import messages as m
+from app.engine.protocol.messages import Load
 from app.engine.worker import model_runner as runner_module
 from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.scheduler import Scheduler
@@ -130,7 +131,7 @@ def test_an_architecture_is_measured_once(
     runner = ModelRunner("cpu", 1, slots=4, precision="auto")
     with caplog.at_level(logging.INFO, "app.engine.worker.model_runner"):
         for name, folder in (("a@1", "tiny-de-en"), ("b@1", "tiny-lyrics"), ("a@2", "tiny-de-en")):
-            runner.load(name, str(tiny_checkpoints / folder))
+            runner.install(name, runner.read(Load(name, str(tiny_checkpoints / folder))))
     assert len(measured) == 2
     assert caplog.text.count("computes in bf16 on cpu") == 3
     assert "a@2 computes in bf16 on cpu, as its like does" in caplog.text
@@ -165,14 +166,14 @@ def test_network_that_fails_in_the_precision_of_its_like_is_measured_itself(
     runner = ModelRunner("cpu", 1, slots=4, precision="auto")
     with caplog.at_level(logging.INFO, "app.engine.worker.model_runner"):
         for name in ("a@1", "a@2"):
-            runner.load(name, str(tiny_checkpoints / "tiny-de-en"))
+            runner.install(name, runner.read(Load(name, str(tiny_checkpoints / "tiny-de-en"))))
     assert [runner.models[name].precision for name in ("a@1", "a@2")] == ["bf16", "fp32"]
     assert "a@2 fails in bf16, in which its like computes" in caplog.text
 
 
 def test_invalid_load_order_does_not_end_the_loader_thread(reading: Reading, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has changed since"):
-        reading.runner.load("a@1", str(reading.root / "tiny-lyrics"), {"model.safetensors": "0"})
+        reading.runner.read(Load("a@1", str(reading.root / "tiny-lyrics"), {"model.safetensors": "0"}))
     reading.ask("a@1", str(tmp_path))
     assert isinstance(reading.let_read(), m.LoadFailed)
     reading.ask("a@2")

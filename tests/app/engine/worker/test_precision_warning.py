@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.engine.protocol.messages import Load
 from app.engine.worker.model_runner import ModelRunner
 from models.backends.select import candidates
 
@@ -17,7 +18,7 @@ def test_fp16_on_a_cpu_names_the_faster_choice(
 ) -> None:
     runner = ModelRunner("cpu", 1, slots=2, precision=precision)
     with caplog.at_level(logging.WARNING, "app.engine.worker.model_runner"):
-        runner.load("a@1", str(tiny_checkpoints / "tiny-de-en"))
+        runner.install("a@1", runner.read(Load("a@1", str(tiny_checkpoints / "tiny-de-en"))))
     warnings_logged = [record.getMessage() for record in caplog.records]
     assert len(warnings_logged) == warnings
     fast = ", ".join(candidates(runner.device))

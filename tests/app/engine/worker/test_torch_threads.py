@@ -10,7 +10,7 @@ import torch
 
 from app.engine.dispatch.placement import cores, worker_config
 from app.engine.interface import EngineSettings
-from app.engine.protocol.messages import ScoreTokens
+from app.engine.protocol.messages import Load, ScoreTokens
 from app.engine.worker import inspection
 from app.engine.worker.model_runner import LoadedModel, ModelRunner
 
@@ -25,7 +25,7 @@ def one_thread() -> Iterator[None]:
 
 def loaded(folder: Path, inspection_threads: int) -> LoadedModel:
     runner = ModelRunner("cpu", 0, slots=2, inspection_threads=inspection_threads)
-    runner.load("tiny", str(folder))
+    runner.install("tiny", runner.read(Load("tiny", str(folder))))
     return runner.models["tiny"]
 
 
