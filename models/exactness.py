@@ -99,11 +99,13 @@ def _module_difference(module: nn.Module, plain: nn.Module) -> str | None:
     for name, child in own["_modules"].items():
         if type(child) is not type(wanted["_modules"][name]) or not _known(type(child)):
             return f"has a {type(child).__qualname__} as its {name}"
-    tensors = (own["_parameters"].keys() | own["_buffers"]) - (wanted["_parameters"].keys() | wanted["_buffers"])
-    if tensors:
-        return f"has a further tensor, {min(tensors)}"
+    for kind in ("_parameters", "_buffers"):  # a weight that became a buffer, or the reverse, differs too
+        if odd := own[kind].keys() ^ wanted[kind].keys():
+            return f"has other tensors: {', '.join(sorted(odd))}"
     for name in sorted((wanted.keys() | own.keys()) - NO_OPTIONS):
         option, plain_option = own.get(name, MISSING), wanted.get(name, MISSING)
+        if plain_option is MISSING and not callable(option) and not hasattr(type(module), name):
+            continue  # a note on the module, which no known code reads
         if option is not plain_option and (type(option) is not type(plain_option) or option != plain_option):
             return f"has another {name}"
     for name, tensor in own["_parameters"].items():

@@ -79,9 +79,9 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
     """Selects a backend for the network as it is now, with weights in `precision`; unchanged tensors are shared. A
     recurrent network has no int8 and stays in fp32. RefusedError for a precision that the device does not support,
     ValueError for an unknown precision or an edit that steps would ignore."""
-    require_honoured(network)
     if isinstance(network, SelfDecoding):
         return Selection(network.decodable(precision), precision, False, f"{type(network).__name__} brings its own")
+    require_honoured(network)
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
     if precision == "int8" and network.device.type != "cpu":

@@ -42,7 +42,7 @@ def read_pairs(argument: str, languages: Languages | None = None, columns: Colum
     if records is not None:
         rows = ((number, *pair_of(record, languages, where)) for number, where, record in records)
         return collect_pairs(rows, argument)
-    if path.is_file() and stem_suffix(path) == ".tmx":
+    if path.exists() and stem_suffix(path) == ".tmx":
         if languages is None:
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
         return collect_pairs(read_tmx(path, languages), argument)
@@ -203,7 +203,7 @@ def records_of(corpus: str) -> Iterator[PlacedRecord] | None:
     if corpus.startswith(HUGGINGFACE_PREFIX):
         return dataset_records(corpus)
     path = Path(corpus)
-    return json_records(path) if path.is_file() and stem_suffix(path) in JSON_LINES else None
+    return json_records(path) if path.exists() and stem_suffix(path) in JSON_LINES else None
 
 
 def json_records(path: Path) -> Iterator[PlacedRecord]:

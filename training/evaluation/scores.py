@@ -94,8 +94,9 @@ def negative_log_likelihood(
     scan, state, total, steps = LyricistBackend(network).scan, None, 0.0, -(-window // lanes)
     for i in range(0, inputs.size(1), steps):
         logits, state = network(inputs[:, i : i + steps], state, scan)
-        rows = logits.flatten(0, 1).double()
-        total += F.cross_entropy(rows, outputs[:, i : i + steps].flatten(), reduction="sum").item()
+        rows = logits.flatten(0, 1) if lanes > 1 else logits[0].double()
+        nats = F.cross_entropy(rows, outputs[:, i : i + steps].flatten(), reduction="none")
+        total += nats.double().sum().item()
     return total, len(text) - 1
 
 

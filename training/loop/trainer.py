@@ -276,7 +276,7 @@ class Trainer:
         if self.folder is None or (not force and self.progress.seconds - self._saved < SNAPSHOT_EVERY_S):
             return
         self._read_updates()
-        norms = torch._foreach_norm([p.detach() for p in self.network.parameters()])
+        norms = torch._foreach_norm([p.detach() for p in self.network.parameters() if p.is_floating_point()])
         if not torch.stack(norms).isfinite().all():
             raise TrainingError(
                 f"The weights are no numbers any more at update {self.progress.update}: {DIVERGENCE_ADVICE}."

@@ -189,6 +189,29 @@ def test_embedding_with_another_vocabulary_is_declined(name: str) -> None:
     assert str(coverage.recurrent_difference(singer)).endswith(f" has another {size}")
 
 
+@pytest.mark.parametrize("kind", ["a wider buffer", "a transposed buffer", "a trained position table"])
+def test_tensors_of_another_kind_are_declined(kind: str) -> None:
+    """Kernels would read them as the parameters that they stand for."""
+    network = tiny.transformer()
+    assert network.encoder is not None
+    widen = network.encoder[0].feed_forward.widen
+    if kind == "a trained position table":
+        table = network.position_table
+        del network.position_table
+        network.position_table = nn.Parameter(torch.as_tensor(table))
+    else:
+        weight = widen.weight.detach()
+        del widen.weight
+        widen.register_buffer("weight", weight.repeat(2, 1) if kind == "a wider buffer" else weight.T.clone().T)
+    assert "has other tensors" in str(coverage.transformer_difference(network))
+
+
+def test_a_note_on_a_module_changes_nothing() -> None:
+    network = tiny.transformer()
+    network.name = "mine"  # type: ignore[assignment]
+    assert coverage.transformer_difference(network) is None
+
+
 def test_embedding_options_are_declined() -> None:
     for option, value in {"padding_idx": 0, "max_norm": 1.0, "scale_grad_by_freq": True}.items():
         network, singer = tiny.transformer(), tiny.recurrent()
