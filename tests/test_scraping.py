@@ -83,9 +83,13 @@ def leave_midway(server: Server) -> None:
     )
     connection.close()
     left = ("request_cancelled_total", "cpu", "tiny-lyrics", "disconnect")
-    result = wait_for(server, lambda found: found[left] == sequences)
+
+    def finished(samples: Samples) -> float:  # on a busy machine some end before the server sees that the client left
+        return sum(value for key, value in samples.items() if key[0] == "request_success_total" and key[3] == of[1])
+
+    result = wait_for(server, lambda samples: samples[left] + finished(samples) == sequences)
+    assert result[left] > 0
     assert result["num_requests_running", *of] == result["num_requests_waiting", *of] == 0
-    assert sum(value for key, value in result.items() if key[0] == "request_success_total" and key[3] == of[1]) == 0
 
 
 def wait_for(server: Server, condition: Callable[[Samples], bool]) -> Samples:
