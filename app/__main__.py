@@ -1,8 +1,6 @@
-"""python -m app: serve on PARLANCE_HOST and PARLANCE_PORT.
-
-SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once, new connections are refused, requests in flight have
-PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503; the exit status is 0. A second signal ends at once.
-"""
+"""python -m app: serve on PARLANCE_HOST and PARLANCE_PORT. SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once,
+new connections are refused, requests in flight have PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503; the
+exit status is 0. A second signal ends at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What can go wrong between a request and its answer. Domain errors know no HTTP: `app.api.errors` maps them.
-
-Every message is one sentence for a person: the thing, the limit, the way out.
-"""
+"""What can go wrong between a request and its answer. Domain errors know no HTTP: `app.api.errors` maps them. Every
+message is one sentence for a person: the thing, the limit, the way out."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@
     python -m app.keys remove "web shop"
 
 A key is printed once, when it is made: the file has only its hash. A server that runs reads the file again within
-seconds.
-"""
+seconds."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _add(options: argparse.Namespace, keys: Keys) -> None:
     if not key_file.is_usable_name(options.name):
-        names = " or ".join(key_file.RESERVED_NAMES)
-        raise ValueError(f"A name has 1 to 64 printable characters, and is not {names}.")
+        raise ValueError(f"A name has 1 to 64 printable characters, and is not {' or '.join(key_file.RESERVED_NAMES)}.")
     if any(key["name"] == options.name for key in keys):
         raise ValueError(f'There is a key "{options.name}" already: remove it first, or take another name.')
     secret = key_file.new_key()

@@ -1,8 +1,6 @@
-"""The format of log lines, as text or JSON, without any text of a user.
-
-Of an exception, a line has its type and its traceback, and its message only where the system or this project wrote it:
-the message of a ValueError, KeyError or UnicodeError tends to quote the value.
-"""
+"""The format of log lines, as text or JSON, without any text of a user. Of an exception, a line has its type and its
+traceback, and its message only where the system or this project wrote it: the message of a ValueError, KeyError or
+UnicodeError tends to quote the value."""
 
 from __future__ import annotations
 

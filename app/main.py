@@ -1,7 +1,5 @@
-"""The wiring of the service: settings, engine, limits, routes and middleware.
-
-`python -m app` serves it; `uvicorn --factory app.main:create_app` does too, but ends with the signal's status.
-"""
+"""The wiring of the service: settings, engine, limits, routes and middleware. `python -m app` serves it; `uvicorn
+--factory app.main:create_app` does too, but ends with the signal's status."""
 
 from __future__ import annotations
 
@@ -165,8 +163,7 @@ def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
     admin_key = settings.admin_key.get_secret_value()
     operator = Caller("admin", key_digest(admin_key), frozenset({"use", "admin"}), rates=(), quotas=())
     try:
-        path = Path(settings.keys_file) if settings.keys_file else None
-        keys = KeyRing(path, [operator] if admin_key else ())
+        keys = KeyRing(Path(settings.keys_file) if settings.keys_file else None, [operator] if admin_key else ())
     except KeysUnreadable as error:
         raise SystemExit(f"Parlance cannot start: {error}") from None
     store = MemoryStore()
@@ -202,8 +199,9 @@ def _request_spans(settings: Settings) -> RequestSpans | None:
 
 def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans: RequestSpans | None) -> None:
     """From the inside out: every refusal has a request id and is logged, and allowed pages can read all of it."""
-    routes = [route for router in _ROUTERS for route in router.routes]
-    app.add_middleware(ApiRouting, routes=routes, limits=services.limits)
+    app.add_middleware(
+        ApiRouting, routes=[route for router in _ROUTERS for route in router.routes], limits=services.limits
+    )
     app.add_middleware(FairStart)
     app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log, spans=spans)
     if settings.trusted_proxies:

@@ -1,7 +1,5 @@
 """Every setting of the service, its unit in its name, read once from the environment (prefix PARLANCE_).
-
-`load_settings` is for `app.main` alone; nothing below it reads settings.
-"""
+`load_settings` is for `app.main` alone; nothing below it reads settings."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@
     …
     <!-- /settings -->
 
-`--check` writes nothing, and ends with 1 where the file's table is another.
-"""
+`--check` writes nothing, and ends with 1 where the file's table is another."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""API keys and rate limits over HTTP: where a key is read from, what a request costs, the RateLimit headers.
-
-RateLimit and RateLimit-Policy: draft-ietf-httpapi-ratelimit-headers. RateLimit-Limit, -Remaining and -Reset, which
-clients know, describe the rate with the least remaining.
-"""
+"""API keys and rate limits over HTTP: where a key is read from, what a request costs, the RateLimit headers. RateLimit
+and RateLimit-Policy: draft-ietf-httpapi-ratelimit-headers. RateLimit-Limit, -Remaining and -Reset, which clients know,
+describe the rate with the least remaining."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 {"error": sentence, "code": snake_case, "field": the input at fault or null, "request_id": as in X-Request-Id}
 
-An answer that would be too large also has "values", "limit" and "suggest".
-"""
+An answer that would be too large also has "values", "limit" and "suggest"."""
 
 from __future__ import annotations
 
@@ -165,12 +164,9 @@ def http_error(scope: Scope, error: EngineError) -> HttpError:
 
 def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> ErrorAnswer:
     """Characters of a quoted text that UTF-8 cannot write are replaced."""
-    return ErrorAnswer(
-        error=message.encode("utf-8", "replace").decode("utf-8"),
-        code=code,
-        field=field,
-        request_id=scope.get("state", {}).get("request_id", ""),
-    )
+    sentence = message.encode("utf-8", "replace").decode("utf-8")
+    request_id = scope.get("state", {}).get("request_id", "")
+    return ErrorAnswer(error=sentence, code=code, field=field, request_id=request_id)
 
 
 def error_response(scope: Scope, status: int, body: ErrorAnswer, headers: Mapping[str, str] | None = None) -> Response:

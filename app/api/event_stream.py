@@ -9,8 +9,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 A failure before the first text is answered with its own status, as if nothing had been streamed.
 
-Not with sse-starlette, whose handler in uvicorn ends every stream at SIGTERM; ours have the drain to finish in.
-"""
+Not with sse-starlette, whose handler in uvicorn ends every stream at SIGTERM; ours have the drain to finish in."""
 
 from __future__ import annotations
 
@@ -39,10 +38,8 @@ _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
 async def while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
-    """The result of `work`, which is cancelled as soon as the client has disconnected.
-
-    `work` runs in the caller's own task, so that its result is there in the same iteration of the event loop.
-    """
+    """The result of `work`, which is cancelled as soon as the client has disconnected. `work` runs in the caller's own
+    task, so that its result is there in the same iteration of the event loop."""
     worker = asyncio.current_task()
     assert worker is not None
     cancellations, disconnected, over = worker.cancelling(), False, False

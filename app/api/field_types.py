@@ -56,9 +56,8 @@ def validation_message(problems: Sequence[ErrorDetails]) -> str:
     missing = [f'"{field_name(problem)}"' for problem in problems if problem["type"] == "missing"]
     sentences = [_problem_message(problem) for problem in problems if problem["type"] != "missing"]
     if missing:
-        what = f"{missing[0]} is missing; add it"
-        if len(missing) > 1:
-            what = f"{', '.join(missing[:-1])} and {missing[-1]} are missing; add them"
+        *others, last = missing
+        what = f"{', '.join(others)} and {last} are missing; add them" if others else f"{last} is missing; add it"
         sentences.insert(0, f"{what} to the request, as the example at /docs does.")
     if len(sentences) == 1:
         return sentences[0]
@@ -147,9 +146,8 @@ def check_encodable(text: str) -> str:
 def _model_name(text: str) -> str:
     """Checks the length before the lookup, so that no message has to quote a megabyte."""
     if not 1 <= len(text) <= _MAX_NAME_CHARACTERS:
-        raise field_error(
-            f"has {len(text):,} characters; names of models (GET /models) have 1 to {_MAX_NAME_CHARACTERS}."
-        )
+        takes = f"names of models (GET /models) have 1 to {_MAX_NAME_CHARACTERS}."
+        raise field_error(f"has {len(text):,} characters; {takes}")
     return text
 
 

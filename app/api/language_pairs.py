@@ -180,14 +180,9 @@ async def translate_texts(
     split: bool = True,
 ) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
+    terms = glossary or {}
     jobs = [
-        TextRequest(
-            text,
-            TranslationOptions(pair.source, pair.target),
-            format=text_format or guess_format(text),
-            glossary=glossary or {},
-            split=split,
-        )
+        TextRequest(text, TranslationOptions(pair.source, pair.target), text_format or guess_format(text), terms, split)
         for text, pair in zip(texts, pairs, strict=True)
         if not pair.stays
     ]

@@ -123,9 +123,8 @@ async def read_body(request: Request, max_bytes: int, max_pause_s: float) -> byt
 
 
 def _too_large(limit: int) -> HTTPException:
-    return HTTPException(
-        413, f"This request's body is larger than the {limit:,} bytes that this server takes; send it in parts."
-    )
+    sentence = f"This request's body is larger than the {limit:,} bytes that this server takes; send it in parts."
+    return HTTPException(413, sentence)
 
 
 def parse_fields(
@@ -172,9 +171,8 @@ def _parse_json(body: bytes) -> Fields:
     try:
         fields = _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise InvalidRequest(
-            f"The body is not JSON ({error.msg}, line {error.lineno}, column {error.colno}); send {_OBJECT}."
-        ) from None
+        problem = f"{error.msg}, line {error.lineno}, column {error.colno}"
+        raise InvalidRequest(f"The body is not JSON ({problem}); send {_OBJECT}.") from None
     except RecursionError:
         raise InvalidRequest(f"The body is nested too deeply; send {_OBJECT}.") from None
     except ValueError:  # Python parses no integers of more than 4,300 digits
@@ -265,8 +263,7 @@ def also_takes(schema: str, encodings: Mapping[str, Mapping[str, object]]) -> di
     encodings: by media type, how fields other than plain texts are written, as OpenAPI's Encoding Objects.
 
     Under a name of our own, not as further contents of the body: generators of clients make one method for several
-    types, and where all have one schema it sends nothing readable (openapi-python-client 0.29).
-    """
+    types, and where all have one schema it sends nothing readable (openapi-python-client 0.29)."""
     fields = {"$ref": f"#/components/schemas/{schema}"}
     forms = {kind: {"schema": fields} | ({"encoding": each} if each else {}) for kind, each in encodings.items()}
     return {"requestBody": {"x-also-takes": forms}}

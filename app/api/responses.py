@@ -26,10 +26,8 @@ async def large_response(
     timing: Callable[[float], dict[str, float]] | None = None,
 ) -> Response:
     """An answer that is built, written and gzipped in a thread: a megabyte would block the event loop for tens of
-    milliseconds. build: returns a text, or what is written as JSON. timing: makes the last field, `timing_ms`.
-
-    The ETag leaves `timing_ms` out and is weak. There is no 304, which is for GET and HEAD (RFC 9110, 13.1.2).
-    """
+    milliseconds. build: returns a text, or what is written as JSON. timing: makes the last field, `timing_ms`. The ETag
+    leaves `timing_ms` out and is weak. There is no 304, which is for GET and HEAD (RFC 9110, 13.1.2)."""
     accepted = accepts_gzip(request.headers.get("accept-encoding", ""))
 
     def work() -> Response:

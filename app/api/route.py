@@ -1,9 +1,7 @@
 """The way of every request through the API: find the route, read the body, identify, validate, charge, call, encode.
-
 FastAPI documents the routes, and serves those without a body. It does not serve the others: its search through all
 routes, its solving of dependencies, its exit stacks and its validation of our own answers took 0.3 ms of the 1 ms of a
-short translation, as much as everything else outside the engine.
-"""
+short translation, as much as everything else outside the engine."""
 
 from __future__ import annotations
 
@@ -89,12 +87,9 @@ class ApiRoute(APIRoute):
         return Response(content, status_code=self.status_code or 200, media_type="application/json")
 
     def fields(self, request: Request) -> Fields:
+        body, takes_files = request.scope["state"]["body"], self.body_model.takes_files
         return parse_fields(
-            request,
-            request.scope["state"]["body"],
-            takes_forms=self.takes_forms,
-            takes_files=self.body_model.takes_files,
-            repeated=self.repeated_fields,
+            request, body, takes_forms=self.takes_forms, takes_files=takes_files, repeated=self.repeated_fields
         )
 
     async def _charged_answer(self, request: Request) -> object:

@@ -34,9 +34,8 @@ def refusing_unreadable_files(kind: str) -> Iterator[None]:
     except InvalidRequest:
         raise
     except Exception as failure:
-        raise InvalidRequest(
-            f"The file cannot be read as {kind}; open it in its program and save it again."
-        ) from failure
+        sentence = f"The file cannot be read as {kind}; open it in its program and save it again."
+        raise InvalidRequest(sentence) from failure
 
 
 def check_package(content: bytes) -> None:
@@ -65,8 +64,7 @@ class TextPiece(Generic[Element]):
     - "text": as it is read.
     - "group": formatting around other pieces.
     - "mark": an image, a note's number, within a sentence.
-    - "break": a tab, a new line: the text before and the text behind it are translated apart.
-    """
+    - "break": a tab, a new line: the text before and the text behind it are translated apart."""
 
     kind: Literal["text", "group", "mark", "break"]
     text: str = ""

@@ -35,9 +35,8 @@ def decode_text(content: bytes) -> tuple[bytes, str, str]:
     try:
         return mark, encoding, content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as failure:
-        raise InvalidRequest(
-            "The file is neither in UTF-8 nor in UTF-16 with a byte order mark; save it as UTF-8."
-        ) from failure
+        sentence = "The file is neither in UTF-8 nor in UTF-16 with a byte order mark; save it as UTF-8."
+        raise InvalidRequest(sentence) from failure
 
 
 def decode_page(content: bytes) -> tuple[bytes, str, str]:
@@ -94,11 +93,9 @@ class WebPage(PlainText):
 
 
 class Subtitles:
-    """SubRip: numbers, times and positions stay as they are; the text of each subtitle is one text.
-
-    Its lines are joined before translation, since sentences run over them, and broken into as many again. Lines that
-    begin with a dash are different speakers' and texts of their own.
-    """
+    """SubRip: numbers, times and positions stay as they are; the text of each subtitle is one text. Its lines are
+    joined before translation, since sentences run over them, and broken into as many again. Lines that begin with a
+    dash are different speakers' and texts of their own."""
 
     format: TextFormat = "html"  # <i>, <b>, <u>, <font>
 
@@ -110,9 +107,8 @@ class Subtitles:
         self._line_end = "\r\n" if "\r\n" in text else "\n"
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if _LONG_RUN.search(text):
-            raise InvalidRequest(
-                "The subtitles have 20 digits or 100 white spaces in a row; take them out.", field="file"
-            )
+            sentence = "The subtitles have 20 digits or 100 white spaces in a row; take them out."
+            raise InvalidRequest(sentence, field="file")
         with refusing_unreadable_files("subtitles (.srt)"):
             self._subtitles = list(srt.parse(text))
         self._parts = [_speaker_parts(subtitle) for subtitle in self._subtitles]

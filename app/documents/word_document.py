@@ -119,8 +119,7 @@ def _split_run(run: Element) -> None:
 
 def _merge_equal_runs(container: Element) -> None:
     """Neighbouring runs with the same formatting become one: programs cut them anywhere, also within words."""
-    children = list(container)
-    for _, alike in groupby(children, key=lambda child: _formatting(child) if _is_text_run(child) else child):
+    for _, alike in groupby(list(container), key=lambda child: _formatting(child) if _is_text_run(child) else child):
         first, *others = alike
         for run in others:
             first.extend([part for part in run if part.tag in _TEXTS])

@@ -1,7 +1,5 @@
-"""Glossaries of one pair (/v2/glossaries) and of many (/v3/glossaries), in one storage.
-
-Endpoints without `async` run in threads, because the storage reads and writes files.
-"""
+"""Glossaries of one pair (/v2/glossaries) and of many (/v3/glossaries), in one storage. Endpoints without `async` run
+in threads, because the storage reads and writes files."""
 
 from __future__ import annotations
 
@@ -60,11 +58,8 @@ SinglePair = Annotated[Glossary, Depends(find_single_pair)]
 async def deepl_glossary_pairs(services: ServicesDependency) -> schemas.DeepLPairs:
     """A glossary can be for every loaded pair."""
     pairs = {(base_language(source), base_language(target)) for source, target in LoadedPairs(services.engine).pairs}
-    return schemas.DeepLPairs(
-        supported_languages=[
-            schemas.DeepLPair(source_lang=source, target_lang=target) for source, target in sorted(pairs)
-        ]
-    )
+    listed = [schemas.DeepLPair(source_lang=source, target_lang=target) for source, target in sorted(pairs)]
+    return schemas.DeepLPairs(supported_languages=listed)
 
 
 @_store("/v2/glossaries", summary="Store a glossary (DeepL)", openapi_extra=deepl_form("DeepLGlossaryRequest"))
@@ -82,9 +77,8 @@ def deepl_glossaries(request: Request, services: ServicesDependency) -> schemas.
     def single_pair(glossary: Glossary) -> schemas.DeepLGlossary | None:
         return schemas.DeepLGlossary.from_glossary(glossary) if len(glossary.dictionaries) == 1 else None
 
-    return schemas.DeepLGlossaries(
-        glossaries=list(filter(None, services.glossaries.all(owner_of(request), single_pair)))
-    )
+    glossaries = services.glossaries.all(owner_of(request), single_pair)
+    return schemas.DeepLGlossaries(glossaries=list(filter(None, glossaries)))
 
 
 @router.get("/v2/glossaries/{glossary_id}", summary="Show a glossary (DeepL)", responses=_FIND_ERRORS)
@@ -131,9 +125,8 @@ def deepl_add_multilingual(
 @router.get("/v3/glossaries", summary="List all glossaries (DeepL)", responses=_KEY_ERRORS)
 def deepl_multilinguals(request: Request, services: ServicesDependency) -> schemas.DeepLMultilinguals:
     """All of yours."""
-    return schemas.DeepLMultilinguals(
-        glossaries=services.glossaries.all(owner_of(request), schemas.DeepLMultilingual.from_glossary)
-    )
+    glossaries = services.glossaries.all(owner_of(request), schemas.DeepLMultilingual.from_glossary)
+    return schemas.DeepLMultilinguals(glossaries=glossaries)
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="Show a glossary of many pairs (DeepL)", responses=_FIND_ERRORS)
@@ -183,9 +176,8 @@ def deepl_multilingual_entries(
     dictionary = glossary.dictionary(source_lang, target_lang)
     if dictionary is None:
         raise UnknownGlossary("This glossary has no dictionary for these languages; GET it to see which it has.")
-    only = schemas.DeepLDictionary.model_construct(
-        source_lang=dictionary.source, target_lang=dictionary.target, entries=entries_as_tsv(dictionary.entries)
-    )
+    source, target, entries = dictionary.source, dictionary.target, entries_as_tsv(dictionary.entries)
+    only = schemas.DeepLDictionary.model_construct(source_lang=source, target_lang=target, entries=entries)
     return schemas.DeepLEntries.model_construct(dictionaries=[only])
 
 

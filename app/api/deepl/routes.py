@@ -143,10 +143,8 @@ async def deepl_languages(
         targets: dict[str, str] = {}
         for _, code in pairs:
             targets |= _REGIONAL_TARGETS.get(code.lower(), {code.upper(): language_name(code)})
-        return [
-            schemas.DeepLLanguage(language=code, name=targets[code], supports_formality=False)
-            for code in sorted(targets)
-        ]
+        listed = sorted(targets.items())
+        return [schemas.DeepLLanguage(language=code, name=name, supports_formality=False) for code, name in listed]
     sources = {source_code(code): language_name(base_language(code)) for code, _ in pairs}
     return [schemas.DeepLLanguage(language=code, name=sources[code]) for code in sorted(sources)]
 
@@ -199,9 +197,8 @@ async def deepl_document(
         if body.source_lang is None:
             raise InvalidRequest('"glossary_id" needs "source_lang"; say which language the file is in.')
         LoadedPairs(services.engine).find(body.source_lang, body.target_lang)  # "auto" is no language of a glossary
-    fields = TranslationFields.model_construct(
-        source=body.source_lang or "auto", target=body.target_lang, glossary=body.glossary_id
-    )
+    source, target, glossary = body.source_lang or "auto", body.target_lang, body.glossary_id
+    fields = TranslationFields.model_construct(source=source, target=target, glossary=glossary)
     translator = DocumentTranslator(fields, services, owner_of(request))
     await translator.check()
     content = body.file.content

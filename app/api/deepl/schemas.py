@@ -242,9 +242,8 @@ class DeepLDocumentStatus(BaseModel):
     @classmethod
     def of(cls, job: DocumentJob) -> Self:
         characters = job.characters if job.state == "done" else None
-        return cls(
-            document_id=job.id, status=job.state, billed_characters=characters, error_message=job.message or None
-        )
+        message = job.message or None
+        return cls(document_id=job.id, status=job.state, billed_characters=characters, error_message=message)
 
 
 _INDEXED = re.compile(r"dictionaries\[(\d{1,3})\]\.(\w{1,20})")  # as DeepL's Node client writes a list into a form
@@ -350,13 +349,8 @@ class DeepLGlossary(DeepLDictionaryInfo):
     @classmethod
     def from_glossary(cls, glossary: Glossary) -> Self:
         (only,) = glossary.dictionaries
-        return cls(
-            **DeepLDictionaryInfo.from_dictionary(only).model_dump(),
-            glossary_id=glossary.id,
-            name=glossary.name,
-            ready=True,
-            creation_time=_creation_time(glossary),
-        )
+        info, made = DeepLDictionaryInfo.from_dictionary(only).model_dump(), _creation_time(glossary)
+        return cls(**info, glossary_id=glossary.id, name=glossary.name, ready=True, creation_time=made)
 
 
 class DeepLGlossaries(BaseModel):
@@ -375,12 +369,9 @@ class DeepLMultilingual(BaseModel):
 
     @classmethod
     def from_glossary(cls, glossary: Glossary) -> Self:
-        return cls(
-            glossary_id=glossary.id,
-            name=glossary.name,
-            dictionaries=[DeepLDictionaryInfo.from_dictionary(each) for each in glossary.dictionaries],
-            creation_time=_creation_time(glossary),
-        )
+        infos = [DeepLDictionaryInfo.from_dictionary(each) for each in glossary.dictionaries]
+        made = _creation_time(glossary)
+        return cls(glossary_id=glossary.id, name=glossary.name, dictionaries=infos, creation_time=made)
 
 
 class DeepLMultilinguals(BaseModel):

@@ -85,9 +85,8 @@ async def hcfy(body: schemas.HcfyRequest, request: Request, services: ServicesDe
     (whole,) = await assign_pairs([body.text], source, code_of_chinese_name(target), services)
     # The text has one language: a line of it may be too short to show which.
     translations = await translate_texts(lines, [whole] * len(lines), request, services)
-    return schemas.HcfyAnswer(
-        text=body.text, **{"from": chinese_name(whole.source)}, to=target, result=[each.text for each in translations]
-    )
+    result = [each.text for each in translations]
+    return schemas.HcfyAnswer(text=body.text, **{"from": chinese_name(whole.source)}, to=target, result=result)
 
 
 async def _choose_target(body: schemas.HcfyRequest, source: str | None, services: Services) -> str:

@@ -71,9 +71,8 @@ async def google_translate_queried(
 ) -> schemas.GoogleTranslateAnswer:
     """As the POST, for clients that ask with a query."""
     del q, target, source, text_format  # for the documentation: they are read as a form's
-    fields = parse_fields(
-        request, request.scope["state"]["body"], takes_forms=True, repeated=GoogleRoute.repeated_fields
-    )
+    sent, repeated = request.scope["state"]["body"], GoogleRoute.repeated_fields
+    fields = parse_fields(request, sent, takes_forms=True, repeated=repeated)
     body = validate(schemas.GoogleTranslateRequest, fields)
     characters = sum(map(len, body.q))
     await charge(request, len(body.q) - 1, characters)  # `ApiRoute` has charged one request, as for any GET

@@ -259,14 +259,15 @@ class TimingMs(BaseModel):
     serialise: float = doc("This answer, until it was written as JSON.", 4.2)
 
     @staticmethod
-    def fields_of(timings: InspectionTimings, serialise_s: float) -> dict[str, float]:
+    def fields_of(took: InspectionTimings, serialise_s: float) -> dict[str, float]:
         """A given target is not decoded, and has no time of it."""
-        parts = {"encode": timings.encode_s, "decode": timings.decode_s, "attention": timings.attention_s}
-        return {
-            name: round(1000 * seconds, 3)
-            for name, seconds in (parts | {"serialise": serialise_s}).items()
-            if seconds is not None
+        parts = {
+            "encode": took.encode_s,
+            "decode": took.decode_s,
+            "attention": took.attention_s,
+            "serialise": serialise_s,
         }
+        return {name: round(1000 * seconds, 3) for name, seconds in parts.items() if seconds is not None}
 
 
 class AttentionAnswer(BaseModel):

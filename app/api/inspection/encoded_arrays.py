@@ -1,7 +1,5 @@
 """Arrays of numbers in an answer: JSON, or base64 bytes, exact or quantized: value = offset + scale * number.
-
-`max_abs_error` bounds the distance of a decoded value, in float32 or wider, from the model's float32.
-"""
+`max_abs_error` bounds the distance of a decoded value, in float32 or wider, from the model's float32."""
 
 from __future__ import annotations
 

@@ -87,9 +87,8 @@ async def attention(body: AttentionRequest, request: Request, services: Services
 def _check_attention(body: AttentionRequest) -> None:
     """InvalidRequest for fields that contradict each other."""
     if body.source is None and body.source_ids is None:
-        raise InvalidRequest(
-            '"source" is missing: send a text, or the ids of its tokens as "source_ids".', field="source"
-        )
+        sentence = '"source" is missing: send a text, or the ids of its tokens as "source_ids".'
+        raise InvalidRequest(sentence, field="source")
     if body.source is not None and body.source_ids is not None:
         raise InvalidRequest('"source" and "source_ids" say the same twice: send one of them.', field="source_ids")
     if body.target is not None and (body.decode is not None or body.prefix is not None):

@@ -251,14 +251,12 @@ class ScoreAnswer(BaseModel):
         surprise = -result.log_probability
         by_token = surprise / result.predicted
         by_character = surprise / result.characters if result.characters else None
+        places = zip(result.tokens, result.steps, strict=True)
         return {
             "model": result.model,
             "text": result.text,
             "distribution": request.distribution,
-            "tokens": [
-                {**asdict(token), **Step.fields_of(step)}
-                for token, step in zip(result.tokens, result.steps, strict=True)
-            ],
+            "tokens": [{**asdict(token), **Step.fields_of(step)} for token, step in places],
             "logprob": round_nats(result.log_probability),
             "counted": {"tokens": result.predicted, "characters": result.characters},
             "perplexity": round(math.exp(min(by_token, MAX_EXPONENT)), 4),

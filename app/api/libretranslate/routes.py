@@ -251,7 +251,6 @@ async def suggest(
     except SuggestionsFull:
         raise HTTPException(507, "This server has room for no more suggestions; ask its operator for some.") from None
     except OSError:
-        raise EngineUnavailable(
-            "This server cannot keep suggestions: it cannot write to its folder PARLANCE_DATA."
-        ) from None
+        sentence = "This server cannot keep suggestions: it cannot write to its folder PARLANCE_DATA."
+        raise EngineUnavailable(sentence) from None
     return schemas.SuggestAnswer()

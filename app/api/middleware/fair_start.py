@@ -1,7 +1,6 @@
-"""Starts a few POST requests per event-loop iteration, so that finished answers are written first.
-
-An event loop runs every ready callback before it polls its sockets again. When 300 requests arrive at once, all of
-them would be parsed, checked and tokenized before the results of running requests are even read."""
+"""Starts a few POST requests per event-loop iteration, so that finished answers are written first. An event loop runs
+every ready callback before it polls its sockets again. When 300 requests arrive at once, all of them would be parsed,
+checked and tokenized before the results of running requests are even read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""OpenTelemetry: one span per request, with what the engine did for it. Needs the extra `otel`.
-
-Spans hold what the access log holds, and the engine's token counts and times; a caller's `traceparent` is continued.
-A child span of the engine, and spans that grow while the request runs, cost a tenth of a short sentence's time.
-"""
+"""OpenTelemetry: one span per request, with what the engine did for it. Needs the extra `otel`. Spans hold what the
+access log holds, and the engine's token counts and times; a caller's `traceparent` is continued. A child span of the
+engine, and spans that grow while the request runs, cost a tenth of a short sentence's time."""
 
 from __future__ import annotations
 
@@ -41,7 +39,6 @@ def request_spans(endpoint: str, version: str) -> RequestSpans | None:
 
 class RequestSpans:
     """Makes and exports the spans of `RequestLog`: FastAPI's own instrumentation misses the routes of `ApiRouting`.
-
     Each span is complete when it is made and needs no lock, copies or end: the library's own way costs three times as
     much. Sampler, ids, resource, encoding and sending are the library's, with its OTEL_ variables."""
 
@@ -69,9 +66,7 @@ class RequestSpans:
             attributes |= _work_attributes(work)
         if work.failed and (status >= 400 or work.broken):
             attributes["error.type"] = work.failed
-        carried = {
-            _CARRIED[header]: value.decode("latin-1") for header, value in scope["headers"] if header in _CARRIED
-        }
+        carried = {_CARRIED[key]: value.decode("latin-1") for key, value in scope["headers"] if key in _CARRIED}
         parent = self._propagator.extract(carried, _ROOT) if carried else _ROOT
         remote = get_current_span(parent).get_span_context()
         trace_id = remote.trace_id if remote.is_valid else self._ids.generate_trace_id()

@@ -1,7 +1,5 @@
-"""What a completion writes: echoed prompts, continuations and usage, whole or as a stream of chunks.
-
-An error after the first text is a chunk with OpenAI's body of an error.
-"""
+"""What a completion writes: echoed prompts, continuations and usage, whole or as a stream of chunks. An error after the
+first text is a chunk with OpenAI's body of an error."""
 
 from __future__ import annotations
 
@@ -158,9 +156,8 @@ class CompletionStream(EventStream[Results]):
         if tokens is not None and self._body.logprobs is not None:
             logprobs = CompletionLogprobs.fields_of(tokens, self._characters[index])
         self._characters[index] += len(text)
-        usage = None
-        if self._body.counting:
-            usage = CompletionUsage.fields_of(self._completion.prompts[index].count, self._new_tokens[index])
+        read = self._completion.prompts[index].count
+        usage = CompletionUsage.fields_of(read, self._new_tokens[index]) if self._body.counting else None
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": None, **(end or {})}
         return self._event([choice], usage)
 
@@ -169,10 +166,8 @@ class CompletionStream(EventStream[Results]):
         return format_data({**self._head, "choices": choices, **with_usage})
 
     def _done_events(self, result: Results) -> bytes:
-        continuations = [each for generation in result for each in generation.continuations]
-        events = [
-            self._chunk(index, "", None, CompletionChoice.end_fields(each)) for index, each in enumerate(continuations)
-        ]
+        ended = enumerate(each for generation in result for each in generation.continuations)
+        events = [self._chunk(index, "", None, CompletionChoice.end_fields(each)) for index, each in ended]
         if self._body.with_usage:
             events.append(self._event([], CompletionUsage.of_results(result)))
         return b"".join([*events, DONE])

@@ -82,9 +82,8 @@ async def completions(
 @router.get("/v1/models", summary="List lyricists", responses=documented(schemas.OpenAIErrorAnswer))
 async def openai_models(services: ServicesDependency) -> schemas.OpenAIModels:
     """Every model that POST /v1/completions takes, in the order in which requests without a model take them."""
-    return schemas.OpenAIModels(
-        data=[schemas.OpenAIModel.from_info(each) for each in services.engine.models() if each.kind == "lyrics"]
-    )
+    data = [schemas.OpenAIModel.from_info(each) for each in services.engine.models() if each.kind == "lyrics"]
+    return schemas.OpenAIModels(data=data)
 
 
 @router.get(

@@ -1,7 +1,5 @@
 """The fields of POST /v1/completions and GET /v1/models.
-
-https://platform.openai.com/docs/api-reference/completions/create
-"""
+https://platform.openai.com/docs/api-reference/completions/create"""
 
 from __future__ import annotations
 
@@ -288,11 +286,8 @@ class CompletionUsage(BaseModel):
 
     @staticmethod
     def fields_of(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-        }
+        total = prompt_tokens + completion_tokens
+        return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}
 
     @classmethod
     def of_results(cls, results: Sequence[GenerationResult]) -> dict[str, int]:
