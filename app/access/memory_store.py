@@ -32,8 +32,7 @@ class ChargeResult(NamedTuple):
 
 
 class MemoryStore:
-    """Counters that live as long as this server. All methods are atomic: of simultaneous requests, exactly as many are
-    charged as fit. clock: seconds since 1970."""
+    """Counters of this server's lifetime; each method is atomic, so no more is charged than fits. clock: Unix time."""
 
     def __init__(self, clock: Callable[[], float] = time.time, max_callers: int = MAX_CALLERS) -> None:
         self._clock, self._max_callers = clock, max_callers

@@ -1,8 +1,6 @@
-"""Usage counters in Redis: servers that share one Redis share limits and quotas.
-
-Commands that arrive while a round trip is in flight are pipelined into the next one, over one connection. If Redis is
-down or slower than `TIMEOUT_S`, requests are not refused: each server counts for itself and retries Redis every
-`RETRY_PAUSE_S` with one command."""
+"""Usage counters in Redis: servers that share one Redis share limits and quotas. Commands that arrive while a round
+trip is in flight are pipelined into the next one, over one connection. If Redis is down or slower than `TIMEOUT_S`,
+requests are not refused: each server counts for itself and retries Redis every `RETRY_PAUSE_S` with one command."""
 
 from __future__ import annotations
 
@@ -38,8 +36,7 @@ class RedisUnreachable(Exception):
 
 
 class RedisStore(MemoryStore):
-    """Counters in Redis; while Redis is down, in memory. failed: called per failed round trip. clock: for
-    tests; by default Redis' own."""
+    """Counters in Redis; in memory while it is down. failed: per failed round trip. clock: by default Redis' own."""
 
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None
@@ -69,18 +66,16 @@ class RedisStore(MemoryStore):
             return await super().take(charge)
         assert isinstance(answer, list)
         fits, now_s, *counts = [float(number) for number in answer if isinstance(number, bytes | int)]
-        rates = len(charge.rates)
         windows = [
             Window(rate, int(counts[2 * n + 1]), int(counts[2 * n]), now_s) for n, rate in enumerate(charge.rates)
         ]
-        return ChargeResult(fits == 1, now_s, tuple(windows), tuple(int(count) for count in counts[2 * rates :]))
+        return ChargeResult(fits == 1, now_s, tuple(windows), tuple(map(int, counts[2 * len(charge.rates) :])))
 
     async def give_back(self, caller: str, quotas: Sequence[Quota], characters: int) -> None:
         """Refunds characters; while Redis is down, to this server's own counters, which were charged."""
         if not quotas or characters <= 0:
             return
-        now = self._clock()
-        keys = [_quota_key(caller, quota.period, now) for quota in quotas]
+        keys = [_quota_key(caller, quota.period, self._clock()) for quota in quotas]
         try:
             await self._answer("EVAL", _GIVE_BACK, len(keys), *keys, characters)
         except RedisUnreachable:

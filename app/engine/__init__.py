@@ -14,5 +14,4 @@ metrics/            Prometheus metrics and spans
 
 Across the boundary: protocol/ (typed messages, msgpack, never pickle).
 
-In a device process, the only one that imports torch: worker/ (main loop, scheduler, request queue, models, inspection).
-"""
+In a device process, the only one that imports torch: worker/ (main loop, scheduler, queue, models, inspections)."""

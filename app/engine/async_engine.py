@@ -162,8 +162,7 @@ class AsyncEngine:
     async def _change(self, change: Callable[[Path], Awaitable[ModelVersion]], name: str) -> ModelChange:
         self.admission.refuse_when_draining()
         began = time.monotonic()
-        version = await self.lifecycle.change(name, change)
-        return ModelChange(self._info(version), time.monotonic() - began)
+        return ModelChange(self._info(await self.lifecycle.change(name, change)), time.monotonic() - began)
 
     def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         config = self.registry.for_pair(source_language, target_language, model).config

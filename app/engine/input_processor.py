@@ -162,8 +162,7 @@ async def run_tokenizer(characters: int, tokenize: Callable[[], T]) -> T:
 
 def refuse_long(noun: str, count: int, most: int, field_name: str, way_out: str = "Send it in parts.") -> None:
     if count > most:
-        message = f"This {noun} has {count:,} tokens; the model takes {most:,}. {way_out}"
-        raise TextTooLong(message, field=field_name)
+        raise TextTooLong(f"This {noun} has {count:,} tokens; the model takes {most:,}. {way_out}", field=field_name)
 
 
 def source_token_ids(checkpoint: Checkpoint, text: str, field_name: str) -> tuple[int, ...]:
@@ -232,8 +231,7 @@ def quoted_parts(parts: Sequence[str]) -> str:
 
 
 def lyrics_token_ids(checkpoint: Checkpoint, text: str, *, only_known: bool) -> list[int]:
-    """Token ids of a whole text for a lyrics model, with its start token if it has one. only_known: raise
-    UnknownCharacters for text outside the vocabulary."""
+    """Token ids of a lyrics model's start token, if any, and a whole text. only_known: may raise UnknownCharacters."""
     if only_known:
         refuse_unknown_characters(checkpoint, text, "text")
     tokens = checkpoint.target_ids(text)
@@ -292,8 +290,7 @@ def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
 def unwritable_tokens(checkpoint: Checkpoint) -> frozenset[int]:
     """Tokens that decoding never emits as text."""
     config, special = checkpoint.config, checkpoint.tokenizers["target"].special
-    others = (each for each in (config.eos, special.unknown) if each is not None)
-    return frozenset((*config.suppressed, *others))
+    return frozenset((*config.suppressed, *(each for each in (config.eos, special.unknown) if each is not None)))
 
 
 def required_token_runs(checkpoint: Checkpoint, forms: Sequence[str]) -> tuple[TokenRun, ...]:

@@ -1,6 +1,5 @@
-"""Glossaries of callers, one JSON file each: FOLDER/glossaries/<hash of the owner's name>/<id>.json
-
-All processes that share the folder share the glossaries. No file name contains text that a caller sent."""
+"""Glossaries of callers, one JSON file each: FOLDER/glossaries/<hash of the owner's name>/<id>.json. All processes that
+share the folder share the glossaries. No file name contains text that a caller sent."""
 
 from __future__ import annotations
 
@@ -119,9 +118,8 @@ class GlossaryStore:
         if (dictionary := glossary.dictionary(source, target)) is not None:
             return dictionary.entries
         pairs = ", ".join(" → ".join(dictionary.pair) for dictionary in glossary.dictionaries[:20]) or "none"
-        raise InvalidRequest(
-            f"This glossary has no dictionary for {source} → {target}; its pairs: {pairs}.", field="glossary_id"
-        )
+        message = f"This glossary has no dictionary for {source} → {target}; its pairs: {pairs}."
+        raise InvalidRequest(message, field="glossary_id")
 
     def rename(self, owner: str, glossary_id: str, name: str) -> Glossary:
         with self._changing(owner, glossary_id) as glossary:
@@ -189,10 +187,8 @@ class GlossaryStore:
             raise InvalidRequest(message, field=field)
         content, limits = msgspec.json.encode(glossary), self._limits
         if len(content) > limits.file_bytes:
-            most = f"{limits.file_bytes:,}"
-            raise InvalidRequest(
-                f"This glossary would have {len(content):,} bytes; one may have {most}. Make several of it."
-            )
+            size, most = f"{len(content):,}", f"{limits.file_bytes:,}"
+            raise InvalidRequest(f"This glossary would have {size} bytes; one may have {most}. Make several of it.")
         path = self._path(owner, glossary.id)
         sizes = {other: other.stat().st_size for other in path.parent.glob("*.json")}
         before = sizes.pop(path, 0)
@@ -243,8 +239,7 @@ def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> di
                 message = f"{where} {len(cells)} cells; write a source term, {between}, and its target term."
                 raise InvalidRequest(message, field=field)
             if cells[0] in entries:
-                message = f"{where} a source term that an earlier line has; leave one out."
-                raise InvalidRequest(message, field=field)
+                raise InvalidRequest(f"{where} a source term that an earlier line has; leave one out.", field=field)
             entries[cells[0]] = cells[1]
     except csv.Error as error:
         raise InvalidRequest(f'"{field}" is not csv ({error}); quote cells as RFC 4180 says.', field=field) from None
@@ -262,9 +257,8 @@ def unavailable_if_unwritable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         logger.error("%s cannot be written: %s", folder, error)
-        raise EngineUnavailable(
-            "This server cannot keep glossaries: it cannot write to its folder PARLANCE_DATA."
-        ) from error
+        message = "This server cannot keep glossaries: it cannot write to its folder PARLANCE_DATA."
+        raise EngineUnavailable(message) from error
 
 
 @contextmanager

@@ -27,8 +27,7 @@ class SuggestionStore:
     def add(self, q: str, s: str, source: str, target: str) -> None:
         """Appends a suggestion s for text q. Blocking: call it in a thread. Raises `SuggestionsFull`, `OSError`."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        fields = {"q": q, "s": s, "source": source, "target": target, "at": at}
-        line = msgspec.json.encode(fields) + b"\n"
+        line = msgspec.json.encode({"q": q, "s": s, "source": source, "target": target, "at": at}) + b"\n"
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

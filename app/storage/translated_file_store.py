@@ -41,9 +41,8 @@ class TranslatedFileStore:
             kept = self._kept()
             if kept and sum(size for _, size, _ in kept) + len(content) > self._max_total_bytes:
                 wait_s = max(1, math.ceil(min(left_s for _, _, left_s in kept)))
-                message = (
-                    f"This server keeps as many translated files as it has room for; try again in {wait_s} seconds."
-                )
+                full = "This server keeps as many translated files as it has room for"
+                message = f"{full}; try again in {wait_s} seconds."
                 raise Overloaded(message, retry_after_s=wait_s, reason="overloaded_files")
             descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:

@@ -37,10 +37,8 @@ class TermMatcher:
                 word = _WORD.match(source)
                 key = source[0] if word is None or is_unspaced_script(source[0]) else word[0]
                 exact, lower = self._by_first_word[key.lower()]
-                if source.islower():
-                    lower.setdefault(_lowercased(source), target)
-                else:
-                    exact.setdefault(source, target)
+                terms_of_case, written = (lower, _lowercased(source)) if source.islower() else (exact, source)
+                terms_of_case.setdefault(written, target)
         self._tables: dict[str, tuple[_PrefixTable, _PrefixTable]] = {}  # built on first use of a first word
 
     def __bool__(self) -> bool:

@@ -198,8 +198,7 @@ def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_Placed
 
 
 def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterator[str]:
-    """The whitespace between two words and the tags around it, which keep their side of it. Trailing whitespace of a
-    tag is dropped between words without whitespace."""
+    """The whitespace between two words, and tags on their side of it; without it, tags lose trailing whitespace."""
     raws = [tag.raw.rstrip(HTML_SPACES) if within and not space else tag.raw for tag in tags]
     first_after = next((i for i, tag in enumerate(tags) if tag.after_space), len(tags))
     yield from raws[:first_after]
@@ -233,5 +232,4 @@ def with_ignored_tags(text: str, ignored: Sequence[str]) -> str:
 
 def without_ignored_marks(text: str, ignored: Sequence[str]) -> str:
     """Removes the attributes of `with_ignored_tags`, so that tags are restored exactly."""
-    names = "|".join(map(re.escape, ignored))
-    return re.sub(rf"<({names}){_TRANSLATE_NO}", r"<\1", text) if ignored else text
+    return re.sub(rf"<({'|'.join(map(re.escape, ignored))}){_TRANSLATE_NO}", r"<\1", text) if ignored else text

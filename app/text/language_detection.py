@@ -1,8 +1,6 @@
-"""Detects the language of a text among the languages with a model.
-
-Uses py3langid (4.5 MB). On the 2 x 1,014 validation sentences of Multi30k (de or en) it detects 100.0 % of the
-sentences and 99.6 % of their first three words; lingua (96 MB) 100.0 % and 99.0 % (`python -m benchmarks.detection`).
-"""
+"""Detects the language of a text among the languages with a model. Uses py3langid (4.5 MB). On the 2 x 1,014 validation
+sentences of Multi30k (de or en) it detects 100.0 % of the sentences and 99.6 % of their first three words; lingua (96
+MB) 100.0 % and 99.0 % (`python -m benchmarks.detection`)."""
 
 from __future__ import annotations
 

@@ -221,13 +221,7 @@ class TagPlacement:
         return [_best_stretch(indices, counts, first) for indices in words_of]
 
     def _gap(
-        self,
-        element: InlineElement,
-        start: int,
-        end: int,
-        first: int,
-        behind: int,
-        ranges: Sequence[tuple[int, int]],
+        self, element: InlineElement, start: int, end: int, first: int, behind: int, ranges: Sequence[tuple[int, int]]
     ) -> int:
         """Position of an element without words: before the word aligned with the text behind it; or behind the word
         aligned with the text before it if there is no other, or if it touches only that one, like a footnote number."""

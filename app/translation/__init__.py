@@ -1,7 +1,5 @@
-"""Translates texts of any length, layout and format, sentence by sentence.
-
-`prepare` splits a text into sentences, `text_translator` translates them through `cached_engine` and `repair`, and
-`assemble` joins the translations."""
+"""Translates texts of any length, layout and format, sentence by sentence. `prepare` splits a text into sentences,
+`text_translator` translates them through `cached_engine` and `repair`, and `assemble` joins the translations."""
 
 from __future__ import annotations
 

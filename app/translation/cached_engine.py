@@ -158,8 +158,7 @@ async def _each_or_none(
     if len(items) == 1:
         return [None]
     half = len(items) // 2
-    first = await _each_or_none(items[:half], call, refuses)
-    return first + await _each_or_none(items[half:], call, refuses)
+    return await _each_or_none(items[:half], call, refuses) + await _each_or_none(items[half:], call, refuses)
 
 
 async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:

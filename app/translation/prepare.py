@@ -1,7 +1,6 @@
-"""Prepares a text for a model: splits it into sentences that fit, and removes what the model cannot read.
-
-Layout between sentences and marks within them (emoji, wide spaces, links that the model cannot copy) are kept with
-their positions, to be restored in the translation."""
+"""Prepares a text for a model: splits it into sentences that fit, and removes what the model cannot read. Layout
+between sentences and marks within them (emoji, wide spaces, links that the model cannot copy) are kept with their
+positions, to be restored in the translation."""
 
 from __future__ import annotations
 
@@ -346,8 +345,7 @@ def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan]) -> Iterator[S
     if not taken_out:  # a link or placeholder that contains a mark is removed whole
         taken_out = [span for span in protected_spans(source) if UNUSUAL.search(source, span.start, span.end)]
     for span in taken_out:
-        around = source[max(0, span.start - 1) : span.start] + source[span.end : span.end + 1]
-        brackets = around in _BRACKETS
+        brackets = source[max(0, span.start - 1) : span.start] + source[span.end : span.end + 1] in _BRACKETS
         spans.append((span.start - brackets, span.end + brackets))
     spans.sort()
     if spans and spans[0][0] == 0:  # a name at the start takes its comma with it

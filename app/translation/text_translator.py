@@ -18,12 +18,7 @@ from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
 from app.translation import TextRequest
 from app.translation.assemble import assembled, worst_finish_reason
-from app.translation.cached_engine import (
-    CachedEngine,
-    TranslationCache,
-    in_thread_if_long,
-    retried_while_overloaded,
-)
+from app.translation.cached_engine import CachedEngine, TranslationCache, in_thread_if_long, retried_while_overloaded
 from app.translation.prepare import (
     PreparedSentence,
     SegmentedText,
@@ -53,11 +48,8 @@ class PreparedText:
     sentences: list[PreparedSentence]
 
     def assembled(self, translations: Sequence[TranslationResult]) -> TranslationResult:
-        options = self.request.options
-        if self.segmented.whole:
-            (result,) = translations
-        else:
-            result = assembled(self.segmented, translations, options.target_language)
+        options, text = self.request.options, self.segmented
+        result = translations[0] if text.whole else assembled(text, translations, options.target_language)
         return replace(
             result,
             alternatives=result.alternatives[: options.alternatives],
@@ -249,14 +241,11 @@ async def translated_pages(requests: Sequence[TextRequest], translate: Translate
     pages = await in_thread_if_long(
         characters, lambda: [parse_page(each.text) if each.format == "html" else None for each in requests]
     )
-    parts = [
-        [request] if page is None else _page_requests(request, page)
-        for request, page in zip(requests, pages, strict=True)
-    ]
+    pairs = zip(requests, pages, strict=True)
+    parts = [[request] if page is None else _page_requests(request, page) for request, page in pairs]
     together = [part for own in parts for part in own]
     translations = iter(await translate(together) if together else [])
     results = [[next(translations) for _ in own] for own in parts]
-
     return await in_thread_if_long(
         characters,
         lambda: [

@@ -147,8 +147,7 @@ class Dispatcher:
                         wait_s = self._retry_after_s(m.plain_name(pending.model))
                         pending.fail(errors.Overloaded(message.reason, retry_after_s=wait_s))
                     else:
-                        error = ERRORS.get(message.code, errors.EngineFailed)
-                        pending.fail(error(message.reason, field=message.field))
+                        pending.fail(ERRORS.get(message.code, errors.EngineFailed)(message.reason, field=message.field))
             case m.Answer():
                 pending = self.pending.get(message.id)
                 if pending is not None and not pending.future.done():

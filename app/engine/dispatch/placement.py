@@ -50,16 +50,12 @@ def torch_device(name: str) -> str:
 
 def threads_each(cpu_threads: int, cpu_workers: int) -> int:
     """Threads per device process; 0: torch's default, all cores. Workers share the cores: oversubscription is slow."""
-    if cpu_threads or cpu_workers == 1:
-        return cpu_threads
-    return max(1, cores() // cpu_workers)
+    return cpu_threads if cpu_threads or cpu_workers == 1 else max(1, cores() // cpu_workers)
 
 
 def cores() -> int:
     """CPU cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cuda_device_count() -> int:

@@ -1,7 +1,6 @@
-"""Prometheus metrics of the front end. A request here is one sequence: a text of a batch, a sample of n.
-
-Labels are the model's name without its version and the device, both bounded by the loaded models; no client input
-becomes a label. The families have vLLM's names where vLLM has them."""
+"""Prometheus metrics of the front end. A request here is one sequence: a text of a batch, a sample of n. Labels are the
+model's name without its version and the device, both bounded by the loaded models; no client input becomes a label. The
+families have vLLM's names where vLLM has them."""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ class Families:
         self._begun.add((model, device))
         for family in self._unlabelled:
             family.labels(model, device)
-        ends = (self.success, FINISHED), (self.failure, FAILED), (self.cancelled, CANCELLED)
-        for by_reason, reasons in ends:
+        for by_reason, reasons in (self.success, FINISHED), (self.failure, FAILED), (self.cancelled, CANCELLED):
             for reason in reasons:
                 by_reason.labels(model, device, reason)
 

@@ -86,9 +86,8 @@ class RequestMetrics:
                 self._written = self._received
             timing = answer.timing
             if self._final:
-                families.success.labels(
-                    *labels, "stop" if self._stopped or (best and best.finished) else "length"
-                ).inc()
+                finished = self._stopped or (best and best.finished)
+                families.success.labels(*labels, "stop" if finished else "length").inc()
         elif answer is None:
             families.success.labels(*labels, "stop").inc()
             families.cancelled.labels(*labels, "stop_string").inc()

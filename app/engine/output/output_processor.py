@@ -211,8 +211,7 @@ def most_repeats(text: str) -> float:
     for period in range(1, min(MAX_PERIOD_CHARACTERS, len(codes) // 2) + 1):
         if len(codes) / period <= most:
             break
-        differ = np.flatnonzero(codes[period:] != codes[:-period])
-        edges = np.concatenate(([-1], differ, [len(codes) - period]))
+        edges = np.concatenate(([-1], np.flatnonzero(codes[period:] != codes[:-period]), [len(codes) - period]))
         most = max(most, (int(np.diff(edges).max()) - 1 + period) / period)
     return most
 
@@ -313,8 +312,7 @@ class OutputProcessor:
         self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[TopTokens] = ()
     ) -> bool:
         """Adds tokens; True if a stop string is now complete, and tokens after it are dropped. log_probabilities: one
-        per token with `logprobs`; raises ValueError if one is missing, EngineFailed if one is not finite. top: one
-        per token, or empty."""
+        per token with `logprobs`; ValueError if one is missing, EngineFailed if not finite. top: likewise, or empty."""
         if self.given and not self.tokens:
             self.tokens += self.given
             self._say(self._detokenizer.feed(self.given))
@@ -348,8 +346,7 @@ class OutputProcessor:
     def finish(
         self, tokens: Sequence[int], log_probabilities: Sequence[float] = (), top: Sequence[TopTokens] = ()
     ) -> None:
-        """Ends the text. tokens: all tokens of the answer except the given ones; some may be fed already. Raises
-        EngineFailed if they contradict the tokens fed."""
+        """Ends the text. tokens: of the answer, without `given`. Raises EngineFailed if others were fed."""
         tokens = [*self.given, *tokens]
         if list(tokens[: len(self.tokens)]) != self.tokens:
             raise EngineFailed("The end of this answer does not continue its beginning.")

@@ -33,10 +33,8 @@ WORD_PATTERN = re.compile(
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """(start, end) code points of words: letters with combining characters, one ideograph or kana, or any other one."""
-    return [
-        match.span()
-        for match in WORD_PATTERN.finditer(text if text.isascii() else "".join(map(_character_class, text)))
-    ]
+    classes = text if text.isascii() else "".join(map(_character_class, text))
+    return [match.span() for match in WORD_PATTERN.finditer(classes)]
 
 
 def _character_class(character: str) -> str:

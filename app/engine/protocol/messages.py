@@ -1,8 +1,6 @@
-"""Messages between the front end and a device process: typed msgspec structs in msgpack, never pickle.
-
-A frame is a 4-byte big-endian length and its body, one msgpack array of messages. Times are CLOCK_MONOTONIC seconds,
-which all processes of a machine share.
-"""
+"""Messages between the front end and a device process: typed msgspec structs in msgpack, never pickle. A frame is a
+4-byte big-endian length and its body, one msgpack array of messages. Times are CLOCK_MONOTONIC seconds, which all
+processes of a machine share."""
 
 from __future__ import annotations
 

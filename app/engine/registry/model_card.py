@@ -1,7 +1,6 @@
-"""Reads the licence from a checkpoint's model card. People edit cards, so a broken card never fails a load.
-
-The card's front matter is YAML, but is parsed with regular expressions: a YAML parser would reject all of it for one
-broken line, and the licence would be lost."""
+"""Reads the licence from a checkpoint's model card. People edit cards, so a broken card never fails a load. The card's
+front matter is YAML, but is parsed with regular expressions: a YAML parser would reject all of it for one broken line,
+and the licence would be lost."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def licence(folder: Path) -> str | None:
     if front is None:
         return None
     named, name = _yaml_values(front[1], "license"), _yaml_values(front[1], "license_name")
-    found = ", ".join(name if named in ([], ["other"]) and name else named)
-    return found[:MAX_CHARACTERS] or None
+    return ", ".join(name if named in ([], ["other"]) and name else named)[:MAX_CHARACTERS] or None
 
 
 def _yaml_values(front: str, key: str) -> list[str]:

@@ -1,7 +1,6 @@
-"""Loads, reloads and unloads models while requests run.
-
-A new version is loaded on all devices beside the old version and then offered to new requests; the old version is freed
-after its last request. A failure before the switch changes nothing."""
+"""Loads, reloads and unloads models while requests run. A new version is loaded on all devices beside the old version
+and then offered to new requests; the old version is freed after its last request. A failure before the switch changes
+nothing."""
 
 from __future__ import annotations
 

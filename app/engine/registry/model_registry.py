@@ -1,7 +1,6 @@
-"""The checkpoints on offer in the front end: configs and tokenizers, never weights.
-
-A request holds one `ModelVersion` from start to end, so that it never mixes the tokenizer of one version with the
-weights of another, whatever is loaded or written to the folder in the meantime."""
+"""The checkpoints on offer in the front end: configs and tokenizers, never weights. A request holds one `ModelVersion`
+from start to end, so that it never mixes the tokenizer of one version with the weights of another, whatever is loaded
+or written to the folder in the meantime."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Training curves of a model: its folder's metrics.jsonl, thinned for plotting.
-
-A training run may still be writing the file, and people edit it: lines that are not measurements are counted and
-skipped. Files are read in a thread, one at a time, and only when they have changed."""
+"""Training curves of a model: its folder's metrics.jsonl, thinned for plotting. A training run may still be writing the
+file, and people edit it: lines that are not measurements are counted and skipped. Files are read in a thread, one at a
+time, and only when they have changed."""
 
 from __future__ import annotations
 

@@ -139,8 +139,7 @@ class AttentionTask(Task):
             source, given = await input_processor.run_tokenizer(size, lambda: _source_and_given(checkpoint, query))
             tokens = len(source.tokens)
             check(tokens, len(given))
-            defaults = self.translation.defaults
-            decoding = input_processor.resolve_search(query.decoding, defaults, checkpoint, source.ids)
+            decoding = input_processor.resolve_search(query.decoding, self.translation.defaults, checkpoint, source.ids)
             new_tokens, rows = (len(given), 0) if forced else (tokens, decoding.beam)
             with self.admission.admitted(Demand(checkpoint.name, 1, tokens, new_tokens, rows)):
                 encode_s, decode_s, translation, prefix = clock() - began, None, None, () if forced else tuple(given)

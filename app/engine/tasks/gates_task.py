@@ -61,10 +61,8 @@ def check_gates_size(config: CheckpointConfig, query: GatesQuery, tokens: int) -
         gates = len(selected_gates(shape["cell"], selection.gates))
     except ValueError as error:
         raise InvalidRequest(str(error), field="gates") from None
-    if isinstance(selection.units, int):
-        units = min(selection.units, shape["hidden"])
-    else:
-        units = selected_count(selection.units, shape["hidden"], "unit")
+    wanted, hidden = selection.units, shape["hidden"]
+    units = min(wanted, hidden) if isinstance(wanted, int) else selected_count(wanted, hidden, "unit")
     depth = selected_count(selection.layers, shape["layers"], "layer")
     if problem := too_many_values(gates, depth, units, tokens, query.max_values):
         raise AnswerTooLarge(

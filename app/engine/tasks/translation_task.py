@@ -112,8 +112,7 @@ class TranslationTask(Task):
         result = TranslationResult(output.text, others, reason, checkpoint.name, usage, scores)
         if not DETAILS_OF_A_SECOND_PASS & options.wants:
             return result, None
-        tokens = (*plan.prefix, *best.tokens)
-        return result, translated_pair(checkpoint, request.text, tokens, finished=best.finished)
+        return result, translated_pair(checkpoint, request.text, (*plan.prefix, *best.tokens), finished=best.finished)
 
     async def search(
         self,

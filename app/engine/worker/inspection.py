@@ -1,7 +1,6 @@
-"""Inspections on the device: attention, walkthroughs, alignment, gates and scores, each one forward pass.
-
-The search with masked heads runs one step at a time, between the steps of other requests: hundreds of steps at once
-would delay all other requests and could be mistaken for a hang."""
+"""Inspections on the device: attention, walkthroughs, alignment, gates and scores, each one forward pass. The search
+with masked heads runs one step at a time, between the steps of other requests: hundreds of steps at once would delay
+all other requests and could be mistaken for a hang."""
 
 from __future__ import annotations
 

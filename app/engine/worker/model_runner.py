@@ -206,8 +206,7 @@ class LoadResult:
 
 
 class ModelLoader:
-    """A thread that reads checkpoints one after another while the device serves its other models. read: must not touch
-    the scheduler's state. on_result: called in the thread."""
+    """A thread that reads checkpoints in turn. read: must not touch the scheduler's state. on_result: called in it."""
 
     def __init__(self, read: Callable[[Load], PreparedModel], on_result: Callable[[LoadResult], None]) -> None:
         self._read, self._on_result = read, on_result

@@ -304,8 +304,7 @@ class ModelQueue:
 def padded_tokens(group: Sequence[Ticket]) -> int:
     """Tokens that one prefill of the group computes, with all rows padded to the longest."""
     source = max(len(ticket.request.source) for ticket in group)
-    prefix = max(len(ticket.request.prefix) for ticket in group)
-    return len(group) * (source + prefix)
+    return len(group) * (source + max(len(ticket.request.prefix) for ticket in group))
 
 
 def groups_by_length(tickets: Sequence[Ticket]) -> list[list[Ticket]]:

@@ -1,7 +1,6 @@
-"""Schedules the requests of all models on one device: continuous batching.
-
-Requests join and leave at step boundaries, so a long request never holds up a short one. Between two steps there is at
-most one prefill budget per model, one inspection, and one step of a search with masked heads."""
+"""Schedules the requests of all models on one device: continuous batching. Requests join and leave at step boundaries,
+so a long request never holds up a short one. Between two steps there is at most one prefill budget per model, one
+inspection, and one step of a search with masked heads."""
 
 from __future__ import annotations
 
@@ -58,7 +57,9 @@ class Scheduler:
             case m.Decode():
                 return self._enqueue(self.queues[message.model], message)
             case m.Cancel():
-                self._cancel(message.id)
+                if not self._end_inspection(message.id):
+                    any(queue.remove(message.id) for queue in self.queues.values())
+                self._sender.end(message.id)
             case m.Load():
                 self._loading.add(message.name)
                 if self._loader is None:
@@ -81,11 +82,6 @@ class Scheduler:
         if message.at_once:
             self._sender.immediate.add(message.id)
         return []
-
-    def _cancel(self, request: int) -> None:
-        if not self._end_inspection(request):
-            any(queue.remove(request) for queue in self.queues.values())
-        self._sender.end(request)
 
     def _end_inspection(self, request: int) -> bool:
         """Drops an inspection; False if the request is none."""
@@ -187,8 +183,7 @@ class Scheduler:
         reason = f"This request could not be started: {error}"
         if full:
             reason = f"The device lacks the memory to read these {tickets[0].tokens:,} tokens; send a shorter text."
-        code = "invalid_request" if isinstance(error, ValueError) else "engine_failed"
-        return [m.Failed(request.id, code, reason)]
+        return [m.Failed(request.id, "invalid_request" if isinstance(error, ValueError) else "engine_failed", reason)]
 
     def _advance(self, queue: ModelQueue) -> list[m.FromDevice]:
         """One step: at most one message with the tokens of all streams, and one per finished request."""
@@ -220,8 +215,7 @@ class Scheduler:
         replies = [] if self._ablation is None else self._inspected(self._ablation.request, self._ablation.step)
         for message in self._inspections.values():
             if self._ablation is None or not (isinstance(message, m.InspectAttention) and message.selection.masked):
-                model = self.queues[message.model].model
-                return replies + self._inspected(message, partial(inspect, model, message))
+                return replies + self._inspected(message, partial(inspect, self.queues[message.model].model, message))
         return replies
 
     def _inspected(

@@ -1,5 +1,4 @@
-"""The main loop of a device process: reads messages, drives the scheduler, writes answers.
-
+"""The main loop of a device process: reads messages, drives the scheduler, writes answers. Run it as
 `python -m app.engine.worker.worker_main FD`, where FD is one end of a socket pair; the front end holds the other. The
 process exits when that end closes, however the front end died."""
 
@@ -62,8 +61,7 @@ def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | LoadR
 def die_with_parent() -> None:
     """Linux kills this process when the parent thread that spawned it ends; elsewhere the closed socket ends it."""
     if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
 def main() -> None:

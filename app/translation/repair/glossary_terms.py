@@ -2,8 +2,7 @@
 
 Constrained decoding makes the model write the term: the sentence may fit it better, but the term may also stand beside
 the word that it should replace, or the sentence may degenerate. Replacing the aligned word is right wherever the
-alignment is, but inflects nothing around it. Constrained output is preferred unless `constrained_is_better` rejects it.
-"""
+alignment is, but inflects nothing around it. Constrained output is used unless `constrained_is_better` rejects it."""
 
 from __future__ import annotations
 
@@ -152,8 +151,7 @@ def _claimed_spans(translation: TranslationResult, terms: Sequence[Term]) -> lis
 
 def _replaceable_span(translation: TranslationResult, term: Term, taken: Sequence[Span]) -> Span:
     """The span of the words aligned with the term's source; (0, 0) if there are none."""
-    spans = aligned_spans(translation, term.start, term.end)
-    free = [span for span in spans if not overlaps_any(*span, taken)]
+    free = [span for span in aligned_spans(translation, term.start, term.end) if not overlaps_any(*span, taken)]
     start, end = _whole_words(translation.text, *_longest_run(free)) if free else (0, 0)
     return (0, 0) if overlaps_any(start, end, taken) else (start, end)
 

@@ -1,7 +1,6 @@
-"""Translates sentences and repairs lost marks, links, placeholders, numbers and glossary terms.
-
-A sentence is translated as it is. If a link was not copied exactly, the sentence is translated again without its links,
-which are then inserted by word alignment; lost numbers and terms replace the words aligned with them."""
+"""Translates sentences and repairs lost marks, links, placeholders, numbers and glossary terms. A sentence is
+translated as it is. If a link was not copied exactly, the sentence is translated again without its links, which are
+then inserted by word alignment; lost numbers and terms replace the words aligned with them."""
 
 from __future__ import annotations
 

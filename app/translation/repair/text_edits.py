@@ -50,8 +50,7 @@ class _Offsets:
     def __init__(self, edits: Sequence[Edit]) -> None:
         self._edits = edits
         self._starts, self._ends = [edit.start for edit in edits], [edit.end for edit in edits]
-        growths = (len(edit.text) - (edit.end - edit.start) for edit in edits)
-        self._growth = list(accumulate(growths, initial=0))
+        self._growth = list(accumulate((len(edit.text) - (edit.end - edit.start) for edit in edits), initial=0))
 
     def moved(self, word: AlignedWord) -> AlignedWord:
         """A replacement within the word becomes part of it; an insertion beside it does not."""
