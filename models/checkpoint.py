@@ -125,8 +125,7 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
     names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
     for side, tokenizer in tokenizers.items():
         tokenizer.write(staging / names[side])
-    content = asdict(config)
-    content["tokenizers"] = {side: tokenizer.kind for side, tokenizer in tokenizers.items()}
+    content = {**asdict(config), "tokenizers": {side: tokenizer.kind for side, tokenizer in tokenizers.items()}}
     # no checksums of files that users may edit, such as the model card
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -190,8 +189,7 @@ def read_config(folder: Path) -> CheckpointConfig:
         if isinstance(content.get(name), list):
             content[name] = tuple(content[name])
     try:
-        config = CheckpointConfig(**content)
-        return _checked(config)
+        return _checked(CheckpointConfig(**content))
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} does not describe a model ({error}); it was not loaded.") from error
 

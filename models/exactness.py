@@ -168,9 +168,8 @@ def require_honoured(network: object) -> None:
     """ValueError for an edited method or a whole-network hook that some uses of the network would bypass."""
     base = next((kind for kind in type(network).__mro__ if kind.__module__.startswith(OURS)), object)
     names, parts = WHOLE.get(base.__qualname__, ((), ""))
-    edits = [
-        f"{type(network).__qualname__}.{name} was edited" for name in names if _own_code_differs(network, base, name)
-    ]
+    kind, edited = type(network).__qualname__, [name for name in names if _own_code_differs(network, base, name)]
+    edits = [f"{kind}.{name} was edited" for name in edited]
     if names and any(network.__dict__[hooks] for hooks in HOOKS):
         edits.append("The network as a whole has a hook")
     for edit in edits:
@@ -181,8 +180,7 @@ def require_honoured(network: object) -> None:
 
 
 def _own_code_differs(network: object, base: type, name: str) -> bool:
-    """Compares a method without its helpers, whose edits apply everywhere. A method without source counts as the base's
-    own if it is in the base's module."""
+    """Compares a method without its helpers, whose edits apply everywhere; or, without source, its module."""
     function = getattr(type(network), name)
     digits = fingerprint(function)
     if name in vars(network) or not digits:
@@ -218,8 +216,7 @@ def fingerprint(function: object) -> str:
     if not isinstance(function, types.FunctionType):
         return ""
     if function.__code__ is DECORATED:
-        function = inspect.getclosurevars(function).nonlocals["func"]
-        return fingerprint(function)
+        return fingerprint(inspect.getclosurevars(function).nonlocals["func"])
     known = _fingerprints.get(function)
     state = function.__code__, function.__defaults__, function.__kwdefaults__
     if known is not None and known[1] == state and all(d.get(name) is value for d, name, value in known[2]):

@@ -1,8 +1,7 @@
 """Protocols of networks: `Decodable` for the decoder and the engine, `TeacherForced` for scoring.
 
 The state of `slots` sequences is one statically allocated object. Rows 0..B-1 are live. The caller keeps them packed by
-moving the last row into the gap that a finished row leaves (`copy`), so that a step is a view of the first B slots and
-never a gather."""
+moving the last row into the gap that a finished row leaves (`copy`): a step views the first B slots, with no gather."""
 
 from __future__ import annotations
 

@@ -109,12 +109,8 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
         kinds = {type(module) for module in made.modules()}
         whole = getattr(made, "output", None) is not None and not any(issubclass(kind, nn.Linear) for kind in kinds)
         label = "fp32" if Int8Linear not in kinds else "int8" if whole else "int8 in part"
-    return Selection(
-        EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made),
-        label,
-        False,
-        reason or "",
-    )
+    eager: Decodable = EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made)
+    return Selection(eager, label, False, reason or "")
 
 
 def _dtype(network: nn.Module) -> torch.dtype:

@@ -174,8 +174,7 @@ def _likeliest_separators(logits: Tensor, rows: list[int], constraints: BeamCons
         excluded[: len(joined)] = joined
     if constraints.eos is not None:
         excluded[constraints.eos] = True
-    logits = logits[torch.tensor(rows, device=logits.device)]
-    allowed = logits.masked_fill(torch.from_numpy(excluded).to(logits.device), -torch.inf)
+    allowed = logits[rows].masked_fill(torch.from_numpy(excluded).to(logits.device), -torch.inf)
     tokens: list[int] = allowed.argmax(dim=-1).tolist()
     return tokens
 

@@ -61,8 +61,7 @@ def repeated_ngram_tokens(written: Ints, size: int) -> LogitPositions:
     if start < 1:
         return LogitPositions(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     runs = np.lib.stride_tricks.sliding_window_view(written, size, axis=1)
-    last = written[:, start:]
-    rows, places = (runs[:, :, :-1] == last[:, None]).all(axis=2).nonzero()
+    rows, places = (runs[:, :, :-1] == written[:, None, start:]).all(axis=2).nonzero()
     return LogitPositions(rows, runs[rows, places, -1])
 
 
@@ -136,13 +135,12 @@ class RepetitionProcessors:
         each = [counts for _, counts in self._penalised]
         sizes = [len(counts.places) for counts in each]
         tokens = np.concatenate([counts.tokens[:size] for counts, size in zip(each, sizes, strict=True)])
-        positions = LogitPositions(np.repeat(rows, sizes), tokens)
         written = np.concatenate([counts.counts[:size] for counts, size in zip(each, sizes, strict=True)])
         names = ("repetition_penalty", "frequency_penalty", "presence_penalty")
         penalties = [np.array([getattr(one.options, name) for one in each], dtype=np.float32) for name in names]
         stacked = np.stack([written, *(np.repeat(column, sizes) for column in penalties)])
         times, repetition, frequency, presence = torch.from_numpy(stacked).to(logits.device)
-        where = positions.on(logits.device)
+        where = LogitPositions(np.repeat(rows, sizes), tokens).on(logits.device)
         before = logits[where]
         scores = torch.where(before < 0, before * repetition, before / repetition)
         logits[where] = scores - frequency * times - presence * (times > 0)

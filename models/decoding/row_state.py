@@ -212,9 +212,7 @@ class RowState:
         top = {}
         for at, (place, count) in enumerate(zip(self._listing.tolist(), counts, strict=True)):
             pairs = zip(tokens_of[at, :count].tolist(), nats_of[at, :count].tolist(), strict=True)
-            top[place] = tuple(
-                (token, log_probability) for token, log_probability in pairs if log_probability > -np.inf
-            )
+            top[place] = tuple((token, nats) for token, nats in pairs if nats > -np.inf)
         return top
 
     def result(self, row: int, options: DecodingOptions, *, finished: bool) -> Hypothesis:

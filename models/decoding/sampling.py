@@ -1,6 +1,5 @@
 """Sampling of the next token in PyTorch, where `models.backends.native.logit_kernels.Chooser` does not do it. A row has
-its own temperature, top-k, top-p and uniform number; its draw depends neither on the rest of the batch nor on the order
-of requests."""
+its own temperature, top-k, top-p and uniform number; neither other rows nor the order of requests change its draw."""
 
 from __future__ import annotations
 
@@ -39,7 +38,11 @@ def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
     """logits [B, V] -> token ids [B]. The distribution at temperature t is cut to the k likeliest tokens, then to the
     fewest likeliest tokens with mass p (Holtzman et al. 2020), then inverted at the row's uniform number: in descending
     order of probability if cut, else in vocabulary order. Sums are float64: rounding moves no draw."""
-    weights = _weights(logits, draws)
+    weights = logits.to(torch.promote_types(logits.dtype, torch.float32))  # one dtype, whatever the neighbours' options
+    coldness = _column(1 / draws.temperature.clip(min=MIN_TEMPERATURE), logits).to(weights.dtype)
+    weights = (
+        (weights - weights.amax(dim=-1, keepdim=True)).mul_(coldness).exp_()
+    )  # the largest is 1 at any temperature
     cut = (draws.top_k > 0) | (draws.top_p < 1)
     if not cut.any():
         return _inverted(weights.cumsum(dim=-1, dtype=torch.float64), draws)
@@ -51,14 +54,6 @@ def sample(logits: Tensor, draws: SamplingParameters) -> Tensor:
     enough = _column(np.where(draws.top_p < 1, draws.top_p, np.inf), logits) * cumulative[:, -1:]
     kept.masked_fill_((cumulative - kept >= enough) & (rank > 0), 0.0)
     return order.gather(1, _inverted(kept.cumsum(dim=-1), draws)[:, None])[:, 0]
-
-
-def _weights(logits: Tensor, draws: SamplingParameters) -> Tensor:
-    """exp((logits - max) / temperature), so that the largest weight is 1 even at a temperature next to 0. One dtype for
-    the whole batch: a row must not depend on its neighbours' options."""
-    weights = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    coldness = _column(1 / draws.temperature.clip(min=MIN_TEMPERATURE), logits).to(weights.dtype)
-    return (weights - weights.amax(dim=-1, keepdim=True)).mul_(coldness).exp_()
 
 
 def _inverted(cumulative: Tensor, draws: SamplingParameters) -> Tensor:

@@ -68,8 +68,6 @@ def _log_probabilities(
     rows = torch.cat([features[i, sentences[i].given - 1 :][:count] for i, count in counted])
     came = [token for each in sentences for token in each.target[each.given :]]
     outputs = torch.tensor(came, dtype=torch.long, device=features.device)
-    found = [
-        log_probabilities(network.project(some), rules).gather(1, tokens[:, None])
-        for some, tokens in zip(torch.split(rows, WINDOW), torch.split(outputs, WINDOW), strict=True)
-    ]
+    windows = zip(torch.split(rows, WINDOW), torch.split(outputs, WINDOW), strict=True)
+    found = [log_probabilities(network.project(some), rules).gather(1, tokens[:, None]) for some, tokens in windows]
     return list(torch.split(torch.cat(found)[:, 0].cpu(), [count for _, count in counted]))

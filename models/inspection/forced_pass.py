@@ -59,9 +59,8 @@ def resolve_head(head: Head, config: TransformerConfig, field: str) -> Head:
     """The head with numbers from 0. SelectionError names the valid range."""
     (kind,) = known_kinds([head.kind], field)
     layers = config.encoder_layers if kind == "encoder" else config.decoder_layers
-    return Head(
-        kind, within(head.layer, layers, f"{kind} layer", field), within(head.head, config.heads, "head", field)
-    )
+    layer = within(head.layer, layers, f"{kind} layer", field)
+    return Head(kind, layer, within(head.head, config.heads, "head", field))
 
 
 def by_layer(masked: Iterable[Head], config: TransformerConfig) -> dict[str, Mapping[int, tuple[int, ...]]]:
@@ -96,10 +95,7 @@ def forced_pass(
         raise ValueError("The decoder needs a token to start from: its input is empty.")
     wanted, without = known_kinds(kinds), by_layer(masked, network.config)
     asked = None if row is None else _resolved(row, network, len(source), len(inputs))
-    captures = {
-        kind: Capture(without[kind], asked.layer if asked is not None and asked.kind == kind else None)
-        for kind in KINDS
-    }
+    captures = {k: Capture(without[k], asked.layer if asked and asked.kind == k else None) for k in KINDS}
     memory, readable = network.encode(one_row(source, network), captures["encoder"])
     features = network.decode(one_row(inputs, network), memory, readable, (captures["decoder"], captures["cross"]))
     depths = {"encoder": len(network.encoder)}
@@ -150,8 +146,6 @@ def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_
     found = judged(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
     columns = (found.log_probabilities, found.ranks, found.entropies, found.tokens, found.token_log_probabilities)
     return [
-        OutputStep(
-            logprob, rank, entropy, [Candidate(*pair) for pair in zip(*top, strict=True) if pair[1] > -torch.inf]
-        )
+        OutputStep(logprob, rank, entropy, [Candidate(*c) for c in zip(*top, strict=True) if c[1] > -torch.inf])
         for logprob, rank, entropy, *top in zip(*(column.tolist() for column in columns), strict=True)
     ]

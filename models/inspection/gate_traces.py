@@ -47,12 +47,9 @@ def gate_trace(network: RecurrentLanguageModel, tokens: Sequence[int], selection
     whole, features = network.gates(torch.tensor(list(tokens), dtype=torch.long, device=network.device))
     units = tuple(_selected_units(whole["h"][layer], selection.units) for layer in layers)
     places = [(layer, list(chosen)) for layer, chosen in zip(layers, units, strict=True)]
-    values = {
-        name: torch.stack([whole[name][layer][:, chosen] for layer, chosen in places]).float().cpu() for name in names
-    }
-    by_layer = [{name: gates[layer] for name, gates in whole.items()} for layer in layers]
+    values = {name: torch.stack([whole[name][i][:, chosen] for i, chosen in places]).float().cpu() for name in names}
     cell = network.config.cell
-    summaries = tuple(_layer_summary(layer, cell, gates) for layer, gates in zip(layers, by_layer, strict=True))
+    summaries = tuple(_layer_summary(i, cell, {name: gates[i] for name, gates in whole.items()}) for i in layers)
     return GateTrace(layers, units, values, summaries, features)
 
 

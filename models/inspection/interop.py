@@ -18,10 +18,7 @@ Maps: TypeAlias = "Mapping[str, Sequence[Tensor]]"
 
 
 def to_bertviz(
-    maps: Maps,
-    source_tokens: Sequence[str],
-    input_tokens: Sequence[str],
-    output_tokens: Sequence[str] | None = None,
+    maps: Maps, source_tokens: Sequence[str], input_tokens: Sequence[str], output_tokens: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
     """Keyword arguments for bertviz.head_view or model_view, one dictionary per call. bertviz takes the layer numbers
     from the encoder and labels the rows of both decoder maps alike. The decoder's maps are therefore a separate call if
@@ -91,10 +88,8 @@ def to_nematus(
     source ||| S+1 T+1", then T+1 rows of S+1 weights, end tokens included. weights [T', S'] and tokens include the end
     tokens of `ended` sides; the end row or column of other sides is 0."""
     if weights.shape != (len(output_tokens), len(source_tokens)):
-        raise ValueError(
-            f"A map of shape {weights.shape} does not fit {len(output_tokens)} target and"
-            f" {len(source_tokens)} source tokens."
-        )
+        tokens = f"{len(output_tokens)} target and {len(source_tokens)} source tokens"
+        raise ValueError(f"A map of shape {weights.shape} does not fit {tokens}.")
     padded = np.pad(weights, [(0, int(not ended)) for ended in (target_ended, source_ended)])
     source, target = (
         [_word(token) for token in (tokens[:-1] if ended else tokens)]

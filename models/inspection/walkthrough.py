@@ -29,9 +29,8 @@ FIRST, FINAL = "(first layer)", "(final norm)"  # keys beside the names of the l
 def walkthrough(
     network: Transformer, source: Sequence[int], inputs: Sequence[int], focus: WalkthroughFocus, rules: TokenRules
 ) -> Walkthrough:
-    """source: encoder ids; inputs: decoder ids. The `focus.most` largest logits and probabilities are recorded, the
-    latter under `rules`. Steps that an edited layer does not have are left out. SelectionError for an unknown layer,
-    head or position; NonFiniteOutput."""
+    """source: encoder ids; inputs: decoder ids. Records the `focus.most` largest logits, and probabilities under
+    `rules`. Omits steps an edited layer lacks. SelectionError for an unknown layer, head, position; NonFiniteOutput."""
     require_inspectable(network)
     if focus.most < 1 or focus.most_keys < 1:
         raise SelectionError("At least one value must be told of each vector.", "most")
@@ -117,10 +116,8 @@ class Walk:
             require_finite(logits=shown)
         else:
             require_finite(shown)
-        rows = [
-            tuple(value if value > -math.inf else None for value in row)
-            for row in shown.double().view(len(shown), -1).tolist()
-        ]
+        numbers = shown.double().view(len(shown), -1).tolist()
+        rows = [tuple(number if number > -math.inf else None for number in row) for row in numbers]
         values = tuple(rows) if x.dim() > 1 else tuple(row[0] for row in rows)
         self.steps.append(WalkthroughStep(self.part, name, formula, tuple(x.shape), values, indices))
 
@@ -138,7 +135,10 @@ class Walk:
         if capture.trace is not None and name in self.seen:
             module = cast(MultiHeadAttention, self.layer.get_submodule(name))
             self._head(module, capture.trace, entered, entered if name == "attention" else "m")
-            self._heads(module, capture.trace, self.seen[name][1])
+            joined = f"[c_0 … c_{module.heads - 1}]"
+            bias = "" if module.output.bias is None else " + b_O"
+            self.position("heads concatenated", joined, capture.trace.context.transpose(1, 2).flatten(2))
+            self.position("output projection", f"o = {joined}·W_O{bias}", self.seen[name][1])
         self._leave(around, entered)
 
     def feed_forward(self, activation: str) -> None:
@@ -194,9 +194,3 @@ class Walk:
         self.keys("masked scores", "s where the key may be read, otherwise -inf", masked)
         self.keys("softmax", "a = exp(s) / sum(exp(s))", trace.weights[0, head, at])
         self.vector("context", "c = a·V", trace.context[0, head, at])
-
-    def _heads(self, module: MultiHeadAttention, trace: Attended, output: Tensor) -> None:
-        joined = f"[c_0 … c_{module.heads - 1}]"
-        bias = "" if module.output.bias is None else " + b_O"
-        self.position("heads concatenated", joined, trace.context.transpose(1, 2).flatten(2))
-        self.position("output projection", f"o = {joined}·W_O{bias}", output)

@@ -1,7 +1,5 @@
 """Word alignment from cross-attention maps: links, alignment error rate, and the choice of heads that align best.
-
-Links connect units. Units give for each token the number of its word (or token); None for special tokens, which are
-never linked."""
+Links connect units. Units give for each token the number of its word (or token); None for special, unlinked tokens."""
 
 from __future__ import annotations
 
@@ -38,10 +36,9 @@ class UnitMap(NamedTuple):
 
 
 def aligning_rows(weights: Tensor, convention: Convention) -> Tensor:
-    """The rows [..., n, S] of weights [..., T, S] that align output tokens 0..n-1.
-
-    "predicting": row t, which predicts output token t. "input": row t+1, which reads it (SHIFT-ATT: Chen et al. 2020,
-    arXiv 2004.14837); the last output token has no such row, and is the end token of a finished text."""
+    """The rows [..., n, S] of weights [..., T, S] that align output tokens 0..n-1. "predicting": row t, which
+    predicts output token t. "input": row t+1, which reads it (SHIFT-ATT: Chen et al. 2020, arXiv 2004.14837); the last
+    output token has no such row, and is the end token of a finished text."""
     return weights if convention == "predicting" else weights[..., 1:, :]
 
 

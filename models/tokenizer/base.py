@@ -32,8 +32,7 @@ class SpecialTokens:
     eos: int | None = None
 
     def ids(self) -> frozenset[int]:
-        ids = {self.pad, self.unknown, self.bos, self.eos} - {None}
-        return frozenset(cast(set[int], ids))
+        return frozenset(cast(set[int], {self.pad, self.unknown, self.bos, self.eos} - {None}))
 
 
 class Tokenizer(ABC):
@@ -87,9 +86,8 @@ class ListedTokenizer(Tokenizer):
         return {}
 
     def write(self, path: Path) -> None:
-        own = {"kind": self.kind, "special": asdict(self.special)}
-        content = {**own, **self.further(), "vocabulary": self.vocabulary}
-        path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+        own = {"kind": self.kind, "special": asdict(self.special), **self.further(), "vocabulary": self.vocabulary}
+        path.write_text(json.dumps(own, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def pieces_of_model(model: sentencepiece.SentencePieceProcessor, text: str) -> Iterator[Piece]:

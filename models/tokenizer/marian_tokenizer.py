@@ -45,16 +45,14 @@ class MarianTokenizer(ListedTokenizer):
         if special.unknown is None:
             raise ValueError("A Marian vocabulary needs an unknown token.")
         super().__init__(vocabulary, special)
-        specials = {vocabulary[i]: i for i in special.ids()}
         self._unknown = special.unknown
-        self._added = {**(added or {}), **specials}
+        self._added = {**(added or {}), **{vocabulary[i]: i for i in special.ids()}}
         self._hidden = frozenset(hidden)
         self._ids = {piece: i for i, piece in enumerate(self.vocabulary)} | self._added
         self._model, self._writer = model, writer
         self._cut = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._join = self._cut if writer is None else sentencepiece.SentencePieceProcessor(model_proto=writer)
-        longest_first = sorted(self._added, key=len, reverse=True)
-        self._spelt = re.compile("|".join(re.escape(piece) for piece in longest_first))
+        self._spelt = re.compile("|".join(map(re.escape, sorted(self._added, key=len, reverse=True))))  # longest first
         self._silent = special.ids() | self._hidden
 
     def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
@@ -63,8 +61,7 @@ class MarianTokenizer(ListedTokenizer):
         end = 0
         for match in (*self._spelt.finditer(text), None):
             begin = match.start() if match else len(text)
-            language = LANGUAGE.match(text, end, begin)
-            if language:
+            if language := LANGUAGE.match(text, end, begin):
                 yield end, language.end(), True
                 end = language.end()
             if end < begin:

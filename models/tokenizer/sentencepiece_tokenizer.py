@@ -1,8 +1,7 @@
-"""SentencePiece subwords, with deterministic or random segmentation.
-
-Random segmentation is BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267) or unigram sampling (Kudo 2018, arXiv
-1804.10959). SentencePiece implements both, but since 0.2.3 its random numbers are reproducible within one process only,
-whatever the seed: a resumed run, and each process of a distributed run, would see other segmentations."""
+"""SentencePiece subwords, with deterministic or random segmentation: BPE-dropout (Provilkov et al. 2020, arXiv
+1910.13267) or unigram sampling (Kudo 2018, arXiv 1804.10959). SentencePiece implements both, but since 0.2.3
+its random numbers are reproducible within one process only, whatever the seed: a resumed run, and each process of a
+distributed run, would see other segmentations."""
 
 from __future__ import annotations
 

@@ -37,12 +37,10 @@ class VocabularyTokenizer(ListedTokenizer):
         return found
 
     def decode(self, ids: Iterable[int]) -> str:
-        shown = [i for i in ids if i not in self._specials]
-        return self._joint.join([self.piece(i) for i in shown])
+        return self._joint.join([self.piece(i) for i in ids if i not in self._specials])
 
     def unknown(self, text: str) -> list[str]:
-        parts = dict.fromkeys(match.group() for match in self._parts.finditer(text))
-        return [part for part in parts if part not in self._ids]
+        return [part for part in dict.fromkeys(self._parts.findall(text)) if part not in self._ids]
 
     @classmethod
     def read(cls, path: Path) -> VocabularyTokenizer:

@@ -38,15 +38,11 @@ class WordParts:
 
 def word_parts(tokenizer: Tokenizer) -> WordParts:
     """Special tokens, and all tokens of word tokenizers, neither continue words nor can be continued."""
-    size = tokenizer.size
-    found = np.zeros((2, size), dtype=bool)
+    found = np.zeros((2, tokenizer.size), dtype=bool)
     if tokenizer.kind == "word":
         return WordParts(*found)
-    pieces = tokenizer.kind != "character"
-    special = tokenizer.special.ids()
-    for token in range(size):
-        if token not in special:
-            found[:, token] = _ends(tokenizer.piece(token), pieces=pieces)
+    for token in {*range(tokenizer.size)} - tokenizer.special.ids():
+        found[:, token] = _ends(tokenizer.piece(token), pieces=tokenizer.kind != "character")
     return WordParts(*found)
 
 

@@ -79,13 +79,7 @@ class Embed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context,
-        library: ctypes.CDLL,
-        side: Side,
-        table: Tensor,
-        positions: Tensor,
-        scale: float,
-        dropout: Dropout,
+        ctx: Context, library: ctypes.CDLL, side: Side, table: Tensor, positions: Tensor, scale: float, dropout: Dropout
     ) -> Tensor:
         y = matrix(len(side.ids), table.size(1))
         ctx.call = packing.Embedding(
@@ -152,15 +146,13 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         x, held = readable(features), list[Tensor]()
         losses, outputs = torch.empty(len(x)), len(weight)
-        call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
-        call.pull = pull
+        call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing, pull)
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
         rows = CHUNK if pull else min(len(x), CHUNK)  # with pull, half of the buffer for each half of the rows
         held.append(matrix(rows, outputs))
         call.dlogits = address(held[-1])
         if learns:
-            found = matrix(*x.shape), torch.empty_like(weight), None if bias is None else torch.empty_like(bias)
-            ctx.found = found
+            ctx.found = found = matrix(*x.shape), *empty_like(weight, bias)
             back = linear(weight, bias, (found[1], found[2]), held)
             call.output.straight, call.dx = back.straight, address(found[0])
             call.output.weight_gradient, call.output.bias_gradient = back.weight_gradient, back.bias_gradient
@@ -225,8 +217,7 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, frame: Frame, x: Tensor, memory: OptionalTensor, *weights: OptionalTensor) -> Tensor:
         weight, bias = weights[:2]
-        assert weight is not None
-        assert bias is not None
+        assert weight is not None and bias is not None
         x, memory = readable(x), None if memory is None else readable(memory)
         inner, tokens = frame.heads * frame.head_width, len(x)
         around, held = Around(frame, x, weight, bias), list[Tensor]()

@@ -31,8 +31,7 @@ class PackedPass:
         network = self.network
         self.packed, counting = pack(source, source != self.config.pad, target, counted)
         own, other = self.packed.target, self.packed.source
-        longest = max(source.size(1), target.size(1))
-        self.positions = network.position_vectors(longest)
+        self.positions = network.position_vectors(max(source.size(1), target.size(1)))
         memory = self._embed(network.source_embedding.weight, other)
         for encoding in network.encoder:
             memory = self._attention(other, encoding.around_attention, encoding.attention, memory)

@@ -29,17 +29,12 @@ from models.networks.transformer import Transformer
 from training.kernels.packed_transformer import PackedPass, cross_entropy
 
 NATIVE = "../../models/backends/native/"
+SOURCES = ("dense", "heads", "around", "norm", "attention", "feed_forward", "embedding", "cross_entropy", "team")
 TRAINING = tuple(
     replace(
         variant,
         name=variant.name.replace("fp32", "training"),
-        sources=tuple(
-            f"{name}.c"
-            for name in (
-                *("dense", "heads", "around", "norm", "attention", "feed_forward"),
-                *("embedding", "cross_entropy", "team"),
-            )
-        ),
+        sources=tuple(f"{name}.c" for name in SOURCES),
         headers=(f"{NATIVE}vectors.h", "training.h", "around.h", "heads.h"),
         folder=Path(__file__).parent,
     )

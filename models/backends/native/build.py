@@ -237,9 +237,5 @@ def build_beside_sources(variants: Sequence[Variant]) -> int:
     return status
 
 
-def main() -> int:
-    return build_beside_sources((*VARIANTS, *FP32))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build_beside_sources((*VARIANTS, *FP32)))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,13 +63,12 @@ def current_code() -> dict[str, str]:
     return dict(sorted({**found, **{kind: fingerprint(CELLS[kind].step) for kind in FUSED}}.items()))
 
 
-def main() -> int:
+def main() -> None:
     """Writes the current fingerprints to `models.source_fingerprints`."""
     path = Path(str(source_fingerprints.__file__))
     text, table = path.read_text(), "\n".join(f'    "{name}": "{code}",' for name, code in current_code().items())
     path.write_text(f"{text[: text.index('CODE: ')]}CODE: dict[str, str] = {{\n{table}\n}}\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

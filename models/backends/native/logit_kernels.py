@@ -15,8 +15,6 @@ from torch import Tensor
 from models.backends.native import build
 
 MOST = 64  # maximum count per row: insertion sort suits small ones
-
-
 POINTER = c_void_p
 ARGUMENTS = {
     "likeliest": (POINTER, *(c_int64,) * 4, POINTER, POINTER),
@@ -72,8 +70,7 @@ def native_continuations(
     """As `models.backends.top_k.continuations`: the `kept` best per beam among the `count` largest of each row."""
     loaded, (beams, width) = kernels(), rows.shape
     assert loaded is not None
-    assert rows.flags.c_contiguous
-    assert so_far.flags.c_contiguous
+    assert rows.flags.c_contiguous and so_far.flags.c_contiguous
     values, size = np.empty((beams, kept), dtype=np.float32), beams * kept
     held = np.empty(2 * size + 2 * count, dtype=np.int64)  # one array: an address costs as much as a small array
     at = held.ctypes.data

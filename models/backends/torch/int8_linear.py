@@ -90,8 +90,7 @@ def quantize(network: nn.Module) -> None:
         for name, child in list(module.named_children()):
             if not isinstance(child, nn.Linear) or type(child) not in (nn.Linear, Projection):
                 continue
-            bias = child.bias is not None
-            plain = type(child)(child.in_features, child.out_features, bias=bias, device="meta")
+            plain = type(child)(child.in_features, child.out_features, bias=child.bias is not None, device="meta")
             if difference(child, plain) is None:
                 setattr(module, name, Int8Linear(child.weight, child.bias))
 
@@ -103,12 +102,8 @@ def fastest_kernels(outputs: int, inputs: int) -> tuple[int, ...]:
     copies = max(2, min(32, READ_BYTES // (outputs * inputs)))
     matrices = [torch.ones(outputs, inputs, dtype=torch.int8) for _ in range(copies)]
     products = [[Product(m, torch.ones(outputs), None, (kernel,)) for m in matrices] for kernel in (PYTORCH, ONEDNN)]
-    choice = []
-    for rows in ROWS:
-        x = torch.ones(rows, inputs)
-        times = [_seconds(kernel, x) for kernel in products]
-        choice.append(times.index(min(times)))
-    return tuple(choice)
+    times = [[_seconds(kernel, torch.ones(rows, inputs)) for kernel in products] for rows in ROWS]
+    return tuple(seconds.index(min(seconds)) for seconds in times)
 
 
 def _seconds(products: list[Product], x: Tensor, runs: int = 3) -> float:

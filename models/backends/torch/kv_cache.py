@@ -81,10 +81,8 @@ class TransformerState:
         """Zeroes positions beyond the current lengths of `rows` that held data before (`held`: target and source
         lengths). A mask alone does not suffice: 0 · NaN is NaN, and low precision may produce NaN. On a GPU, free rows
         are also stepped and hold more than the counted tokens."""
-        for caches, lengths, before in (
-            (self.own, self.host_lengths, held[0]),
-            (self.source, self.host_source_lengths, held[1]),
-        ):
+        current = self.host_lengths, self.host_source_lengths
+        for caches, lengths, before in zip((self.own, self.source), current, held, strict=True):
             whole = caches[0].both.size(1)
             ends = before.tolist() if self.lengths.device.type == "cpu" else [whole] * len(rows)
             for row, end in zip(rows, ends, strict=True):
