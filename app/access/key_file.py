@@ -85,7 +85,6 @@ class KeyRing:
         return caller
 
     def has_admin(self) -> bool:
-        """Whether any key has the admin scope."""
         self._reload_if_changed()
         return any("admin" in caller.scopes for callers in self._callers_by_start.values() for caller in callers)
 

@@ -1,8 +1,7 @@
-"""Turns a request's texts into token ids and decoding options, or refuses the request.
-
-No text is truncated: a refusal names the length and the limit. Forced prefixes and required terms become token runs
-that the model can write. Requests that no device could serve are refused here, by the name of their field; an attention
-answer that would be too large is refused with the changes that make it fit."""
+"""Turns a request's texts into token ids and decoding options, or refuses the request. No text is truncated: a refusal
+names the length and the limit. Forced prefixes and required terms become token runs that the model can write. Requests
+that no device could serve are refused here, by the name of their field; an attention answer that would be too large is
+refused with the changes that make it fit."""
 
 from __future__ import annotations
 

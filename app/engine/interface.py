@@ -1,7 +1,6 @@
-"""The engine's public interface: the `Engine` protocol, its requests and its results.
-
-Plain values, no HTTP, no tensors. Lengths are in tokens, log-probabilities and entropies in nats, times in seconds
-unless a name says otherwise; layers, heads, units and positions count from 0."""
+"""The engine's public interface: the `Engine` protocol, its requests and its results. Plain values, no HTTP, no
+tensors. Lengths are in tokens, log-probabilities and entropies in nats, times in seconds unless a name says otherwise;
+layers, heads, units and positions count from 0."""
 
 from __future__ import annotations
 

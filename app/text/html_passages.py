@@ -1,8 +1,7 @@
-"""Tokenizes an HTML page, and builds the passages between its blocks: their text and inline elements.
-
-The tokenizer is turbohtml (WHATWG, in C, with token positions). html.parser takes 100 s for 100,000 characters of
-unclosed tags, html5lib and selectolax report no positions, lxml normalizes its input. Attributes (alt, title,
-placeholder, aria-label) are not translated, as in LibreTranslate and DeepL."""
+"""Tokenizes an HTML page, and builds the passages between its blocks: their text and inline elements. The tokenizer is
+turbohtml (WHATWG, in C, with token positions). html.parser takes 100 s for 100,000 characters of unclosed tags,
+html5lib and selectolax report no positions, lxml normalizes its input. Attributes (alt, title, placeholder, aria-label)
+are not translated, as in LibreTranslate and DeepL."""
 
 from __future__ import annotations
 
@@ -101,7 +100,6 @@ def tokenize_page(source: str) -> list[HtmlToken]:
 class InlineElement:
     """start, end: the enclosed span, in code points of the passage's text. from_start, to_end: the element continues in
     other passages (<b>a<br>b</b>), so nothing of this passage may move before or behind it.
-
     - "element": an opening and a closing tag, "" for one outside the passage.
     - "mark": an image or a comment, at one position.
     - "verbatim": written in place of the words that stand for it in the text."""

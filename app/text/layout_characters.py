@@ -1,7 +1,6 @@
-"""Layout characters: they contain no words, and a translation keeps them in place.
-
-Breaks end a sentence: line ends, tabs, control characters, ideographic spaces, and columns separated by three or more
-spaces. Marks are the others but plain single spaces: emoji and similar signs, other spaces, zero-width characters."""
+"""Layout characters: they contain no words, and a translation keeps them in place. Breaks end a sentence: line ends,
+tabs, control characters, ideographic spaces, and columns separated by three or more spaces. Marks are all others except
+plain single spaces: emoji and similar signs, other spaces, zero-width characters."""
 
 from __future__ import annotations
 

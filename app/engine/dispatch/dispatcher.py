@@ -73,11 +73,10 @@ class Dispatcher:
     ) -> T:
         """Sends a message to the device with the least work and awaits the answer until the time limit; cancellation
         frees the slots. Sets the message's id and deadline. work: tokens to read plus expected output. Returns None if
-        a stop string ended the text of `output`; otherwise the answer, with `output` finished.
-
-        If the device dies before any token was shown, the message is sent once more to another device that has the
-        model loaded; it does not wait for a respawned process. part: a search and the inspection ("look") of its result
-        are two messages of one request, and are counted as one."""
+        a stop string ended the text of `output`; otherwise the answer, with `output` finished. If the device dies
+        before any token was shown, the message is sent once more to another device that has the model loaded; it does
+        not wait for a respawned process. part: a search and the inspection ("look") of its result are two messages of
+        one request, and are counted as one."""
         siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self._timeout_s}
         if siblings is not None and isinstance(message, m.Decode):
             changes["siblings"] = siblings.number

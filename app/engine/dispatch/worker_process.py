@@ -18,9 +18,8 @@ REAP_TIMEOUT_S = 5.0  # a killed process ends at once unless a driver blocks it 
 
 
 class WorkerProcess(asyncio.Protocol):
-    """One device process and its socket. on_message: called with every message; on_death: once, after its end.
-
-    A protocol handles messages in the event-loop iteration in which they arrive; a stream reader would wake a task,
+    """One device process and its socket. on_message: called with every message; on_death: once, after its end. A
+    protocol handles messages in the event-loop iteration in which they arrive; a stream reader would wake a task,
     which waits behind all requests that arrived meanwhile."""
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Incremental output of one text: detokenization, stop strings, the text of each token, and repetition detection.
-
-The reference is the tokenizer's `decode` of all tokens. The detokenizer decodes each token once, with the context that
-its text depends on: whether the text has begun (a leading space is dropped), the bytes of an incomplete character and,
-for tokenizers that trim, white space that may turn out to be trailing."""
+"""Incremental output of one text: detokenization, stop strings, the text of each token, and repetition detection. The
+reference is the tokenizer's `decode` of all tokens. The detokenizer decodes each token once, with the context that its
+text depends on: whether the text has begun (a leading space is dropped), the bytes of an incomplete character and, for
+tokenizers that trim, white space that may turn out to be trailing."""
 
 from __future__ import annotations
 
@@ -370,7 +369,6 @@ class OutputProcessor:
             raise EngineFailed("The parts of this answer do not join to its text.")
 
     def usage(self, read_tokens: int, timing: Timing | None) -> Usage:
-        """The usage so far."""
         queued_s = timing.queued_s if timing is not None else None
         new_tokens = max(0, len(self.tokens) - len(self.given))
         return Usage(read_tokens, new_tokens, queued_s, self.first_token_s, time.monotonic() - self._started)

@@ -61,7 +61,6 @@ class TokenSender:
         return self._message([r for r in self.held if r not in self.begun or r in self.immediate])
 
     def flush(self) -> list[m.Tokens]:
-        """All held tokens, due or not."""
         return self._message(list(self.held))
 
     def _message(self, leaving: list[int]) -> list[m.Tokens]:

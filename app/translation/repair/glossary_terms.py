@@ -1,8 +1,7 @@
-"""Puts glossary terms into a translation, in place of the words aligned with their sources.
-
-Constrained decoding makes the model write the term: the sentence may fit it better, but the term may also stand beside
-the word that it should replace, or the sentence may degenerate. Replacing the aligned word is right wherever the
-alignment is, but inflects nothing around it. Constrained output is used unless `constrained_is_better` rejects it."""
+"""Puts glossary terms into a translation, in place of the words aligned with their sources. Constrained decoding makes
+the model write the term: the sentence may fit it better, but the term may also stand beside the word that it should
+replace, or the sentence may degenerate. Replacing the aligned word is right wherever the alignment is, but inflects
+nothing around it. Constrained output is preferred unless `constrained_is_better` rejects it."""
 
 from __future__ import annotations
 
