@@ -27,7 +27,6 @@ STAGING_FOLDER = ".staging"  # model files are staged here before they move to t
 @contextlib.contextmanager
 def claim_output_folder(out: Path, *, resume: bool) -> Iterator[None]:
     """Creates and locks `out` until the block ends; TrainingError if it does not suit this run or another run holds it.
-
     The lock is the operating system's, so it cannot outlive a killed run."""
     check_output_folder(out, resume=resume)
     made = [folder for folder in (out, *out.parents) if not folder.exists()]

@@ -64,10 +64,9 @@ class TrainingRun:
             for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
                 (self.out / name).unlink(missing_ok=True)
             shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
+            self._write_run_file(config)
         folder, quiet = self.out if writes else None, self.quiet or not writes
         report = ProgressReport(folder, title, quiet=quiet, tensorboard=self.tensorboard)
-        if writes and not self.resume:
-            self._write_run_file(config)
         try:
             trainer = Trainer(
                 task,

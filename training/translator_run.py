@@ -53,10 +53,8 @@ def train_translator(
         )
         wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
         if config.tokenizer.kind == "sentencepiece" and largest < wanted:
-            pieces = pluralize(largest, "piece")
-            run.workers.note(
-                f"The corpus has enough for a vocabulary of {pieces}, fewer than the {wanted:,} asked for."
-            )
+            enough = f"enough for a vocabulary of {pluralize(largest, 'piece')}"
+            run.workers.note(f"The corpus has {enough}, fewer than the {wanted:,} asked for.")
         network = build_translator(config, tokenizers, run.device)
         metadata = translator_metadata(config, network)
         checkpoint = Checkpoint(run.out, metadata, tokenizers)

@@ -122,15 +122,8 @@ def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> Tra
         output_folder.check_output_folder(arguments.out, resume=arguments.resume)
     if request.renamed:
         workers.note(f"{'; '.join(request.renamed)}.")
-    return TrainingRun(
-        out=arguments.out,
-        device=device,
-        resume=arguments.resume,
-        workers=workers,
-        data=request.data,
-        licence=arguments.licence,
-        tensorboard=arguments.tensorboard,
-    )
+    options = {name: getattr(arguments, name) for name in ("out", "resume", "workers", "licence", "tensorboard")}
+    return TrainingRun(device=device, data=request.data, **options)
 
 
 def build_request(

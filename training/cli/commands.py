@@ -158,9 +158,8 @@ def add_distil(command: argparse.ArgumentParser) -> None:
     add_columns(command)
     command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
     command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MAX_BEAM_SIZE}")
-    command.add_argument(
-        "--precision", choices=get_args(Precision), default="fp32", help="int8 is the fastest on most CPUs"
-    )
+    text = "int8 is the fastest on most CPUs"
+    command.add_argument("--precision", choices=get_args(Precision), default="fp32", help=text)
     command.add_argument("--processes", type=int, default=1, metavar="N", help="on a CPU, one for each core")
     add_device(command)
 
@@ -270,9 +269,8 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
         raise TrainingError("Give --source and --target together, or neither.")
     if arguments.subwords is not None and arguments.subwords < 1:
         raise TrainingError(f"--subwords must be at least 1, not {arguments.subwords}.")
-    if arguments.source is None and all(map(is_text, arguments.corpus)):
-        return _inspect_text(arguments)
-    return _inspect_pairs(arguments)
+    as_text = arguments.source is None and all(map(is_text, arguments.corpus))
+    return _inspect_text(arguments) if as_text else _inspect_pairs(arguments)
 
 
 def is_text(corpus: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
@@ -60,15 +60,12 @@ def options_of(kind: type[DataclassInstance]) -> Mapping[str, Option]:
     return own | inner
 
 
-def with_current_keys(kind: type[DataclassInstance], overrides: Iterable[Override]) -> tuple[list[Override], list[str]]:
+def with_current_keys(kind: type[DataclassInstance], overrides: Sequence[Override]) -> tuple[list[Override], list[str]]:
     """The overrides under current keys, and a sentence for each former key."""
     current = {option.formerly: key for key, option in options_of(kind).items() if option.formerly}
-    overrides = list(overrides)
     renamed = dict.fromkeys(override.key for override in overrides if override.key in current)
-    return (
-        [replace(override, key=current.get(override.key, override.key)) for override in overrides],
-        [f"{key} is now called {current[key]}" for key in renamed],
-    )
+    stated = [replace(override, key=current.get(override.key, override.key)) for override in overrides]
+    return stated, [f"{key} is now called {current[key]}" for key in renamed]
 
 
 def allowed_values(annotation: object) -> str:
@@ -170,9 +167,8 @@ def _nearest_key(key: str, known: Mapping[str, Option]) -> list[str]:
     spellings = {**{option.formerly: name for name, option in known.items()}, **{name: name for name in known}}
     last_names = {spelling.rpartition(".")[2]: name for spelling, name in reversed(spellings.items())}
     near = [spellings[match] for match in difflib.get_close_matches(key, spellings, 1, 0.7)]
-    return near or [
-        last_names[match] for match in difflib.get_close_matches(key.rpartition(".")[2], last_names, 1, 0.75)
-    ]
+    last = key.rpartition(".")[2]
+    return near or [last_names[match] for match in difflib.get_close_matches(last, last_names, 1, 0.75)]
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:
@@ -186,10 +182,8 @@ def _contradictions(overrides: Sequence[Override]) -> Iterator[str]:
         if override.is_text:
             earlier = first.setdefault(override.key, override)
             if earlier.value != override.value:
-                yield (
-                    f"{override.key} is given twice: {earlier.value} ({earlier.origin}) and"
-                    f" {override.value} ({override.origin})"
-                )
+                values = f"{earlier.value} ({earlier.origin}) and {override.value} ({override.origin})"
+                yield f"{override.key} is given twice: {values}"
 
 
 def _part(values: Mapping[str, object], name: str) -> dict[str, object]:

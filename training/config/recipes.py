@@ -165,11 +165,9 @@ LYRICISTS: dict[str, Recipe[LyricsConfig]] = {
         replace(_CONSECUTIVE, recipe="d2l-random", sampling="random"),
     ),
     "d2l-consecutive": Recipe(
-        "From scratch, consecutive sampling, the hidden state carried over and detached.",
-        _CONSECUTIVE,
+        "From scratch, consecutive sampling, the hidden state carried over and detached.", _CONSECUTIVE
     ),
     "d2l-adam": Recipe(
-        "The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3.",
-        _TUTORIAL,
+        "The framework's own cell with its default initialisation, consecutive sampling, Adam at 1e-3.", _TUTORIAL
     ),
 }

@@ -183,9 +183,8 @@ def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
     for candidate in (normal, language):
         if candidate in codes:
             return codes[candidate]
-    if normal != language:
-        return None
-    return next((codes[code] for code in reversed(codes) if code.partition("-")[0] == language), None)
+    regions = (codes[code] for code in reversed(codes) if code.partition("-")[0] == language)
+    return next(regions, None) if normal == language else None
 
 
 def _normal(code: str) -> str:
@@ -215,10 +214,8 @@ def json_records(path: Path) -> Iterator[PlacedRecord]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            example = '{"source": "…", "target": "…"}'
-            raise TrainingError(
-                f"{where} is not JSON ({error}): every line must be one object, such as {example}."
-            ) from None
+            wanted = 'one object, such as {"source": "…", "target": "…"}'
+            raise TrainingError(f"{where} is not JSON ({error}): every line must be {wanted}.") from None
         if not isinstance(record, dict):
             raise TrainingError(f"{where} is a JSON {_kind(record)}: every line must be one object.")
         yield number, where, record
@@ -382,10 +379,9 @@ def read_moses(source: Path, target: Path) -> Iterator[Row]:
 
 
 def parting(texts: Sequence[str], others: Sequence[str]) -> int:
-    """The line, from 1, where the longer file most likely has its surplus lines.
-
-    Translations have similar lengths (Gale and Church 1993), so the line is the split where "aligned before, shifted
-    behind" fits the lengths best; the first line behind the shorter file's end unless another fits clearly better."""
+    """The line, from 1, where the longer file most likely has its surplus lines. Translations have similar lengths
+    (Gale and Church 1993), so it is the split where "aligned before, shifted behind" fits the lengths best; the first
+    line behind the shorter file's end unless another fits clearly better."""
     longer, shorter = (texts, others) if len(texts) > len(others) else (others, texts)
     long = np.log1p(np.fromiter(map(len, longer), float))
     short = np.log1p(np.fromiter(map(len, shorter), float))

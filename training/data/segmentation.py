@@ -50,8 +50,7 @@ class Segmentation:
         return sources, targets
 
     def _side(self, side: str, epoch: int, share: float) -> Sequence[TokenIds]:
-        which = ("source", "target").index(side)
-        tokenizer = self.checkpoint.tokenizers[side]
+        which, tokenizer = ("source", "target").index(side), self.checkpoint.tokenizers[side]
         if not share or not isinstance(tokenizer, SentencePieceTokenizer):
             return self.best[which]
         seed = self._generator(side, epoch).getrandbits(64)

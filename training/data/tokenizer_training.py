@@ -58,8 +58,7 @@ def word_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> VocabularyT
     """White-space separated words, most frequent first."""
     counts = Counter(word for text in texts for word in text.split())
     specials = _special_pieces(config)
-    taken = [word for word in specials if word in counts]
-    if taken:
+    if taken := [word for word in specials if word in counts]:
         raise TrainingError(f"The corpus uses {taken[0]!r} as a word, and this recipe as a special token: rename it.")
     return VocabularyTokenizer("word", [*specials, *(w for w, _ in counts.most_common())], SPECIAL_TOKENS)
 
@@ -78,10 +77,8 @@ def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefo
         if possible := re.search(r"value <= (\d+)", str(error)):
             return _train_sentencepiece(texts, config.algorithm, int(possible[1]), casefold)
         if re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error)):
-            pieces = pluralize(config.vocab_size, "piece")
-            raise TrainingError(
-                f"A vocabulary of {pieces} cannot hold every character of this corpus: choose a larger one."
-            ) from error
+            small = f"A vocabulary of {pluralize(config.vocab_size, 'piece')}"
+            raise TrainingError(f"{small} cannot hold every character of this corpus: choose a larger one.") from error
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 
 

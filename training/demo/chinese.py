@@ -64,9 +64,7 @@ def _action(clause: Clause) -> list[Word]:
     else:
         verb = [*(_location(clause) if located else []), word(clause.verb.chinese, "verb")]
     perfective = words("了", "verb") if clause.past and not clause.negated else []
-    modal = []
-    if clause.modal:
-        modal = [word({"want": "想"}.get(clause.modal.key, clause.modal.chinese), "modal")]
+    modal = [word({"want": "想"}.get(clause.modal.key, clause.modal.chinese), "modal")] if clause.modal else []
     return modal + verb + perfective + _object(clause)
 
 

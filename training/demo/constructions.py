@@ -50,11 +50,8 @@ def adjective(dice: Dice, noun: Noun, determiner: str, share: float) -> Adjectiv
 
 def noun_phrase(dice: Dice, noun: Noun, code: str, share: float, possessives: Sequence[str] = ANYONE) -> NounPhrase:
     """The noun with the determiner of `code`, and an adjective with probability `share`."""
-    determiner = {"poss": "", "num": "", "pl": "the", "bare": ""}.get(code, code)
-    if code == "num":
-        determiner = dice.pick(NUMERALS)
-    if code == "poss":
-        determiner = dice.pick(possessives)
+    drawn = {"num": NUMERALS, "poss": possessives}.get(code)
+    determiner = dice.pick(drawn) if drawn else {"pl": "the", "bare": ""}.get(code, code)
     plural = code in ("num", "pl") or (code == "bare" and not noun.kinds & {"mass", "name", "city"})
     return NounPhrase(noun, determiner, adjective(dice, noun, determiner, share), plural)
 
@@ -87,9 +84,7 @@ def is_minor(subject: Subject | None) -> bool:
 def _named(subject: Subject | None) -> tuple[Noun, ...]:
     if isinstance(subject, NounPhrase):
         return (subject.noun,)
-    if isinstance(subject, Couple):
-        return (subject.first, subject.second)
-    return ()
+    return (subject.first, subject.second) if isinstance(subject, Couple) else ()
 
 
 def denied_patient(dice: Dice, verb: str, subject: Subject) -> NounPhrase | None:
@@ -107,8 +102,7 @@ def couple(dice: Dice, women: float = 0.0) -> Couple:
     women_only = dice.chance(women)
     names = [name for name in nouns_of_kind("name") if name.gender == "f" or not women_only]
     first = dice.pick(names)
-    second = dice.pick([name for name in names if name is not first])
-    return Couple(first, second)
+    return Couple(first, dice.pick([name for name in names if name is not first]))
 
 
 _SORTS = (*("pronoun",) * 11, *("definite",) * 3, "name", "name", "couple", "kin", "this", "plural")
@@ -255,8 +249,7 @@ def what(dice: Dice) -> Tree | None:
     """What does Tom drink? What did you buy? What do you want to eat?"""
     sort = dice.pick(tuple(_ASKED_FOR))
     action = verb(dice, _ASKED_FOR[sort])
-    subject = somebody(dice, "you you he she")
-    return Clause(subject, action, modal=VERBS.get(sort), past=sort == "past", asks="what")
+    return Clause(somebody(dice, "you you he she"), action, modal=VERBS.get(sort), past=sort == "past", asks="what")
 
 
 def modal(dice: Dice) -> Tree | None:
@@ -441,8 +434,7 @@ def _feature(dice: Dice) -> tuple[Subject, Adjective]:
     kinds = ("animal", "animal", "thing", "thing", "seat", "vehicle", "food", "drink", "drink", "meal", "opening")
     kind = dice.pick(kinds)
     thing = animal(dice) if kind == "animal" else _thing(dice, kind)
-    keys = (*thing.noun.adjectives, *_KIND_FEATURES[kind])
-    return thing, ADJECTIVES[dice.pick(keys)]
+    return thing, ADJECTIVES[dice.pick((*thing.noun.adjectives, *_KIND_FEATURES[kind]))]
 
 
 def _repeats(subject: Subject, quality: Adjective) -> bool:

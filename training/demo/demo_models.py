@@ -119,6 +119,5 @@ def _train_side_by_side(out: Path, names: list[str], count: int) -> None:
 
     with ThreadPoolExecutor(count) as pool:
         codes = list(pool.map(train, range(len(names))))
-    failed = [name for name, code in zip(names, codes, strict=True) if code != 0]
-    if failed:
+    if failed := [name for name, code in zip(names, codes, strict=True) if code != 0]:
         raise TrainingError(f"{' and '.join(failed)} could not be trained; what went wrong stands above.")

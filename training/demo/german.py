@@ -94,11 +94,9 @@ def clause(tree: Clause) -> list[Word]:
     """A statement has one constituent before the finite verb, a yes/no question none."""
     finite, final = _verbs(tree)
     subject = subject_words(tree.subject, "de", noun_phrase)
-    rest = _middle(tree) + final
     front = tree.time_words(_TIMES, "jeden tag") + words(_ASKED.get(tree.asks, ""), "asked")
-    if front or tree.asks:
-        return [*front, finite, *subject, *rest]
-    return [*subject, finite, *rest]
+    start = [*front, finite, *subject] if front or tree.asks else [*subject, finite]
+    return start + _middle(tree) + final
 
 
 def existence(tree: Existence) -> list[Word]:

@@ -107,8 +107,7 @@ def _drawn(construction: Callable[[constructions.Dice], Tree | None], quota: int
     dice = constructions.Dice(f"phrasebook: {construction.__name__}")
     trees: dict[str, Tree] = {}
     for _ in range(quota * 6):
-        tree = construction(dice)
-        if tree is not None:
+        if (tree := construction(dice)) is not None:
             trees[tree.key] = tree
             if len(trees) == quota:
                 break

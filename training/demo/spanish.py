@@ -37,9 +37,8 @@ def _determiner(phrase: NounPhrase, denied: bool) -> str:
     determiner = "no" if denied and phrase.determiner else phrase.determiner
     if determiner not in _DETERMINERS:
         return _NUMERALS.get(determiner, "")
-    feminine = phrase.noun.spanish_gender == "f"
-    if phrase.noun.key == "water" and determiner == "the":
-        feminine = False  # a stressed a: el agua fría, but esta agua fría
+    stressed = phrase.noun.key == "water" and determiner == "the"  # a stressed a: el agua fría, but esta agua fría
+    feminine = phrase.noun.spanish_gender == "f" and not stressed
     return _DETERMINERS[determiner][feminine + 2 * phrase.plural]
 
 
@@ -104,8 +103,7 @@ def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
 def clause(tree: Clause) -> list[Word]:
     """The subject comes first in a statement, after the finite verb in a question, and last with a question word."""
     finite, infinite = _verbs(tree)
-    left_out = tree.person == "2s" and tree.asks
-    subject = [] if left_out else subject_words(tree.subject, "es", noun_phrase)
+    subject = [] if tree.person == "2s" and tree.asks else subject_words(tree.subject, "es", noun_phrase)
     if tree.subject and not subject:
         finite = finite.also("subject.noun")
     verb = [*words("no" if tree.negated else "", "negation"), finite]

@@ -87,9 +87,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A subject (None for 'who') and its predicate; without a verb it is the copula.
-
-    `asks` is '' for a statement, 'whether' for a yes/no question, or the question word: 'who', 'what', 'where'."""
+    """A subject (None for 'who') and its predicate; without a verb it is the copula. `asks` is '' for a statement,
+    'whether' for a yes/no question, or the question word: 'who', 'what', 'where'."""
 
     subject: Subject | None
     verb: Verb | None = None

@@ -46,10 +46,7 @@ def seed_rank(seed: int, rank: int) -> None:
 
 
 def random_state(device: torch.device) -> RandomState:
-    return {
-        "cpu": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
-    }
+    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None}
 
 
 def restore_random_state(by_rank: list[RandomState], rank: int, device: torch.device) -> None:
@@ -132,9 +129,8 @@ class Workers:
             return torch.device(kind)
         gpus = torch.cuda.device_count()
         if self.local_rank >= gpus:
-            raise TrainingError(
-                f"This machine has {pluralize(gpus, 'GPU')} for more processes: start one process for each."
-            )
+            has = pluralize(gpus, "GPU")
+            raise TrainingError(f"This machine has {has} for more processes: start one process for each.")
         device = torch.device("cuda", self.local_rank)
         torch.cuda.set_device(device)
         return device

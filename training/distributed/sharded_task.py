@@ -42,10 +42,9 @@ class ShardedTask(Generic[Batch]):
         return mean, 0 if part is None else tokens
 
     def _wrap(self, batch: Batch) -> DistributedDataParallel:
-        """Wraps the loss in DDP, which overlaps averaging with the backward pass.
-
-        DDP's search for parameters without a gradient costs time in every step, and PyTorch warns if there are none; so
-        one trial pass beforehand, without side effects, looks for such parameters."""
+        """Wraps the loss in DDP, which overlaps averaging with the backward pass. DDP's search for parameters without a
+        gradient costs time in every step, and PyTorch warns if there are none; so one trial pass beforehand, without
+        side effects, looks for such parameters."""
         random_before, carried_before = random_state(self.device), self.task.carried()
         parameters = [p for p in self.network.parameters() if p.requires_grad]
         gradients = torch.autograd.grad(self.task.loss(batch)[0], parameters, allow_unused=True)

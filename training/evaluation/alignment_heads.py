@@ -31,9 +31,8 @@ def choose_alignment_heads(
     """`CheckpointConfig.alignment`; its error is of held-out sentences. TrainingError for too few sentences."""
     sample = aligned[:: max(1, len(aligned) // MAX_SENTENCES)][:MAX_SENTENCES]
     if len(sample) < MIN_SENTENCES:
-        raise TrainingError(
-            f"An alignment is chosen and measured on at least {MIN_SENTENCES} sentences, not on {len(sample)}."
-        )
+        needed = f"at least {MIN_SENTENCES} sentences, not on {len(sample)}"
+        raise TrainingError(f"An alignment is chosen and measured on {needed}.")
     examples = list(_examples(checkpoint, network, sample))
     best = choose_alignment(examples[::2])[0]
     return {

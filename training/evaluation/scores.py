@@ -68,9 +68,8 @@ def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -
     for group in batches_by_length(lengths, TOKENS_PER_BATCH, seed=0, epoch=0):
         batch = pair_batch([sources[i] for i in group], [targets[i] for i in group], pad)
         source, inputs, outputs = (part.to(network.device) for part in batch)
-        real = torch.arange(outputs.shape[1], device=outputs.device) < torch.tensor(
-            [[lengths[i][1]] for i in group], device=outputs.device
-        )
+        ends = torch.tensor([[lengths[i][1]] for i in group], device=outputs.device)
+        real = torch.arange(outputs.shape[1], device=outputs.device) < ends
         logits = network.project(network.features(source, inputs)[real]).float()
         total += F.cross_entropy(logits, outputs[real], reduction="sum").item()
         tokens += int(real.sum())
@@ -81,10 +80,9 @@ def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -
 def negative_log_likelihood(
     network: RecurrentLanguageModel, text: Tensor, lanes: int = 1, lead: int = 0, window: int = 4096
 ) -> tuple[float, int]:
-    """Nats of a text [N >= 2], and the number of characters counted: all but the first.
-
-    The text is cut into `lanes` read in parallel, `window` characters at a time. Each lane but the first starts `lead`
-    characters early from a zero state, which loses only context further back, and counts from its own part on."""
+    """Nats of a text [N >= 2], and the number of characters counted: all but the first. The text is cut into `lanes`
+    read in parallel, `window` characters at a time. Each lane but the first starts `lead` characters early from a zero
+    state, which loses only context further back, and counts from its own part on."""
     text, lead = text.to(network.device), lead if lanes > 1 else 0
     per_lane = -(-(len(text) - 1 - lead) // lanes)
     missing = lead + per_lane * lanes + 1 - len(text)
@@ -137,8 +135,7 @@ def hypotheses(
 def translate(
     checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
 ) -> list[str]:
-    beams = hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)
-    return [best for best, *_ in beams]
+    return [best for best, *_ in hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)]
 
 
 def sample_lyrics(
@@ -146,10 +143,8 @@ def sample_lyrics(
 ) -> list[str]:
     """Continuations of openings by a lyricist. Draws depend on (seed + index, step) alone, not on training's state."""
     prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
-    options = [
-        DecodingOptions(max_new_tokens=characters, temperature=temperature, seed=seed + index, scores=False)
-        for index in range(len(prompts))
-    ]
+    shared = DecodingOptions(max_new_tokens=characters, temperature=temperature, scores=False)
+    options = [replace(shared, seed=seed + index) for index in range(len(prompts))]
     results = decode(network, token_rules(checkpoint.config), prompts, options)
     return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
 
@@ -252,9 +247,8 @@ def evaluate(
         pairs = read_pairs(test, languages, columns)
         for note in pairs.reported().notes:
             print(f"note: {note}", file=sys.stderr)
-        scores = score_translator(
-            checkpoint, network, pairs, beam=beam or 1, length_penalty=1.0 if length_penalty is None else length_penalty
-        )
+        penalty = 1.0 if length_penalty is None else length_penalty
+        scores = score_translator(checkpoint, network, pairs, beam=beam or 1, length_penalty=penalty)
         if count := scores["longer_than_served"]:
             longer = "is longer" if count == 1 else "are longer"
             print(
@@ -274,8 +268,7 @@ def evaluate(
 
 def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -> None:
     """Raises TrainingError unless `wanted` is set and all others are unset."""
-    given = [option for option, value in others.items() if value is not None]
-    if given:
+    if given := [option for option, value in others.items() if value is not None]:
         raise TrainingError(f"{sentence} and no {' and no '.join(given)}.")
     if wanted is None:
         raise TrainingError(f"{sentence}.")

@@ -108,13 +108,8 @@ def build_optimizer(config: OptimizerConfig, network: nn.Module) -> torch.optim.
         return Muon([p for p in parameters if id(p) in hidden], rest, config)
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     # fused: one pass over memory per update; 4.6 ms instead of 17.8 with the default (1.8 million weights)
-    return kind(
-        _weight_decay_groups(parameters, config.weight_decay),
-        lr=config.learning_rate,
-        betas=config.betas,
-        eps=config.epsilon,
-        fused=True,
-    )
+    groups = _weight_decay_groups(parameters, config.weight_decay)
+    return kind(groups, lr=config.learning_rate, betas=config.betas, eps=config.epsilon, fused=True)
 
 
 def _weight_decay_groups(parameters: list[nn.Parameter], weight_decay: float) -> list[ParameterGroup]:

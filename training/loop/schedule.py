@@ -122,10 +122,9 @@ class Planner:
         if progress.cooling:
             return ""
         self._bend(progress.update, self.updates_left(progress, batches))
-        over = f"{self.plan.at(progress.update):.0%} of the schedule is over"
-        ended = self.plan.at(progress.update) >= 1
-        falls = "the learning rate " + ("stays at its lowest" if ended else "falls from there over what is left")
-        return f"The limits have changed: {over}, and {falls}." if self.falls else ""
+        done = self.plan.at(progress.update)
+        falls = "the learning rate " + ("falls from there over what is left" if done < 1 else "stays at its lowest")
+        return f"The limits have changed: {done:.0%} of the schedule is over, and {falls}." if self.falls else ""
 
     def follow_clock(self, progress: Progress, batches: int) -> bool:
         """Bends the plan to the measured speed if they deviate. Returns whether it did."""

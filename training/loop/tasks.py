@@ -43,15 +43,12 @@ class Task(Protocol[Batch]):
 
     def loss(self, batch: Batch) -> tuple[Tensor, int]:
         """The mean loss of a batch, and the number of tokens in it."""
-        ...
 
     def validate(self) -> float | None:
         """Nats per held-out token; None without a held-out set."""
-        ...
 
     def part(self, batch: Batch, rank: int, count: int) -> Batch | None:
         """Rows rank, rank + count, ... of a batch; None if there are none."""
-        ...
 
     def carried(self) -> dict[str, Tensor]:
         """State carried from batch to batch beside the weights; dimension 1 indexes the batch's rows."""

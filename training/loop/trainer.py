@@ -278,9 +278,8 @@ class Trainer:
         self._read_updates()
         norms = torch._foreach_norm([p.detach() for p in self.network.parameters() if p.is_floating_point()])
         if not torch.stack(norms).isfinite().all():
-            raise TrainingError(
-                f"The weights are no numbers any more at update {self.progress.update}: {DIVERGENCE_ADVICE}."
-            )
+            update = self.progress.update
+            raise TrainingError(f"The weights are no numbers any more at update {update}: {DIVERGENCE_ADVICE}.")
         self._tick()
         state = self._state()  # collected from all processes
         if self.workers.writes:

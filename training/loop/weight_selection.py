@@ -54,11 +54,9 @@ class MovingAverage:
 
 
 class BestWeights:
-    """The `count` best validated weights, each in a file of its own beside the snapshot, written once.
-
-    A snapshot lists them (`kept`). `sweep` removes a file only after a snapshot without it is in place, so that a
-    resume finds all files of its snapshot. Without a folder the weights stay in memory. With stores=False a process
-    only tracks which weights are the best."""
+    """The `count` best validated weights, each in a file of its own beside the snapshot, written once. A snapshot lists
+    them (`kept`). `sweep` removes a file only after a snapshot without it is in place, so that a resume finds all files
+    of its snapshot. Without a folder the weights stay in memory. stores=False: only tracks which weights are best."""
 
     def __init__(self, folder: Path | None, count: int, *, stores: bool = True) -> None:
         self.folder, self.count, self.stores = folder, max(count, 1), stores

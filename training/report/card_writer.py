@@ -105,8 +105,7 @@ def model_card(
     languages = [code for code in (metadata.source_language, metadata.target_language) if code]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     licence = f"`{run.licence}`" if run.licence else "not stated; that of the training data decides"
-    timed = config.loop.max_minutes is not None
-    again = "Again, but for what a clock decided (`loop.max_minutes`)" if timed else "Again, exactly"
+    again = "exactly" if config.loop.max_minutes is None else "but for what a clock decided (`loop.max_minutes`)"
     left_out = f"\n## Left out of the training data\n\n{left_out}\n" if left_out else ""
     return f"""{front_matter(run.licence, languages, TASKS[metadata.kind])}
 # {title}
@@ -125,7 +124,7 @@ def model_card(
 - Data: {data}
 - Recipe: `{config.recipe}`, {metadata.parameters:,} parameters, seed {config.loop.seed}
 - Command: `{command_line()}`
-- {again}: `{RUN_FILE}` beside this file holds every option
+- Again, {again}: `{RUN_FILE}` beside this file holds every option
 - {_outcome_sentence(outcome)}
 - Hardware: {hardware}; torch {torch.__version__}, Python {platform.python_version()}
 {f"- Backend: {outcome.backend}{chr(10)}" if outcome.backend else ""}- Source revision: {source_revision()}

@@ -68,16 +68,14 @@ def imported_model_card(
     """The card of an imported model. original: the model's own card, or "". scores: by test set, from that card."""
     origin = metadata.training
     rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in scores.items()]
-    table = (
-        "\n".join(["| measured on | scores |", "|---|---|", *rows]) if rows else "The original card gives no scores."
+    table = "\n".join(["| measured on | scores |", "|---|---|", *rows])
+    token = (
+        f"Every source is read behind the language token `{languages.prefix}`, unless it starts with another itself."
     )
-    prefix = ""
-    if token := languages.prefix:
-        prefix = f"Every source is read behind the language token `{token}`, unless it starts with another itself."
     not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
     return f"""# {origin["imported_from"]}
 
-Translates {languages.source} to {languages.target}, sentence by sentence. {prefix}
+Translates {languages.source} to {languages.target}, sentence by sentence. {token if languages.prefix else ""}
 
 ## Origin
 
@@ -90,7 +88,7 @@ Translates {languages.source} to {languages.target}, sentence by sentence. {pref
 
 As the original card gives them; `python -m training evaluate` measures.
 
-{table}
+{table if rows else "The original card gives no scores."}
 
 ## Decoding
 
@@ -154,10 +152,5 @@ def import_marian(
         if original:
             (staging / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
         checkpoints.write(staging, out, metadata, tokenizers)
-    return {
-        "model": folder.name,
-        "out": str(out),
-        **languages._asdict(),
-        "parameters": metadata.parameters,
-        "seconds": round(time.monotonic() - started, 2),
-    }
+    summary = {"model": folder.name, "out": str(out), **languages._asdict(), "parameters": metadata.parameters}
+    return {**summary, "seconds": round(time.monotonic() - started, 2)}

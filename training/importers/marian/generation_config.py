@@ -60,8 +60,7 @@ def read_generation_settings(config: JsonObject, settings: JsonObject, pad: int,
     forced = given.get("forced_eos_token_id")
     if forced not in (None, eos, [eos]):
         raise TrainingError(f"The folder sets forced_eos_token_id to {forced!r}; only its end token is supported.")
-    most = given.get("max_length")
-    limit = config["max_position_embeddings"]
+    most, limit = given.get("max_length"), config["max_position_embeddings"]
     return GenerationSettings(
         start=start,
         eos=eos,

@@ -80,14 +80,9 @@ def _prefix(given: str | None, target: str, tokens: Sequence[str]) -> str | None
 def matching_tokens(code: str, tokens: Sequence[str]) -> list[str]:
     """The language tokens of a language: spelt the same, in three letters, or with any script or region."""
     first, *rest = re.split("[-_]", code.lower())
-    names = [first, *THREE_LETTERS.get(first, ())]
-    if first in TWO_LETTERS:
-        names.append(TWO_LETTERS[first])
+    names = [first, *THREE_LETTERS.get(first, ()), *([TWO_LETTERS[first]] if first in TWO_LETTERS else [])]
     plain = {token: token.strip("<>").lower().replace("-", "_") for token in tokens}
     for name in names:
-        exact = [token for token, spelt in plain.items() if spelt == "_".join([name, *rest])]
-        if exact:
+        if exact := [token for token, spelt in plain.items() if spelt == "_".join([name, *rest])]:
             return exact
-    if rest:
-        return []
-    return [token for token, spelt in plain.items() if spelt.split("_")[0] in names]
+    return [] if rest else [token for token, spelt in plain.items() if spelt.split("_")[0] in names]

@@ -69,8 +69,7 @@ def _added_tokens(folder: MarianFolder, options: JsonObject) -> tuple[dict[str, 
         for name in SPECIAL_TOKEN_NAMES
         if (token := options.get(name, DEFAULT_TOKENS.get(name))) is not None
     }
-    missing = [name for name in DEFAULT_TOKENS if name not in special]
-    if missing:
+    if missing := [name for name in DEFAULT_TOKENS if name not in special]:
         raise TrainingError(f"The tokenizer has no {missing[0]}, and Marian's needs one.")
     named = [
         token

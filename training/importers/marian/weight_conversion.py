@@ -58,8 +58,7 @@ def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
 
 def complete_config(config: JsonObject) -> JsonObject:
     """`config` with defaults. TrainingError names the first unsupported value."""
-    kind = config.get("model_type")
-    if kind != "marian":
+    if (kind := config.get("model_type")) != "marian":
         raise TrainingError(f"config.json is of a model of type {kind!r}; import-marian reads only marian.")
     filled = {**CONFIG_DEFAULTS, **config}
     for problem in _config_problems(filled):
@@ -76,8 +75,7 @@ def _config_problems(config: JsonObject) -> Iterator[str]:
     for name, needed in SUPPORTED_VALUES.items():
         if config.get(name, needed) != needed:
             yield f"{name} is {config[name]!r}, and only {needed!r} is supported"
-    activation = config["activation_function"]
-    if activation not in ACTIVATIONS:
+    if (activation := config["activation_function"]) not in ACTIVATIONS:
         yield f"the activation {activation!r} is none of {', '.join(ACTIVATIONS)}"
     for name in ("attention_heads", "ffn_dim"):
         ours, theirs = config[f"encoder_{name}"], config[f"decoder_{name}"]
@@ -172,9 +170,7 @@ def _layer_names(config: JsonObject, side: str) -> Iterator[tuple[str, list[str]
 
 def _check_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -> None:
     """Checks that the position table of an older file equals our computed one."""
-    for name in POSITIONS:
-        if name not in tensors:
-            continue
+    for name in filter(tensors.__contains__, POSITIONS):
         table = tensors[name].float()
         computed = sinusoids(len(table), config.d_model, "marian")
         if table.shape != computed.shape or not torch.allclose(table, computed, atol=1e-3):
