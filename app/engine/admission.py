@@ -29,7 +29,6 @@ class Throughput:
         self._work = 0  # sum over _finished
 
     def run(self, on: bool) -> None:
-        """Starts or stops the clock."""
         if on == (self._since is not None):
             return
         self._before_s = self._clock_s()

@@ -100,7 +100,6 @@ class AsyncEngine:
         await self.dispatcher.drain(self.settings.drain_timeout_s)
 
     async def stop(self) -> None:
-        """Drains, then ends the processes."""
         await self.drain()
         await self.lifecycle.stop()
         await self.supervisor.stop()

@@ -287,7 +287,6 @@ def prefix_token_ids(checkpoint: Checkpoint, prefix: str) -> TokenRun:
 
 
 def unwritable_tokens(checkpoint: Checkpoint) -> frozenset[int]:
-    """Tokens that decoding never emits as text."""
     config, special = checkpoint.config, checkpoint.tokenizers["target"].special
     return frozenset((*config.suppressed, *(each for each in (config.eos, special.unknown) if each is not None)))
 

@@ -135,7 +135,6 @@ class GlossaryStore:
             return self._save(owner, glossary)
 
     def put(self, owner: str, glossary_id: str, dictionary: Dictionary) -> Glossary:
-        """Replaces the dictionary of the same pair, or appends."""
         with self._changing(owner, glossary_id) as glossary:
             return self._save(owner, glossary.with_dictionary(dictionary))
 

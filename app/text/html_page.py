@@ -78,10 +78,7 @@ class _PageParser:
         elif token.kind in ("start", "end") and token.tag not in BLOCKS:
             if self._builder.depth >= MAX_INLINE_DEPTH:
                 self._end_passage()
-            if token.kind == "start":
-                self._builder.open(token)
-            else:
-                self._builder.close(token)
+            (self._builder.open if token.kind == "start" else self._builder.close)(token)
         else:
             if token.tag == "pre":
                 self._preformatted = max(0, self._preformatted + (1 if token.kind == "start" else -1))

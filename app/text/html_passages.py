@@ -131,8 +131,6 @@ class Passage:
 
 
 class PassageBuilder:
-    """Builds a passage token by token."""
-
     def __init__(self, *, preformatted: bool = False) -> None:
         self.raw: list[str] = []  # the whole source, for a passage without words
         self._preformatted = preformatted

@@ -37,7 +37,6 @@ def has_letters(text: str) -> bool:
 
 
 def is_unspaced_script(character: str) -> bool:
-    """Whether the script puts no spaces between words."""
     code = ord(character)
     return (code >= _FIRST_UNSPACED and not _FIRST_HANGUL <= code < _AFTER_HANGUL and code < 0x1F000) or (
         0x0E00 <= code < 0x1000  # Thai, Lao, Tibetan

@@ -198,7 +198,6 @@ async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def read_tokens(message: m.Request[object]) -> int:
-    """The number of tokens that the device reads for a message."""
     match message:
         case m.Decode():
             return len(message.source) or len(message.prefix)

@@ -54,7 +54,6 @@ def threads_each(cpu_threads: int, cpu_workers: int) -> int:
 
 
 def cores() -> int:
-    """CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -76,7 +76,6 @@ def sentence_word_spans(tokens: Sequence[TokenView], text: str) -> list[tuple[in
 
 
 def text_tokens(tokenizer: Tokenizer, text: str) -> tuple[TokenView, ...]:
-    """The tokens of an input text."""
     pieces = tokenizer.pieces(text)
     views = [TokenView(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in pieces]
     return with_word_numbers(views, text)

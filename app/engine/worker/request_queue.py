@@ -259,7 +259,6 @@ class ModelQueue:
         return groups
 
     def started(self, tickets: Sequence[Ticket]) -> None:
-        """Records a successful prefill."""
         read = 0
         for ticket in tickets:
             self.active[ticket.request.id] = ticket
@@ -271,7 +270,6 @@ class ModelQueue:
             self.tally.padded_tokens += padded_tokens(tickets) - read
 
     def stepped(self, rows: int, began: float, now: float) -> None:
-        """Records a successful step."""
         self.steps += 1
         self.tally.step_seconds.append(now - began)
         self.tally.step_rows += rows

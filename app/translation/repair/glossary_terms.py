@@ -105,7 +105,6 @@ def _log_probability(translation: TranslationResult) -> float:
 
 
 def _counts_beside_terms(text: str, terms: Sequence[Term]) -> Counter[str]:
-    """Counts of the words outside all terms."""
     parts, at = [], 0
     for start, end in sorted(span for term in terms for span in term_spans(text, term.forms)):
         parts.append(text[at : max(at, start)])

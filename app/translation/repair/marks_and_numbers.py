@@ -104,7 +104,6 @@ def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
 
 
 def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
-    """The numbers of a translation outside links and terms."""
     spans = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]
     return number_spans(text, [*protected_spans(text), *spans])
 
