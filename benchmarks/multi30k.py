@@ -29,7 +29,7 @@ from benchmarks.report import finish, goal
 from models.checkpoint import Checkpoint, read
 from models.networks.loading import load_network
 from training.data.corpus_loading import read_pairs
-from training.evaluation.scores import translate
+from training.evaluation.model_outputs import translate
 
 TEST = "test_2016_flickr"
 SENTENCES = {"de": "Ein kleiner Hund rennt über die Wiese.", "en": "A small dog is running across the meadow."}

@@ -19,7 +19,7 @@ from models import checkpoint as checkpoints
 from models.networks.loading import load_network
 from tests.serving import Server, serving
 from tests.tiny import GERMAN
-from training.evaluation.scores import translate
+from training.evaluation.model_outputs import translate
 
 
 @pytest.fixture

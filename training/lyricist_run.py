@@ -13,8 +13,9 @@ from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from training.config.run_config import LyricsConfig
 from training.data.tokenizer_training import character_tokenizer
 from training.errors import TrainingError, pluralize
+from training.evaluation.bleu_validator import validation_sample
 from training.evaluation.memorisation import measure_memorisation
-from training.evaluation.scores import Scores, score_lyricist, validation_sample
+from training.evaluation.scores import Scores, score_lyricist
 from training.loop.progress import Sample
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish

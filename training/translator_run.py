@@ -23,7 +23,8 @@ from training.data.sentence_pairs import Pairs
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, fit_translator_tokenizers
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
-from training.evaluation.scores import BleuValidator, Scores, score_translator, subsample
+from training.evaluation.bleu_validator import BleuValidator, subsample
+from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
 from training.report.card_writer import translator_card

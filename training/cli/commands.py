@@ -47,7 +47,8 @@ from training.data.corpus_loading import (
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.data.distillation import ChosenTranslation, Teacher, split_into_chunks, translate_chunks
 from training.errors import TrainingError, pluralize
-from training.evaluation.scores import MAX_BEAM_SIZE, Score, Scores, evaluate
+from training.evaluation.model_outputs import MAX_BEAM_SIZE
+from training.evaluation.scores import Score, Scores, evaluate
 from training.lyricist_run import train_lyricist
 from training.translator_run import train_translator
 

@@ -19,7 +19,7 @@ from models.backends.select import decodable
 from models.interface import Decodable, Precision
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
-from training.evaluation.scores import hypotheses, load_model
+from training.evaluation.model_outputs import hypotheses, load_model
 
 CHUNK_PAIRS = 500  # between two updates of the progress bar
 NumberedPair = tuple[int, str, str]  # index, source, reference

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from models.backends.select import Network
 from models.checkpoint import Checkpoint
-from training.evaluation.scores import SAMPLE_TEMPERATURE, sample_lyrics
+from training.evaluation.model_outputs import SAMPLE_TEMPERATURE, sample_lyrics
 
 SAMPLES, CHARACTERS = 20, 500
 SPAN_LENGTHS = (20, 50)

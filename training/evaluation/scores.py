@@ -1,4 +1,4 @@
-"""Scores of a checkpoint, decoded through `models.decoding.decoder` as in serving."""
+"""Scores of a checkpoint on pairs or a text: BLEU, chrF, and the nats of what was to be predicted."""
 
 from __future__ import annotations
 
@@ -6,36 +6,26 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import sacrebleu
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models import checkpoint as checkpoints
-from models.backends.select import Network
-from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
-from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
-from models.interface import Prompt
-from models.networks.loading import load_network
+from models.checkpoint import Checkpoint
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
-from training.config.run_config import LoopConfig
 from training.data.batches import batches_by_length, pair_batch
 from training.data.corpus_loading import Columns, read_pairs, read_text
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
+from training.evaluation.ensemble import Ensemble
+from training.evaluation.model_outputs import load_model, translate
 from training.kernels.training_backend import LyricistBackend
-from training.loop.progress import Quality, Sample
 
-MAX_BEAM_SIZE = 64
 TOKENS_PER_BATCH = 4096
 IGNORED_TARGET = -100  # ignored by cross-entropy
-SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE = 120, 0.8  # of a lyricist's validation sample
 
 Score = dict[str, float | int | str]
 Scores = dict[str, Score]
@@ -58,13 +48,14 @@ def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
 
 
 @torch.inference_mode()
-def reference_nats(checkpoint: Checkpoint, network: Transformer, pairs: Pairs) -> float:
+def reference_nats(checkpoint: Checkpoint, network: Transformer | Ensemble, pairs: Pairs) -> float:
     """Nats per reference token, end tokens included, with teacher forcing."""
     end = () if checkpoint.config.eos is None else (checkpoint.config.eos,)
     sources = [checkpoint.source_ids(text) for text in pairs.sources]
     targets = [(*checkpoint.target_ids(text), *end) for text in pairs.targets]
     lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
-    pad, total, tokens = network.config.pad, 0.0, 0
+    pad = network.pad if isinstance(network, Ensemble) else network.config.pad
+    total, tokens = 0.0, 0
     for group in batches_by_length(lengths, TOKENS_PER_BATCH, seed=0, epoch=0):
         batch = pair_batch([sources[i] for i in group], [targets[i] for i in group], pad)
         source, inputs, outputs = (part.to(network.device) for part in batch)
@@ -102,62 +93,8 @@ def perplexity(nats: float) -> float:
     return round(math.exp(min(nats, 700.0)), 4)
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
-    """Raises TrainingError without a valid checkpoint."""
-    try:
-        checkpoint = checkpoints.read(folder)
-        return checkpoint, load_network(checkpoint, device)
-    except checkpoints.CheckpointError as error:
-        raise TrainingError(str(error)) from error
-
-
-def token_rules(config: CheckpointConfig) -> TokenRules:
-    return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
-
-
-def hypotheses(
-    checkpoint: Checkpoint,
-    network: Network,
-    sources: Sequence[str],
-    *,
-    beam: int = 1,
-    n_best: int = 1,
-    length_penalty: float = 1.0,
-) -> list[list[str]]:
-    """The beam's hypotheses of each source, best first; at least one, which may be empty."""
-    prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
-    shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
-    options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
-    beams = decode(network, token_rules(checkpoint.config), prompts, options)
-    return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
-
-
-def translate(
-    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
-) -> list[str]:
-    return [best for best, *_ in hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)]
-
-
-def sample_lyrics(
-    checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, temperature: float, seed: int
-) -> list[str]:
-    """Continuations of openings by a lyricist. Draws depend on (seed + index, step) alone, not on training's state."""
-    prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
-    shared = DecodingOptions(max_new_tokens=characters, temperature=temperature, scores=False)
-    options = [replace(shared, seed=seed + index) for index in range(len(prompts))]
-    results = decode(network, token_rules(checkpoint.config), prompts, options)
-    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
-
-
-def validation_sample(checkpoint: Checkpoint, network: Network, train: str, seed: int) -> tuple[Sample, ...]:
-    """One text of a lyricist, continuing the first line of its training text."""
-    opening = train.lstrip()[:20].split("\n")[0] or train[:1]
-    (text,) = sample_lyrics(checkpoint, network, [opening], SAMPLE_CHARACTERS, SAMPLE_TEMPERATURE, seed)
-    return ((opening, "", text),)
-
-
 def score_translator(
-    checkpoint: Checkpoint, network: Transformer, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
+    checkpoint: Checkpoint, network: Transformer | Ensemble, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
 ) -> Score:
     """`text_scores` of detokenised output, the references' perplexity, and the number of sources over the limit."""
     started = time.monotonic()
@@ -194,37 +131,6 @@ def score_lyricist(checkpoint: Checkpoint, network: RecurrentLanguageModel, text
         "characters": characters,
         "unknown_characters": sum(text.count(character) for character in unknown),
     }
-
-
-def evenly_spaced_indices(count: int, most: int) -> list[int]:
-    """At most `most` evenly spaced indices of 0..count-1, always the same."""
-    return [i * count // most for i in range(most)] if most < count else list(range(count))
-
-
-def subsample(pairs: Pairs, most: int) -> Pairs:
-    return pairs if len(pairs) <= most else pairs.only(evenly_spaced_indices(len(pairs), most), pairs.origin)
-
-
-class BleuValidator:
-    """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU."""
-
-    def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
-        self.checkpoint, self.network = checkpoint, network
-        self.scores_bleu = config.choose_by == "bleu"
-        self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
-
-    def examples(self) -> tuple[Sample, ...]:
-        some = self.pairs.only(self.samples, self.pairs.origin)
-        outputs = translate(self.checkpoint, self.network, some.sources)
-        return tuple(zip(some.sources, some.targets, outputs, strict=True))
-
-    def __call__(self) -> Quality:
-        if not self.scores_bleu:
-            return None, self.examples()
-        sources, references = self.pairs.sources, self.pairs.targets
-        outputs = translate(self.checkpoint, self.network, sources)
-        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score
-        return bleu, tuple((sources[i], references[i], outputs[i]) for i in self.samples)
 
 
 def evaluate(

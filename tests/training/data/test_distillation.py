@@ -16,7 +16,7 @@ from training.__main__ import main
 from training.data import distillation
 from training.data.corpus_loading import read_pairs
 from training.data.distillation import Teacher
-from training.evaluation.scores import translate
+from training.evaluation.model_outputs import translate
 
 SOURCES = ["ab ba", "b", "a b a b a b", "ba", "abab", "b a"]
 TARGETS = ["ba ab", "a", "b a b a b a", "ab", "baba", "a b"]

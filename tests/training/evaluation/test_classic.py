@@ -12,7 +12,7 @@ from models import checkpoint as checkpoints
 from models.inspection.forced_pass import forced_pass
 from models.networks.loading import load_network
 from training.__main__ import main
-from training.evaluation.scores import translate
+from training.evaluation.model_outputs import translate
 from training.report.progress_report import read_rows
 
 

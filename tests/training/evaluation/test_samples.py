@@ -13,7 +13,8 @@ import torch
 from models import checkpoint as checkpoints
 from models.networks.loading import load_network
 from tests.training.runs import sing
-from training.evaluation.scores import sample_lyrics, validation_sample
+from training.evaluation.bleu_validator import validation_sample
+from training.evaluation.model_outputs import sample_lyrics
 from training.report import progress_report as reports
 from training.report.progress_report import ProgressReport
 

@@ -18,9 +18,10 @@ from tests.training.small import CPU, lyricist, pairs, text, translator
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
-from training.evaluation import scores as scoring
+from training.evaluation import bleu_validator, scores
+from training.evaluation.bleu_validator import subsample
+from training.evaluation.model_outputs import translate as translations
 from training.evaluation.scores import negative_log_likelihood
-from training.evaluation.scores import translate as translations
 from training.loop import snapshot
 from training.loop.progress import Quality
 from training.loop.tasks import LyricsTask, TranslationTask
@@ -136,8 +137,8 @@ def test_validation_bleu_equals_that_of_served_translations(tmp_path: Path, samp
 
 def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Path, samples: list[Any]) -> None:
     given = Pairs([str(n) for n in range(10)], [str(-n) for n in range(10)], "made up")
-    assert scoring.subsample(given, 10) is given
-    some = scoring.subsample(given, 4)
+    assert subsample(given, 10) is given
+    some = subsample(given, 4)
     assert (some.sources, some.targets) == (["0", "2", "5", "7"], ["0", "-2", "-5", "-7"])
     seen: list[list[str]] = []
     valid = pairs(10, seed=1)
@@ -147,7 +148,8 @@ def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Pat
         return sources
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "translate", counted)
+        patch.setattr(bleu_validator, "translate", counted)
+        patch.setattr(scores, "translate", counted)
         loop = LoopConfig(max_epochs=2, choose_by="bleu", validate_sentences=4, sample_translations=1)
         train_translator(translator(loop=loop), pairs(40), valid, TrainingRun(out=tmp_path, device=CPU, quiet=True))
     scored, for_the_card = valid.sources, [valid.sources[0]]  # by the weights that are kept

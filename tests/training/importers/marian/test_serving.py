@@ -22,7 +22,7 @@ from tests.models.kernels import needs_exact_int8
 from tests.request_builders import attention_query, translation_request
 from tests.training.importers.marian import folders
 from training.__main__ import main
-from training.evaluation.scores import translate
+from training.evaluation.model_outputs import translate
 from training.importers.marian.convert_checkpoint import import_marian
 
 LINES = folders.lines("de")[10:30]

@@ -1,0 +1,70 @@
+"""Outputs of a checkpoint, decoded through `models.decoding.decoder` as in serving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models import checkpoint as checkpoints
+from models.backends.select import Network
+from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Precision, Prompt
+from models.networks.loading import load_network
+from training.errors import TrainingError
+
+MAX_BEAM_SIZE = 64
+SAMPLE_TEMPERATURE = 0.8  # of a lyricist's samples
+
+
+def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
+    """Raises TrainingError without a valid checkpoint."""
+    try:
+        checkpoint = checkpoints.read(folder)
+        return checkpoint, load_network(checkpoint, device)
+    except checkpoints.CheckpointError as error:
+        raise TrainingError(str(error)) from error
+
+
+def token_rules(config: CheckpointConfig) -> TokenRules:
+    return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
+
+
+def hypotheses(
+    checkpoint: Checkpoint,
+    network: Network,
+    sources: Sequence[str],
+    *,
+    beam: int = 1,
+    n_best: int = 1,
+    length_penalty: float = 1.0,
+    precision: Precision = "fp32",
+) -> list[list[str]]:
+    """The beam's hypotheses of each source, best first; at least one, which may be empty."""
+    prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
+    shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
+    options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
+    beams = decode(network, token_rules(checkpoint.config), prompts, options, precision=precision)
+    return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
+
+
+def translate(
+    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
+) -> list[str]:
+    return [best for best, *_ in hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)]
+
+
+def sample_lyrics(
+    checkpoint: Checkpoint, network: Network, openings: Sequence[str], characters: int, temperature: float, seed: int
+) -> list[str]:
+    """Continuations of openings by a lyricist. Draws depend on (seed + index, step) alone, not on training's state."""
+    prompts = [Prompt((), checkpoint.target_ids(opening)) for opening in openings]
+    shared = DecodingOptions(max_new_tokens=characters, temperature=temperature, scores=False)
+    options = [replace(shared, seed=seed + index) for index in range(len(prompts))]
+    results = decode(network, token_rules(checkpoint.config), prompts, options)
+    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
