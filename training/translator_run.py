@@ -18,9 +18,9 @@ from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
-from training.data.segmentation import Segmentation, pair_ids
+from training.data.segmentation import Segmentation, pair_ids, special_ids
 from training.data.sentence_pairs import Pairs
-from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, fit_translator_tokenizers
+from training.data.tokenizer_training import fit_translator_tokenizers, sequence_ids
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, subsample
@@ -49,15 +49,9 @@ def train_translator(
     heads. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
-        tokenizers = run.workers.on_rank_0(
-            lambda: fit_translator_tokenizers(config.tokenizer, train.sources, train.targets)
-        )
-        wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
-        if config.tokenizer.kind == "sentencepiece" and largest < wanted:
-            enough = f"enough for a vocabulary of {pluralize(largest, 'piece')}"
-            run.workers.note(f"The corpus has {enough}, fewer than the {wanted:,} asked for.")
+        tokenizers = fitted_tokenizers(config, train, run)
         network = build_translator(config, tokenizers, run.device)
-        metadata = translator_metadata(config, network)
+        metadata = translator_metadata(config, network, tokenizers)
         checkpoint = Checkpoint(run.out, metadata, tokenizers)
         segmentation = Segmentation(checkpoint, train, config)
         if run.workers.writes:
@@ -65,8 +59,10 @@ def train_translator(
         held_out = subsample(valid, config.loop.validate_sentences) if valid else None
         validator = BleuValidator(checkpoint, network, held_out, config.loop) if held_out else None
         texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
+        valid_ids = pair_ids(checkpoint, held_out) if held_out else None
+        special = special_ids(checkpoint, "source"), special_ids(checkpoint, "target")
         outcome = run.train(
-            TranslationTask(network, segmentation.epoch, pair_ids(checkpoint, held_out) if held_out else None, config),
+            TranslationTask(network, segmentation.epoch, valid_ids, config, special),
             config,
             title=f"{config.source_language}→{config.target_language}",
             texts=texts,
@@ -93,28 +89,45 @@ def train_translator(
         return scores
 
 
+def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) -> dict[str, Tokenizer]:
+    """Tokenizers of the training texts, fitted by rank 0; a note if the texts have fewer pieces than wanted."""
+    tokenizers = run.workers.on_rank_0(
+        lambda: fit_translator_tokenizers(config.tokenizer, train.sources, train.targets)
+    )
+    wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
+    if config.tokenizer.kind == "sentencepiece" and largest < wanted:
+        enough = f"enough for a vocabulary of {pluralize(largest, 'piece')}"
+        run.workers.note(f"The corpus has {enough}, fewer than the {wanted:,} asked for.")
+    return tokenizers
+
+
 def build_translator(
     config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], device: torch.device
 ) -> Transformer:
+    """A freshly initialised network."""
+    pad = sequence_ids(tokenizers, config.tokenizer.source_end).pad
     source, target = tokenizers["source"].size, tokenizers["target"].size
     try:
-        architecture = TransformerConfig(source_vocabulary=source, target_vocabulary=target, **config.network)
+        architecture = TransformerConfig(source_vocabulary=source, target_vocabulary=target, pad=pad, **config.network)
     except (TypeError, ValueError) as error:
         raise TrainingError(f"The network of recipe {config.recipe} cannot be built: {error}") from error
     return Transformer(architecture).to(device)
 
 
-def translator_metadata(config: TranslatorConfig, network: Transformer) -> CheckpointConfig:
-    """Metadata without scores, which follow at the end of a run."""
+def translator_metadata(
+    config: TranslatorConfig, network: Transformer, tokenizers: Mapping[str, Tokenizer]
+) -> CheckpointConfig:
+    """Metadata of a new translator without scores, which follow at the end of a run."""
+    ids = sequence_ids(tokenizers, config.tokenizer.source_end)
     return CheckpointConfig(
         kind="translator",
         architecture=loading.architecture("transformer", network.config),
         source_language=config.source_language,
         target_language=config.target_language,
-        source_suffix=(EOS if config.tokenizer.source_end == "eos" else PAD,),
-        target_prefix=(BOS,),
-        eos=EOS,
-        suppressed=(PAD, UNKNOWN, BOS),
+        source_suffix=(ids.source_end,),
+        target_prefix=(ids.start,),
+        eos=ids.end,
+        suppressed=ids.suppressed,
         max_source_tokens=config.max_tokens,
         max_new_tokens=config.max_tokens,
         parameters=sum(p.numel() for p in network.parameters()),

@@ -4,23 +4,49 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointConfig
 from models.tokenizer import SentencePieceTokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.batches import TokenIds
 from training.data.sentence_pairs import Pairs
-from training.data.tokenizer_training import EOS
+from training.data.tokenizer_training import SPECIAL_TOKENS, UNKNOWN
 from training.errors import TrainingError, pluralize
 
 PairIds = tuple[Sequence[TokenIds], Sequence[TokenIds]]
 """Sources with their end token, targets with their start and end tokens."""
 
 
+class SpecialIds(NamedTuple):
+    """Special tokens of one side, for word dropout. unknown: None if the vocabulary has no such token. spared: never
+    dropped."""
+
+    unknown: int | None = UNKNOWN
+    spared: tuple[int, ...] = tuple(sorted(SPECIAL_TOKENS.ids()))
+
+
+def special_ids(checkpoint: Checkpoint, side: str) -> SpecialIds:
+    """side: "source" or "target"."""
+    config, special = checkpoint.config, checkpoint.tokenizers[side].special
+    around = (
+        (*config.source_prefix, *config.source_suffix)
+        if side == "source"
+        else (*config.target_prefix, *target_end(config))
+    )
+    return SpecialIds(special.unknown, tuple(sorted({*special.ids(), *around})))
+
+
+def target_end(config: CheckpointConfig) -> tuple[int, ...]:
+    """The tokens behind every target; () if the model has no end token."""
+    return () if config.eos is None else (config.eos,)
+
+
 def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
     """The best segmentation of every text."""
+    end = target_end(checkpoint.config)
     sources = [checkpoint.source_ids(text) for text in pairs.sources]
-    targets = [(*checkpoint.target_ids(text), EOS) for text in pairs.targets]
+    targets = [(*checkpoint.target_ids(text), *end) for text in pairs.targets]
     return sources, targets
 
 
@@ -55,9 +81,10 @@ class Segmentation:
             return self.best[which]
         seed = self._generator(side, epoch).getrandbits(64)
         sampled = tokenizer.sample(self.texts[which], share, seed, self.config.tokenizer.algorithm)
+        checkpoint, config = self.checkpoint, self.checkpoint.config
         if side == "source":
-            return [(*ids, *self.checkpoint.config.source_suffix) for ids in sampled]
-        return [(*self.checkpoint.config.target_prefix, *ids, EOS) for ids in sampled]
+            return [(*checkpoint.source_prefix(ids), *ids, *config.source_suffix) for ids in sampled]
+        return [(*config.target_prefix, *ids, *target_end(config)) for ids in sampled]
 
     def _swap_half(self, sources: Sequence[TokenIds], targets: Sequence[TokenIds], epoch: int) -> PairIds:
         """Swaps source and target of half of the pairs, for a joint vocabulary."""

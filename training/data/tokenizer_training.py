@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import sentencepiece
 
@@ -18,6 +19,47 @@ from training.errors import TrainingError, pluralize
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
 SPECIAL_TOKENS = SpecialTokens(pad=PAD, unknown=UNKNOWN, bos=BOS, eos=EOS)
+"""Of the tokenizers that this module fits. Others number them as they like: see `sequence_ids`."""
+
+
+class SequenceIds(NamedTuple):
+    """The special tokens around the sequences of a new translator. pad: of both sides. source_end: behind a source.
+    start, end: of a target. suppressed: never generated."""
+
+    pad: int
+    source_end: int
+    start: int
+    end: int
+    suppressed: tuple[int, ...]
+
+
+def sequence_ids(tokenizers: Mapping[str, Tokenizer], source_end: str) -> SequenceIds:
+    """The special tokens that the tokenizers define. As in Marian, padding and the start of a target share a token
+    where a tokenizer has only one of the two. TrainingError if neither exists, if there is no end, or if the two sides
+    number padding differently."""
+    pads = {}
+    for side, tokenizer in tokenizers.items():
+        special = tokenizer.special
+        pad = special.bos if special.pad is None else special.pad
+        missing = "end of sentence (eos)" if special.eos is None else "padding (pad) and none for a start (bos)"
+        if special.eos is None or pad is None:
+            raise TrainingError(
+                f"The {side} tokenizer has no token for {missing}, which a translator needs: train one that has it"
+                " (spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3), or leave --tokenizer out."
+            )
+        pads[side] = pad
+    if len(set(pads.values())) > 1:
+        raise TrainingError(
+            f"Padding has the id {pads['source']} in the source tokenizer and {pads['target']} in the target's, and a"
+            " network has one for both: give one tokenizer for both sides, or two that agree."
+        )
+    source, target, pad = tokenizers["source"].special, tokenizers["target"].special, pads["target"]
+    assert source.eos is not None and target.eos is not None
+    start = pad if target.bos is None else target.bos
+    suppressed = {pad, start} if target.unknown is None else {pad, start, target.unknown}
+    return SequenceIds(
+        pad, source.eos if source_end == "eos" else pad, start, target.eos, tuple(sorted(suppressed - {target.eos}))
+    )
 
 
 def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:

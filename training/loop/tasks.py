@@ -22,8 +22,7 @@ from training.data.batches import (
     pair_batch,
     random_windows,
 )
-from training.data.segmentation import PairIds
-from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
+from training.data.segmentation import PairIds, SpecialIds
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import negative_log_likelihood
 from training.kernels.training_backend import LyricistBackend, TranslatorBackend
@@ -61,18 +60,23 @@ class Task(Protocol[Batch]):
 AnyTask: TypeAlias = Task[Any]  # for code that only passes batches on
 
 
-def drop_words(ids: Tensor, share: float) -> Tensor:
+OWN_IDS = SpecialIds()
+
+
+def drop_words(ids: Tensor, share: float, special: SpecialIds = OWN_IDS) -> Tensor:
     """Replaces `share` of the words in ids [B, T] by the unknown token; special tokens stay. Draws from PyTorch's
     global generator, like dropout, so that a snapshot holds its state."""
-    if not share:
+    if not share or special.unknown is None:
         return ids
     dropped = torch.rand(ids.shape, device=ids.device) < share
-    return ids.masked_fill(dropped & (ids > max(PAD, UNKNOWN, BOS, EOS)), UNKNOWN)
+    spared = torch.isin(ids, torch.tensor(special.spared, device=ids.device))
+    return ids.masked_fill(dropped & ~spared, special.unknown)
 
 
 class TranslationTask(Task[PairBatch]):
     """Label-smoothed cross-entropy of pairs of token ids: sources with end token, targets with start and end tokens.
-    train: the pairs of every epoch, or a function that returns the pairs of epoch 0, 1, ..."""
+    train: the pairs of every epoch, or a function that returns the pairs of epoch 0, 1, ... special: of the source and
+    of the target."""
 
     network: Transformer
 
@@ -82,8 +86,10 @@ class TranslationTask(Task[PairBatch]):
         train: PairIds | Callable[[int], PairIds],
         valid: PairIds | None,
         config: TranslatorConfig,
+        special: tuple[SpecialIds, SpecialIds] = (OWN_IDS, OWN_IDS),
     ) -> None:
         self.network, self.train, self.valid, self.config = network, train, valid, config
+        self.special = special
         self.r_drop = config.r_drop  # of the running epoch
         self.pad = network.config.pad
         self.backend = TranslatorBackend(network)
@@ -106,8 +112,8 @@ class TranslationTask(Task[PairBatch]):
         config, r_drop = self.config, self.r_drop
         if r_drop:
             batch = PairBatch(*(torch.cat([part, part]) for part in batch))
-        source = drop_words(batch.source, config.source_word_dropout)
-        inputs = drop_words(batch.inputs, config.target_word_dropout)
+        source = drop_words(batch.source, config.source_word_dropout, self.special[0])
+        inputs = drop_words(batch.inputs, config.target_word_dropout, self.special[1])
         total, tokens = self._cross_entropy(PairBatch(source, inputs, batch.outputs), config.label_smoothing, r_drop)
         return total / tokens, tokens // 2 if r_drop else tokens
 

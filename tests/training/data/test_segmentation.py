@@ -29,7 +29,7 @@ def segmentation(corpus: Pairs = SENTENCES, *, seed: int = 1, **options: Any) ->
     tokenizer = TokenizerConfig(**{"vocab_size": 120, **tokenizer})
     config = translator(tokenizer=tokenizer, loop=LoopConfig(seed=seed), **options)
     tokenizers = fit_translator_tokenizers(tokenizer, corpus.sources, corpus.targets)
-    metadata = translator_metadata(config, build_translator(config, tokenizers, CPU))
+    metadata = translator_metadata(config, build_translator(config, tokenizers, CPU), tokenizers)
     return Segmentation(Checkpoint(Path("nowhere"), metadata, tokenizers), corpus, config)
 
 
