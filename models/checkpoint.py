@@ -15,13 +15,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from models.tokenizer import Tokenizer, is_language, read_tokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
@@ -32,12 +32,22 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LanguagePair:
+    """One pair of a multilingual translator. source_prefix: as in `CheckpointConfig`."""
+
+    source: str
+    target: str
+    source_prefix: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
     """The content of config.json. Lengths are in tokens.
 
     architecture: {"name": the network's name in `models.networks.loading`, and the fields of its config}.
     source_prefix: ids before every source that does not start with a language token: the target language token of a
         multilingual model (>>deu<<).
+    language_pairs: of a multilingual translator, instead of source_language, target_language and source_prefix.
     source_suffix: ids after every source (an end token; the tutorial's single PAD).
     target_prefix: ids at the start of every target (the start token); () for language models.
     eos, suppressed, renormalise, forced_end: `models.decoding.options.TokenRules`.
@@ -49,6 +59,7 @@ class CheckpointConfig:
     architecture: Mapping[str, Any]
     source_language: str | None = None
     target_language: str | None = None
+    language_pairs: tuple[LanguagePair, ...] = ()
     source_prefix: tuple[int, ...] = ()
     source_suffix: tuple[int, ...] = ()
     target_prefix: tuple[int, ...] = ()
@@ -64,7 +75,7 @@ class CheckpointConfig:
     scores: Mapping[str, Any] = field(default_factory=dict)
     alignment: Mapping[str, Any] | None = None
     files: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
-    format_version: int = FORMAT_VERSION
+    format_version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,34 @@ class Checkpoint:
     @property
     def weights(self) -> Path:
         return self.folder / WEIGHTS
+
+    def single_pairs(self) -> tuple[Self, ...]:
+        """One checkpoint of one language pair for each pair of a multilingual translator; of others itself."""
+        return tuple(
+            replace(
+                self,
+                config=replace(
+                    self.config,
+                    source_language=pair.source,
+                    target_language=pair.target,
+                    source_prefix=pair.source_prefix,
+                    language_pairs=(),
+                ),
+            )
+            for pair in self.config.language_pairs
+        ) or (self,)
+
+    def for_pair(self, source: str | None, target: str | None) -> Self:
+        """The checkpoint of this language pair; None stands for any language. CheckpointError if the model has no such
+        pair, or several."""
+        pairs = {(c.config.source_language, c.config.target_language): c for c in self.single_pairs()}
+        found = [pair for pair in pairs if source in (None, pair[0]) and target in (None, pair[1])]
+        if len(found) == 1:
+            return pairs[found[0]]
+        listed = ", ".join(f"{pair[0]} → {pair[1]}" for pair in found or pairs)
+        if found:
+            raise CheckpointError(f"{self.name} translates {listed}: say which source and target language are meant.")
+        raise CheckpointError(f"{self.name} translates {listed}, and not {source or 'any'} → {target or 'any'}.")
 
     def source_ids(self, text: str) -> tuple[int, ...]:
         """The encoder's input for `text`."""
@@ -126,6 +165,10 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
     for side, tokenizer in tokenizers.items():
         tokenizer.write(staging / names[side])
     content = {**asdict(config), "tokenizers": {side: tokenizer.kind for side, tokenizer in tokenizers.items()}}
+    if config.language_pairs:
+        content["format_version"] = FORMAT_VERSION
+    else:
+        del content["language_pairs"]
     # no checksums of files that users may edit, such as the model card
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -189,9 +232,27 @@ def read_config(folder: Path) -> CheckpointConfig:
         if isinstance(content.get(name), list):
             content[name] = tuple(content[name])
     try:
+        if "language_pairs" in content:
+            content["language_pairs"] = _language_pairs(content["language_pairs"])
         return _checked(CheckpointConfig(**content))
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} does not describe a model ({error}); it was not loaded.") from error
+
+
+def _language_pairs(given: object) -> tuple[LanguagePair, ...]:
+    """ValueError unless each has two languages and a list of ids."""
+    fields = {"source", "target", "source_prefix"}
+    _require(
+        isinstance(given, list) and all(isinstance(pair, dict) and pair.keys() == fields for pair in given),
+        f"language_pairs must be a list of objects with {', '.join(sorted(fields))}",
+    )
+    pairs = []
+    for pair in given if isinstance(given, list) else ():
+        languages, prefix = (pair["source"], pair["target"]), pair["source_prefix"]
+        _require(all(isinstance(code, str) and code for code in languages), "language_pairs must name languages")
+        _require(isinstance(prefix, list) and all(map(_is_id, prefix)), "a source_prefix must be a list of token ids")
+        pairs.append(LanguagePair(source=pair["source"], target=pair["target"], source_prefix=tuple(prefix)))
+    return tuple(pairs)
 
 
 def _require(sound: bool, otherwise: str) -> None:
@@ -212,6 +273,8 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
         _require(all(_is_id(token) for token in getattr(config, name)), f"{name} must be a list of token ids")
     for name in ("source_language", "target_language"):
         _require(isinstance(getattr(config, name), str | None), f"{name} must be a text or null")
+    if config.language_pairs:
+        _check_language_pairs(config)
     if config.alignment is not None:
         _check_alignment(config.alignment, config.architecture)
     _require(config.eos is None or _is_id(config.eos), "eos must be a token id or null")
@@ -227,6 +290,14 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
 
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and value >= 0
+
+
+def _check_language_pairs(config: CheckpointConfig) -> None:
+    names = [f"{pair.source} → {pair.target}" for pair in config.language_pairs]
+    _require(config.kind == "translator", "only a translator has language_pairs")
+    _require(len(set(names)) == len(names), f"language_pairs lists {max(names, key=names.count)} twice")
+    alone = config.source_language is None and config.target_language is None and not config.source_prefix
+    _require(alone, "language_pairs leaves no place for source_language, target_language or source_prefix")
 
 
 def _check_alignment(alignment: object, architecture: Mapping[str, object]) -> None:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig
+from models.checkpoint import CheckpointConfig, LanguagePair
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer, TransformerConfig
 from training.config.run_config import TokenizerConfig
-from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN, character_tokenizer, word_tokenizer
+from training.data.tokenizer_training import (
+    BOS,
+    EOS,
+    PAD,
+    UNKNOWN,
+    character_tokenizer,
+    language_token,
+    sentencepiece_tokenizer,
+    word_tokenizer,
+)
 
 GERMAN = ["ich möchte ein bier", "der hund schläft", "wir sehen das haus", "guten morgen welt"]
 ENGLISH = ["i want a beer", "the dog sleeps", "we see the house", "good morning world"]
@@ -60,6 +70,38 @@ def write_translator(folder: Path, source: str, target: str, seed: int = 0, dept
         scores={"validation": {"bleu": 12.3}},
     )
     return _write(folder, draft, tokenizers, Transformer(shape))
+
+
+def write_multilingual(folder: Path, pairs: Sequence[tuple[str, str]], seed: int = 0) -> Path:
+    """A translator of several pairs over one vocabulary of pieces, whose target tokens change what it writes."""
+    targets = sorted({target for _, target in pairs})
+    config = TokenizerConfig(kind="sentencepiece", vocab_size=90)
+    tokenizer = sentencepiece_tokenizer([*GERMAN, *ENGLISH] * 5, config, casefold=False, targets=targets)
+    torch.manual_seed(seed)
+    size = tokenizer.size
+    shape = TransformerConfig(
+        source_vocabulary=size,
+        target_vocabulary=size,
+        d_model=32,
+        heads=4,
+        head_width=8,
+        d_ff=64,
+        encoder_layers=2,
+        decoder_layers=2,
+    )
+    languages = {code: tokenizer.languages[language_token(code)] for code in targets}
+    draft = CheckpointConfig(
+        kind="translator",
+        architecture=loading.architecture("transformer", shape),
+        language_pairs=tuple(LanguagePair(source=s, target=t, source_prefix=(languages[t],)) for s, t in pairs),
+        source_suffix=(EOS,),
+        target_prefix=(BOS,),
+        eos=EOS,
+        suppressed=(PAD, UNKNOWN, BOS, *languages.values()),
+        max_source_tokens=64,
+        max_new_tokens=200,
+    )
+    return _write(folder, draft, {"source": tokenizer, "target": tokenizer}, Transformer(shape))
 
 
 def write_lyricist(folder: Path, seed: int = 0, hidden: int = 32) -> Path:

@@ -39,8 +39,7 @@ class LoadedPairs:
     """(source, target) codes of the models loaded by now, as the checkpoints spell them; requests may use any case."""
 
     def __init__(self, engine: Engine) -> None:
-        pairs = [(model.source_language, model.target_language) for model in engine.models()]
-        self.pairs = [(source, target) for source, target in pairs if source and target]
+        self.pairs = [pair for model in engine.models() for pair in model.language_pairs]
         self._engine = engine
 
     def find(self, source: str, target: str) -> Pair:

@@ -153,6 +153,11 @@ class AsyncEngine:
             precision=", ".join(precisions) or None,
             licence=version.licence,
             loaded_at=version.loaded_at,
+            language_pairs=tuple(
+                (single.source_language, single.target_language)
+                for single in (each.config for each in version.by_pair or (version,))
+                if single.source_language and single.target_language
+            ),
         )
 
     async def curves(self, name: str) -> TrainingCurves:

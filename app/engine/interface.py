@@ -87,7 +87,8 @@ class GatesResult:
 class ScoreQuery:
     """The log-probability of `text` under a lyrics model, or as a translation of `source`. by_rules: under the
     decoding distribution, without suppressed tokens; else under the whole vocabulary. ids: a lyrics model's tokens,
-    instead of `text`. least_predicted: 0 admits a text of one token, which is not predicted."""
+    instead of `text`. least_predicted: 0 admits a text of one token, which is not predicted. target_language: as in
+    `SentenceQuery`."""
 
     text: str
     source: str | None = None
@@ -96,6 +97,7 @@ class ScoreQuery:
     by_rules: bool = True
     ids: tuple[int, ...] | None = None
     least_predicted: int = 1
+    target_language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ class ScoreResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceQuery:
     """Inspects one sentence pair. source_ids: instead of `source`, without the checkpoint's prefix and suffix. target:
-    None for the model's own translation, decoded with `prefix` and `decoding`."""
+    None for the model's own translation, decoded with `prefix` and `decoding`. target_language: required of a model
+    that translates into several."""
 
     source: str | None
     target: str | None = None
@@ -122,6 +125,7 @@ class SentenceQuery:
     source_ids: tuple[int, ...] | None = None
     prefix: str | None = None
     decoding: DecodingOptions = DEFAULT_DECODING
+    target_language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +290,8 @@ class GenerationResult:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A loaded checkpoint, as in `GET /models`. Languages are None for lyrics models, precision if not on a device."""
+    """A loaded checkpoint, as in `GET /models`. source_language, target_language: None for lyrics models and
+    multilingual translators. language_pairs: (source, target) of a translator. precision: None if not on a device."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -303,6 +308,7 @@ class ModelInfo:
     precision: str | None = None
     licence: str | None = None
     loaded_at: datetime = EPOCH
+    language_pairs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,8 +106,8 @@ class CachedEngine:
         """The model that will translate the request; None if there is none, or without a cache."""
         options = request.options
         for model in self._engine.models() if self._cache.max_bytes else ():
-            pair = model.source_language, model.target_language
-            if pair == (options.source_language, options.target_language) and options.model in (None, model.name):
+            pair = options.source_language, options.target_language
+            if pair in model.language_pairs and options.model in (None, model.name):
                 return model
         return None
 

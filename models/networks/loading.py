@@ -122,8 +122,9 @@ def _check_ids(checkpoint: Checkpoint, network: Any) -> None:
         "source": getattr(network, "source_vocabulary", None),
         "target": getattr(network, "target_vocabulary", None) or network.vocabulary,
     }
+    prefixes = (token for pair in config.language_pairs for token in pair.source_prefix)
     given = {
-        "source": (*config.source_prefix, *config.source_suffix),
+        "source": (*config.source_prefix, *config.source_suffix, *prefixes),
         "target": (*config.target_prefix, *config.suppressed, config.eos or 0),
     }
     for side, tokenizer in tokenizers.items():

@@ -9,8 +9,8 @@ from pathlib import Path
 from models.tokenizer.base import Piece as Piece
 from models.tokenizer.base import SpecialTokens as SpecialTokens
 from models.tokenizer.base import Tokenizer as Tokenizer
+from models.tokenizer.base import is_language as is_language
 from models.tokenizer.marian_tokenizer import MarianTokenizer as MarianTokenizer
-from models.tokenizer.marian_tokenizer import is_language as is_language
 from models.tokenizer.sentencepiece_tokenizer import SentencePieceTokenizer as SentencePieceTokenizer
 from models.tokenizer.vocabulary_tokenizer import VocabularyTokenizer as VocabularyTokenizer
 

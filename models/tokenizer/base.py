@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +11,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import sentencepiece
+
+LANGUAGE = re.compile(r">>(?s:.*?)<<")  # target language at the start of a text
+
+
+def is_language(piece: str) -> bool:
+    return LANGUAGE.fullmatch(piece) is not None
 
 
 @dataclass(frozen=True, slots=True)

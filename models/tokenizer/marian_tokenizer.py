@@ -12,14 +12,9 @@ from typing import Any
 
 import sentencepiece
 
-from models.tokenizer.base import ListedTokenizer, Piece, SpecialTokens, pieces_of_model
+from models.tokenizer.base import LANGUAGE, ListedTokenizer, Piece, SpecialTokens, is_language, pieces_of_model
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's marker of a space
-LANGUAGE = re.compile(r">>(?s:.*?)<<")  # target language at the start of a text
-
-
-def is_language(piece: str) -> bool:
-    return LANGUAGE.fullmatch(piece) is not None
 
 
 class MarianTokenizer(ListedTokenizer):

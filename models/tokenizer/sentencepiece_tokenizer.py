@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from models.tokenizer.base import Piece, SpecialTokens, Tokenizer, pieces_of_model
+from models.tokenizer.base import LANGUAGE, Piece, SpecialTokens, Tokenizer, is_language, pieces_of_model
 
 UNKNOWN_PENALTY = 10.0  # an unknown character scores this much less than the least likely piece, as in SentencePiece
 MAX_CACHED = 200_000  # words, or merge decisions, kept in each cache; some 60 MB
@@ -149,7 +149,10 @@ class UnigramSampler:
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A trained SentencePiece model (Kudo and Richardson 2018, arXiv 1808.06226)."""
+    """A trained SentencePiece model (Kudo and Richardson 2018, arXiv 1808.06226).
+
+    languages: the control symbols that select a target language (>>de<<) -> their ids. A text encodes to one only where
+    it begins with it, as in OPUS-MT's models."""
 
     kind = "sentencepiece"
 
@@ -159,14 +162,27 @@ class SentencePieceTokenizer(Tokenizer):
         ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
         self.special = SpecialTokens(*(i if i >= 0 else None for i in ids))
         self._specials, self.size = self.special.ids(), int(processor.get_piece_size())
+        controls = (i for i in range(self.size) if processor.is_control(i))
+        self.languages = {piece: i for i in controls if is_language(piece := processor.id_to_piece(i))}
         self._cutters: dict[tuple[str, float], tuple[BpeDropout | UnigramSampler, dict[str, int]]] = {}
 
     def pieces(self, text: str) -> list[Piece]:
+        if self.languages and (begin := self._language(text)):
+            first = Piece(self.languages[begin], begin, 0, len(begin))
+            rest = pieces_of_model(self._processor, text[len(begin) :])
+            return [first, *(Piece(p.id, p.piece, p.start + first.end, p.end + first.end) for p in rest)]
         return list(pieces_of_model(self._processor, text))
 
     def encode(self, text: str) -> list[int]:
+        if self.languages and (begin := self._language(text)):
+            return [self.languages[begin], *self._processor.encode(text[len(begin) :])]
         ids: list[int] = self._processor.encode(text)
         return ids
+
+    def _language(self, text: str) -> str:
+        """The language token at the start of a text, or ""."""
+        begin = LANGUAGE.match(text)
+        return begin.group() if begin and begin.group() in self.languages else ""
 
     def sample(self, texts: Sequence[str], share: float, seed: int, algorithm: str = "bpe") -> list[list[int]]:
         """Random segmentations, determined by these arguments alone in every process and on every machine. share:
@@ -174,9 +190,10 @@ class SentencePieceTokenizer(Tokenizer):
         `training.data.tokenizer_training` trains them."""
         generator, (of, known) = random.Random(seed), self._cutter(share, algorithm)
         unknown: int = self._processor.unk_id()
-        drawn = []
-        for text in self._processor.normalize(list(texts)):
-            ids: list[int] = []
+        drawn, begins = [], [self._language(text) for text in texts]
+        rest = [text[len(begin) :] for text, begin in zip(texts, begins, strict=True)]
+        for begin, text in zip(begins, self._processor.normalize(rest), strict=True):
+            ids: list[int] = [self.languages[begin]] if begin else []
             for word in NORMALIZED_WORDS.findall(text):
                 ids += [known.get(piece, unknown) for piece in of.cut(word, generator)]
             if unknown in ids:  # a run of unknowns is one token, as in `encode`

@@ -41,8 +41,8 @@ def test_missing_folder_is_refused(tmp_path: Path) -> None:
 
 def test_newer_format_is_refused_with_advice(tmp_path: Path) -> None:
     folder = written(tmp_path)
-    edit(folder, format_version=2, something_new=True)
-    refused(folder, "config.json", "format 2", "up to 1", "upgrade Parlance")
+    edit(folder, format_version=3, something_new=True)
+    refused(folder, "config.json", "format 3", "up to 2", "upgrade Parlance")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -111,21 +111,33 @@ def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
     return VocabularyTokenizer("character", [*(["<unk>"] if unknown else []), *sorted(set(text))], special)
 
 
-def sentencepiece_tokenizer(texts: list[str], config: TokenizerConfig, *, casefold: bool) -> SentencePieceTokenizer:
-    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces."""
+def language_token(code: str) -> str:
+    """The token before a source that selects the target language, as in OPUS-MT's models."""
+    return f">>{code}<<"
+
+
+def sentencepiece_tokenizer(
+    texts: list[str], config: TokenizerConfig, *, casefold: bool, targets: Sequence[str] = ()
+) -> SentencePieceTokenizer:
+    """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces. targets: target
+    languages, each with a language token."""
     try:
-        return _train_sentencepiece(texts, config.algorithm, config.vocab_size, casefold)
+        return _train_sentencepiece(texts, config.algorithm, config.vocab_size, casefold, targets)
     except RuntimeError as error:
         if possible := re.search(r"value <= (\d+)", str(error)):
-            return _train_sentencepiece(texts, config.algorithm, int(possible[1]), casefold)
+            return _train_sentencepiece(texts, config.algorithm, int(possible[1]), casefold, targets)
         if re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error)):
             small = f"A vocabulary of {pluralize(config.vocab_size, 'piece')}"
             raise TrainingError(f"{small} cannot hold every character of this corpus: choose a larger one.") from error
         raise TrainingError(f"SentencePiece could not make a vocabulary from this corpus ({error}).") from error
 
 
-def _train_sentencepiece(texts: list[str], algorithm: str, size: int, casefold: bool) -> SentencePieceTokenizer:
+def _train_sentencepiece(
+    texts: list[str], algorithm: str, size: int, casefold: bool, targets: Sequence[str]
+) -> SentencePieceTokenizer:
     model = io.BytesIO()
+    # control symbols: a text never encodes to them by its characters
+    languages = {"control_symbols": [language_token(code) for code in targets]} if targets else {}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_writer=model,
@@ -140,5 +152,6 @@ def _train_sentencepiece(texts: list[str], algorithm: str, size: int, casefold: 
         bos_id=BOS,
         eos_id=EOS,
         minloglevel=2,
+        **languages,
     )
     return SentencePieceTokenizer(model.getvalue())

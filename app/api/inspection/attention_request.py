@@ -61,10 +61,12 @@ def is_all(value: object) -> bool:
 _INDICES = 'it takes "all" or a list of whole numbers, such as [0, 1] or [-1] for the last.'
 _KINDS = 'it takes a list of "encoder", "decoder" and "cross".'
 _PARTS = 'it takes a list of "alignment", "rollout", "stats" and "steps".'
+TARGET_LANGUAGE = "Of a multilingual translator: into which language, as in GET /models."
 Indices = Annotated[Literal["all"] | list[int], list_of(_INDICES, largest=LARGEST_INDEX, instead=is_all)]
 Kinds = Annotated[list[AttentionKind], list_of(_KINDS, names=KINDS)]
 Parts = Annotated[list[Part], list_of(_PARTS, names=get_args(Part), empty=True)]
 Index = Annotated[int, Field(ge=-LARGEST_INDEX, le=LARGEST_INDEX)]
+TargetLanguage = Annotated[EncodableText, Field(min_length=1, max_length=35)]
 GivenTarget = Annotated[EncodableText, not_empty("leave it out to see the model's own translation.", blank=True)]
 
 
@@ -160,6 +162,7 @@ class AttentionRequest(InspectionFields):
     )
     decimals: int = doc("Of weights in JSON, and of a rollout.", 4, default=8, ge=3, le=8)
     model: ModelName | None = optional("Name of the translator (GET /models); null takes the only one.", "tiny-de-en")
+    target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
     def query(self, limit: int, *, as_text: bool) -> AttentionQuery:
         """limit: of numbers as digits. as_text: whether the answer is a text, all of digits."""
@@ -184,5 +187,6 @@ class AttentionRequest(InspectionFields):
             max_digits=limit,
             source_ids=None if self.source_ids is None else tuple(self.source_ids),
             prefix=self.prefix,
+            target_language=self.target_language,
             decoding=DecodingOptions() if self.decode is None else DecodingOptions(**dict(self.decode)),
         )

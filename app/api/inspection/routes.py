@@ -109,7 +109,9 @@ async def walkthrough(body: schemas.WalkthroughRequest, request: Request, servic
     scores, mask, softmax, context, feed-forward, logits, probabilities. The numbers are those of POST /attention."""
     _check_texts(body, services)
     focus = WalkthroughFocus(body.side, body.layer, body.head, body.position, body.values, body.places)
-    query = WalkthroughQuery(source=body.source, target=body.target, model=body.model, focus=focus)
+    query = WalkthroughQuery(
+        source=body.source, target=body.target, model=body.model, focus=focus, target_language=body.target_language
+    )
     result = await while_connected(request, services.engine.walkthrough(query))
     return await large_response(request, lambda: schemas.WalkthroughAnswer.fields_of(result, body.side))
 

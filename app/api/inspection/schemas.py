@@ -11,7 +11,16 @@ from msgspec import structs
 from pydantic import BaseModel
 
 from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty, optional
-from app.api.inspection.attention_request import GivenTarget, Index, Indices, InspectionFields, is_all, list_of
+from app.api.inspection.attention_request import (
+    TARGET_LANGUAGE,
+    GivenTarget,
+    Index,
+    Indices,
+    InspectionFields,
+    TargetLanguage,
+    is_all,
+    list_of,
+)
 from app.api.inspection.encoded_arrays import EncodedArray, Encoding, encode_array
 from app.api.shared_schemas import Likely, Step, Token, round_nats
 from app.engine.interface import GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
@@ -196,13 +205,18 @@ class ScoreRequest(InspectionFields):
     model: ModelName | None = optional(
         "Name of the model (GET /models); null takes the only one of its kind.", "tiny-de-en"
     )
+    target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
     def query(self) -> ScoreQuery:
         """InvalidRequest for texts that do not go together."""
         match self.source, self.target, self.text:
+            case (None, None, str()) if self.target_language is not None:
+                field, message = "target_language", '"target_language" is for translators; leave it out.'
             case (None, None, str(text)) | (str(), str(text), None):
-                by_rules = self.distribution == "decoding"
-                return ScoreQuery(text, self.source, self.model, self.top_k, by_rules=by_rules)
+                language, by_rules = self.target_language, self.distribution == "decoding"
+                return ScoreQuery(
+                    text, self.source, self.model, self.top_k, by_rules=by_rules, target_language=language
+                )
             case (None, None, None):
                 field, message = "text", 'There is nothing to score; send a "source" and its "target" to a translator,'
                 message += ' or a "text" to a lyricist.'
@@ -281,6 +295,7 @@ class WalkthroughRequest(InspectionFields):
     values: int = doc("So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=64)
     places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=256)
     model: ModelName | None = optional("Name of the translator (GET /models); null takes the only one.", "tiny-de-en")
+    target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
 
 STEP_REASONS = {

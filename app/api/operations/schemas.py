@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from app.api.field_types import doc, example_of
 
@@ -36,6 +36,18 @@ class Readiness(FromAttributes):
     )
 
 
+class LanguagePairAnswer(BaseModel):
+    """One direction of a translator."""
+
+    source: str = doc("Code, as POST /translate takes it.", "de")
+    target: str = doc("Code, as POST /translate takes it.", "en")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_codes(cls, value: object) -> object:
+        return dict(zip(("source", "target"), value, strict=True)) if isinstance(value, tuple) else value
+
+
 class ModelAnswer(FromAttributes):
     """One loaded checkpoint."""
 
@@ -44,8 +56,11 @@ class ModelAnswer(FromAttributes):
     kind: Literal["translator", "lyrics"] = doc("What it does.", "translator")
     architecture: str = doc("What network it is.", "transformer")
     parameters: int = doc("Number of weights.", 44_140_544)
-    source_language: str | None = doc("Code; null for lyricists.", "de")
-    target_language: str | None = doc("Code; null for lyricists.", "en")
+    source_language: str | None = doc("Code; null for lyricists and multilingual translators.", "de")
+    target_language: str | None = doc("Code; null for lyricists and multilingual translators.", "en")
+    language_pairs: list[LanguagePairAnswer] = doc(
+        "Every pair that a translator serves; one, unless it is multilingual.", [{"source": "de", "target": "en"}]
+    )
     vocabulary: int = doc("Number of tokens it knows.", 8000)
     max_source_tokens: int | None = doc("Longest source it takes, in tokens; null where nothing limits it.", 256)
     max_new_tokens: int = doc("Most tokens it writes for one request.", 256)

@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -46,12 +46,14 @@ class PinnedFiles:
 @dataclass(frozen=True, slots=True)
 class ModelVersion(Checkpoint):
     """One loaded version of a checkpoint. Versions count from 1 and are never reused. pinned: its files, for a device
-    process that starts after the folder has changed. licence: from its model card."""
+    process that starts after the folder has changed. licence: from its model card. by_pair: a multilingual translator
+    as one checkpoint for each of its language pairs, all with the key of this version; () for other models."""
 
     version: int = 1
     pinned: PinnedFiles | None = field(default=None, compare=False)
     licence: str | None = None
     loaded_at: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+    by_pair: tuple[ModelVersion, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -108,7 +110,8 @@ class ModelRegistry:
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error
         version = self._last_versions[path.name] = self._last_versions.get(path.name, 0) + 1
-        return ModelVersion(read.folder, read.config, read.tokenizers, version, pinned, licence(path))
+        model = ModelVersion(read.folder, read.config, read.tokenizers, version, pinned, licence(path))
+        return replace(model, by_pair=model.single_pairs()) if read.config.language_pairs else model
 
     def offer(self, version: ModelVersion) -> None:
         """Makes a version the current one for new requests."""
@@ -151,16 +154,33 @@ class ModelRegistry:
         self.require_read()
         pairs = set()
         for version in self.versions.values():
-            config = version.config
-            if config.kind == "translator":
-                pair = (config.source_language, config.target_language)
-                if pair == (source, target) and name in (None, version.name):
-                    return version
-                pairs.add(pair)
+            for single in version.by_pair or (version,):
+                config = single.config
+                if config.kind == "translator":
+                    pair = (config.source_language, config.target_language)
+                    if pair == (source, target) and name in (None, version.name):
+                        return single
+                    pairs.add(pair)
         if name is not None and (source, target) in pairs:
             raise UnknownModel(f"There is no translator {name!r} for {source} → {target} here.", field="model")
         listed = ", ".join(f"{s} → {t}" for s, t in sorted(pairs, key=str)) or "none"
         raise UnknownPair(f"There is no model for {source} → {target} here. Loaded pairs: {listed}.", field="target")
+
+    def translator(self, name: str | None, target: str | None, refusal: str, field_name: str = "model") -> ModelVersion:
+        """The translator of that name, or the only one, into `target`; None: the only target language of the model.
+        Raises like `named`; UnknownPair, and InvalidRequest where a multilingual model needs a target."""
+        version = self.named(name, "translator", refusal, field_name)
+        singles = version.by_pair or (version,)
+        targets = {single.config.target_language: single for single in reversed(singles)}
+        if target in targets:
+            return targets[target]
+        listed = ", ".join(sorted(map(str, targets)))
+        if target is not None:
+            raise UnknownPair(f"{version.name} does not translate into {target}: {listed}.", field="target_language")
+        if len(targets) > 1:
+            message = f"{version.name} translates into several languages: give one as target_language: {listed}."
+            raise InvalidRequest(message, field="target_language")
+        return singles[0]
 
     @contextmanager
     def in_use(self, versions: Sequence[ModelVersion]) -> Iterator[None]:

@@ -61,7 +61,7 @@ class AttentionTask(Task):
     translation: TranslationTask
 
     async def attention(self, query: AttentionQuery) -> AttentionResult:
-        checkpoint = self.registry.named(query.model, "translator", NO_TRANSLATOR)
+        checkpoint = self.registry.translator(query.model, query.target_language, NO_TRANSLATOR)
         config = checkpoint.config
         start = len(config.target_prefix)
 
@@ -107,7 +107,7 @@ class AttentionTask(Task):
         )
 
     async def walkthrough(self, query: WalkthroughQuery) -> WalkthroughResult:
-        checkpoint = self.registry.named(query.model, "translator", NO_TRANSLATOR)
+        checkpoint = self.registry.translator(query.model, query.target_language, NO_TRANSLATOR)
         async with self._sentence(checkpoint, query) as sentence:
             source, target = sentence.source, sentence.target
             inputs = [token.id for token in target.inputs]

@@ -21,7 +21,7 @@ class ScoreTask(Task):
         if query.source is None:
             checkpoint = self.registry.named(query.model, "lyrics", NO_LYRICIST, "text")
         else:
-            checkpoint = self.registry.named(query.model, "translator", NO_TRANSLATOR, "source")
+            checkpoint = self.registry.translator(query.model, query.target_language, NO_TRANSLATOR, "source")
         with self.registry.in_use([checkpoint]):
             size = len(query.text) + len(query.source or "")
             source, target = await input_processor.run_tokenizer(size, lambda: _source_and_target(checkpoint, query))

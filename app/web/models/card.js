@@ -1,13 +1,14 @@
 // One model: what it does, how large, where it runs, what it scored and by which signature.
 
 import { el } from "../shell/dom.js";
-import { grouped, languageName, t } from "../shell/language.js";
+import { grouped, t } from "../shell/language.js";
+import { pairName } from "../translate/choice.js";
 import { training } from "./curves.js";
 
 // change(name, "reload" | "unload")
 export function modelCard(model, served, curves, change) {
   const facts = {
-    does: model.source_language ? `${languageName(model.source_language)} → ${languageName(model.target_language)}` : t("models.lyrics"),
+    does: model.language_pairs.map(({ source, target }) => pairName(`${source}.${target}`)).join(", ") || t("models.lyrics"),
     network: `${model.architecture}, ${grouped(model.parameters)} ${t("models.parameters")}`,
     limit: `${[model.max_source_tokens, model.max_new_tokens].filter(Boolean).map(grouped).join(" → ")} ${t("models.tokens")}`,
     devices: model.devices.join(", "),

@@ -2,11 +2,12 @@
 
 import { el, fill } from "../shell/dom.js";
 import { languageName, t } from "../shell/language.js";
+import { serves } from "./decoding.js";
 
 const BEAMS = [0, 1, 2, 4, 8];
 
 export function pairsOf(models) {
-  return [...new Set(models.filter((each) => each.kind === "translator").map((each) => `${each.source_language}.${each.target_language}`))];
+  return [...new Set(models.flatMap((each) => each.language_pairs.map(({ source, target }) => `${source}.${target}`)))];
 }
 
 export function pairName(pair) {
@@ -28,7 +29,7 @@ export function choice(store, { beams = true } = {}) {
     for (const name of Object.keys(names)) names[name].textContent = t(`choice.${name}`);
     const models = state.models ?? [];
     const pairs = pairsOf(models);
-    const same = models.filter((each) => `${each.source_language}.${each.target_language}` === state.pair);
+    const same = models.filter((each) => serves(each, state.pair));
     // A link may name what is not loaded: it stays visible, so that the API's sentence about it is understood.
     options(pair, pairs.includes(state.pair) || !state.pair ? pairs : [...pairs, state.pair], pairName, state.pair);
     const known = same.map((each) => each.name);

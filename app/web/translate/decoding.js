@@ -2,7 +2,7 @@
 // translation itself is not sent back, because a text may be cut into other tokens than the model wrote.
 
 export function decoding(state, can) {
-  const body = { source: state.text, model: state.model || modelOf(state) };
+  const body = { source: state.text, ...translatorOf(state) };
   if (state.forced !== null && !can.attentionPrefix) return { ...body, target: state.forced };
   if (state.forced !== null) body.prefix = state.forced;
   if (state.beam && can.decode) body.decode = { beam_size: state.beam };
@@ -10,7 +10,14 @@ export function decoding(state, can) {
   return body;
 }
 
-// /attention takes a name and no languages: the first of the pair, as /translate takes it.
-export function modelOf({ models, pair }) {
-  return models?.find((each) => `${each.source_language}.${each.target_language}` === pair)?.name;
+export function serves(model, pair) {
+  return model.language_pairs.some(({ source, target }) => `${source}.${target}` === pair);
+}
+
+// /attention takes a name and no pair: the first of the pair, as /translate takes it; and of a multilingual model its
+// target language.
+export function translatorOf({ models, pair, model }) {
+  const found = models?.find((each) => (model ? each.name === model : serves(each, pair)));
+  const body = { model: model || found?.name };
+  return found?.language_pairs.length > 1 ? { ...body, target_language: pair.split(".")[1] } : body;
 }

@@ -5,7 +5,7 @@ import { post } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { figure, signed, t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
-import { modelOf } from "./decoding.js";
+import { translatorOf } from "./decoding.js";
 
 const AT_ONCE = 4;
 const MOST_WORDS = 48;
@@ -43,9 +43,9 @@ export function occlusionPanel(store) {
 
 async function measure(state, body, signal) {
   const { answer } = state;
-  const model = state.model || modelOf(state);
+  const translator = translatorOf(state);
   const words = wordsOf(answer.source).slice(0, MOST_WORDS);
-  const score = async (source) => (await post("score", { source, target: answer.target.text, model }, signal)).logprob;
+  const score = async (source) => (await post("score", { source, target: answer.target.text, ...translator }, signal)).logprob;
   const whole = await score(answer.source.text);
   const changes = new Array(words.length).fill(null);
   let next = 0;

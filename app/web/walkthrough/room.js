@@ -5,7 +5,7 @@ import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
 import { choice } from "../translate/choice.js";
-import { modelOf } from "../translate/decoding.js";
+import { translatorOf } from "../translate/decoding.js";
 import { showExamples } from "../translate/source.js";
 import { cards } from "./cards.js";
 
@@ -51,7 +51,7 @@ export function startWalking(store) {
   let asked = "";
   store.watch(["room", "models", "features", "text", "pair", "model", "side", "wLayer", "wHead", "wPosition"], (state) => {
     if (state.room !== "walkthrough" || !state.models || !state.features?.walkthrough) return;
-    const body = { source: state.text, model: state.model || modelOf(state), side: state.side, layer: state.wLayer, head: state.wHead, position: state.wPosition };
+    const body = { source: state.text, ...translatorOf(state), side: state.side, layer: state.wLayer, head: state.wHead, position: state.wPosition };
     if (JSON.stringify(body) === asked) return;
     asked = JSON.stringify(body);
     clearTimeout(timer);

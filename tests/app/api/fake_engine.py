@@ -66,6 +66,7 @@ def translator(source: str, target: str) -> ModelInfo:
         precision="int8 native",
         licence="cc-by-4.0",
         loaded_at=datetime(2026, 11, 22, 5, 12, 9, tzinfo=UTC),
+        language_pairs=((source, target),),
     )
 
 

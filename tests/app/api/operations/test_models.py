@@ -23,6 +23,7 @@ def test_each_model_with_all_its_fields() -> None:
         "parameters": 44_140_544,
         "source_language": "de",
         "target_language": "en",
+        "language_pairs": [{"source": "de", "target": "en"}],
         "vocabulary": 8000,
         "max_source_tokens": 256,
         "max_new_tokens": 256,

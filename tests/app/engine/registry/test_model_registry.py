@@ -28,7 +28,7 @@ def test_broken_checkpoints_are_skipped(tiny_checkpoints: Path, tmp_path: Path) 
 
     assert list(registry.versions) == ["tiny-de-en", "tiny-lyrics"]
     assert registry.problems == {
-        "newer": f"{root}/newer/config.json has format 99 and this version reads up to 1: upgrade Parlance to load it.",
+        "newer": f"{root}/newer/config.json has format 99 and this version reads up to 2: upgrade Parlance to load it.",
         "tiny-en-es": f"{weights} does not match its checksum; the model was not loaded.",
     }
 
