@@ -104,7 +104,7 @@ def test_inspections_take_the_target_language(server: Server, root: Path) -> Non
         assert len(seen["source"]["tokens"]) == len(own.source_ids(GERMAN[0]))
         assert seen["target"]["text"] == translate(own, network, [GERMAN[0]], beam=4)[0]
         walked = server.ask("/walkthrough", {**body, "side": "encoder", "position": 0})
-        assert walked["source"]["tokens"][0]["piece"] == f">>{target}<<"
+        assert walked["source_tokens"][0]["piece"] == f">>{target}<<"
         scored = server.ask("/score", {**body, "target": "we see", "distribution": "network"})
         ids = [*own.target_ids("we see"), tiny.EOS]
         nats = score(network, own.source_ids(GERMAN[0]), ids).log_probabilities

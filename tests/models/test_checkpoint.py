@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig
+from models.checkpoint import CheckpointConfig, CheckpointError, LanguagePair
 from tests.models.folders import CONFIG, TARGET, stage, written
 
 
@@ -60,3 +61,30 @@ def test_the_front_end_loads_no_torch() -> None:
     root = Path(__file__).parents[2]
     result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_a_folder_of_one_pair_has_the_format_that_earlier_versions_read(tmp_path: Path) -> None:
+    content = json.loads((written(tmp_path) / "config.json").read_text(encoding="utf-8"))
+    assert content["format_version"] == 1
+    assert "language_pairs" not in content
+    assert checkpoints.read(tmp_path / "checkpoints/tiny").single_pairs()[0].config.target_language == "de"
+
+
+def test_each_pair_of_a_multilingual_folder_is_a_checkpoint_with_its_own_prefix(tmp_path: Path) -> None:
+    pairs = tuple(LanguagePair(source="en", target=t, source_prefix=(p,)) for t, p in (("de", 2), ("fr", 3)))
+    config = replace(CONFIG, source_language=None, target_language=None, language_pairs=pairs)
+    folder = written(tmp_path, config)
+    # an earlier version says "upgrade": it would read every source without a target token
+    assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["format_version"] == 2
+    result = checkpoints.read(folder)
+    assert result.config.language_pairs == pairs
+    french = result.for_pair("en", "fr")
+    assert (french.config.source_language, french.config.target_language) == ("en", "fr")
+    assert french.source_ids("hello world") == (3, 2, 3, 0)
+    assert result.for_pair(None, "de").source_ids("world") == (2, 3, 0)
+    assert french.for_pair("en", None).config == french.config
+    assert [each.config.target_language for each in result.single_pairs()] == ["de", "fr"]
+    with pytest.raises(CheckpointError, match="tiny translates en → de, en → fr: say which"):
+        result.for_pair("en", None)
+    with pytest.raises(CheckpointError, match="tiny translates en → de, en → fr, and not fr → de"):
+        result.for_pair("fr", "de")

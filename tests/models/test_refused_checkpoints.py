@@ -156,3 +156,32 @@ def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(checkpoints, "sha256", fail)
     refused(folder, "model.safetensors", "Permission denied")
+
+
+PAIR = {"source": "en", "target": "de", "source_prefix": [2]}
+PLAIN = {"source_language": None, "target_language": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        (
+            {"language_pairs": {"en": "de"}},
+            "language_pairs must be a list of objects with source, source_prefix, target",
+        ),
+        ({"language_pairs": [{"source": "en", "target": "de"}]}, "must be a list of objects"),
+        ({"language_pairs": [{**PAIR, "weight": 1}]}, "must be a list of objects"),
+        ({"language_pairs": [{**PAIR, "target": ""}]}, "must name languages"),
+        ({"language_pairs": [{**PAIR, "source": 5}]}, "must name languages"),
+        ({"language_pairs": [{**PAIR, "source_prefix": "2"}]}, "source_prefix must be a list of token ids"),
+        ({"language_pairs": [{**PAIR, "source_prefix": [-2]}]}, "source_prefix must be a list of token ids"),
+        ({"language_pairs": [PAIR, {**PAIR, "source_prefix": [3]}]}, "lists en → de twice"),
+        ({"language_pairs": [PAIR], "target_language": "de"}, "leaves no place for source_language, target_language"),
+        ({"language_pairs": [PAIR], "source_prefix": [2]}, "leaves no place for"),
+    ],
+    ids=str,
+)
+def test_language_pairs_that_say_no_pair_are_refused(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
+    folder = written(tmp_path)
+    edit(folder, **{**PLAIN, **changes})
+    refused(folder, "config.json", word)
