@@ -56,7 +56,8 @@ def options_of(kind: type[DataclassInstance]) -> Mapping[str, Option]:
                     inner[f"{field.name}.{name}"] = replace(option, formerly=formerly)
         else:
             default = field.default if field.default_factory is MISSING else field.default_factory()
-            own[field.name] = Option(hints[field.name], default, **{"help": "", "formerly": "", **field.metadata})
+            known = (field.metadata.get(name, "") for name in ("help", "formerly"))
+            own[field.name] = Option(hints[field.name], default, *known)
     return own | inner
 
 

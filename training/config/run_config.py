@@ -16,6 +16,7 @@ from training.errors import CannotStart
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+T = TypeVar("T")
 Config = TypeVar("Config", bound="TranslatorConfig | LyricsConfig")
 LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 NetworkOptions = Mapping[str, Any]
@@ -52,9 +53,20 @@ def outside(config: object, interval: str, *names: str, spec: str = "") -> Itera
             yield f"{name} must lie in {interval}, not {value:{spec}}"
 
 
+def later_option(default: T, help: str) -> T:  # noqa: A002 (as `option` calls it)
+    """An option that was added to a configuration of which there are snapshots: those lack it, and so does what
+    `recorded` returns while it has its default, so that they resume."""
+    value: T = field(default=default, metadata={"help": help, "formerly": "", "later": True})
+    return value
+
+
 def recorded(config: DataclassInstance) -> dict[str, Any]:
     """The options under the names that snapshots record."""
-    values = {part.metadata.get("formerly") or part.name: getattr(config, part.name) for part in fields(config)}
+    values = {
+        part.metadata.get("formerly") or part.name: getattr(config, part.name)
+        for part in fields(config)
+        if not (part.metadata.get("later") and getattr(config, part.name) == part.default)
+    }
     return {
         name: recorded(value) if is_dataclass(value) and not isinstance(value, type) else value
         for name, value in values.items()
@@ -77,6 +89,9 @@ class CleaningConfig:
     overlap: Literal["off", "pair", "source", "either"] = option(
         "source", "leave out pairs that have this in common with a held-out pair"
     )
+    malformed: Literal["refuse", "skip"] = later_option(
+        "refuse", "lines of another number of columns, no UTF-8, a NUL character or broken JSON; skip: leave them out"
+    )
     least_pairs: int = option(2, "pairs that must be left after cleaning")
 
     def problems(self) -> Iterable[str]:
@@ -84,6 +99,8 @@ class CleaningConfig:
         if self.ratio is not None and not self.ratio >= 1:
             yield f"ratio must be at least 1, not {self.ratio:g}"
         yield from below(self, 0, "ratio_tolerance")
+        if self.malformed not in ("refuse", "skip"):
+            yield f"malformed must be refuse or skip, not {self.malformed!r}"
         if self.overlap not in ("off", "pair", "source", "either"):
             yield f"overlap must be off, pair, source or either, not {self.overlap!r}"
 

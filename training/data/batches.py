@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 TokenIds = Sequence[int]
 Batch = TypeVar("Batch")
+
+
+class Groups(Sequence[Sequence[int]]):
+    """Row indices of each batch: consecutive parts of `order`, so that millions of batches are three arrays."""
+
+    def __init__(self, order: NDArray[np.int64], starts: Sequence[int], ends: Sequence[int]) -> None:
+        self._order, self._starts, self._ends = order, starts, ends
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[int]]: ...
+    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        rows: list[int] = self._order[self._starts[index] : self._ends[index]].tolist()
+        return rows
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class LazyBatches(Sequence[Batch], Generic[Batch]):
@@ -41,25 +69,107 @@ class PairBatch(NamedTuple):
     outputs: Tensor
 
 
+WINDOW_PAIRS = 1 << 24  # shuffled and sorted together; some 40 bytes each while an epoch begins
+PIECES = 16  # of a window, drawn from the whole corpus
+
+
 def batches_by_length(
-    lengths: Sequence[tuple[int, int]], tokens_per_batch: int, seed: int, epoch: int
-) -> list[list[int]]:
+    lengths: Sequence[tuple[int, int]] | NDArray[np.int64],
+    tokens_per_batch: int,
+    seed: int,
+    epoch: int,
+    window: int = WINDOW_PAIRS,
+) -> Sequence[Sequence[int]]:
     """Groups pairs of similar lengths into batches of at most `tokens_per_batch` padded tokens on the longer side, in
-    random order; returns indices. A pair over the budget is a batch of its own."""
-    generator = random.Random(seed * 1_000_003 + epoch)
-    order = list(range(len(lengths)))
+    random order; returns indices. A pair over the budget is a batch of its own. lengths [N, 2]: of source and target.
+
+    A corpus of more than `window` pairs is cut into pieces; every window has other pieces of it in every epoch, and is
+    batched when it is reached, so that memory and the part of the token files in use stay bounded."""
+    values = np.asarray(lengths, np.int64).reshape(-1, 2)
+    if len(values) <= window:
+        return _window_batches(values, tokens_per_batch, random.Random(seed * 1_000_003 + epoch))
+    return WindowedBatches(values, tokens_per_batch, seed, epoch, window)
+
+
+def _window_batches(lengths: NDArray[np.int64], tokens_per_batch: int, generator: random.Random) -> Groups:
+    order = array("q", range(len(lengths)))
     generator.shuffle(order)
-    order.sort(key=lambda i: (lengths[i][1], lengths[i][0]))
-    batches: list[list[int]] = [[]]
-    longest = 0
-    for index in order:
-        longest = max(longest, *lengths[index])
-        if batches[-1] and longest * (len(batches[-1]) + 1) > tokens_per_batch:
-            batches.append([])
-            longest = max(lengths[index])
-        batches[-1].append(index)
-    generator.shuffle(batches)
-    return batches
+    shuffled = np.frombuffer(order, np.int64)
+    keys = _sort_keys(lengths)[shuffled]
+    by_length = np.argsort(keys, kind="stable")
+    starts = _batch_starts(keys[by_length], lengths, tokens_per_batch)
+    numbers = list(range(len(starts)))
+    generator.shuffle(numbers)
+    ends = [*starts[1:], len(lengths)]
+    return Groups(shuffled[by_length], [starts[n] for n in numbers], [ends[n] for n in numbers])
+
+
+def _sort_keys(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[N]: integers in the order of (target length, source length)."""
+    return lengths[:, 1] * (int(lengths[:, 0].max(initial=0)) + 1) + lengths[:, 0]
+
+
+def _batch_starts(keys: NDArray[np.int64], lengths: NDArray[np.int64], tokens_per_batch: int) -> list[int]:
+    """Where each batch begins among pairs sorted by length, of which `keys` are the sorted keys. Pairs of equal lengths
+    are counted, not visited."""
+    if not len(keys):
+        return []
+    starts, longest, size = [0], 0, 0  # of the running batch
+    widest = int(lengths[:, 0].max()) + 1
+    firsts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    for first, count, key in zip(
+        firsts.tolist(), np.diff(np.r_[firsts, len(keys)]).tolist(), keys[firsts].tolist(), strict=True
+    ):
+        length, place = max(divmod(key, widest)), first
+        while place < first + count:
+            longest = max(longest, length)
+            if size and longest * (size + 1) > tokens_per_batch:
+                starts.append(place)
+                longest, size = length, 0
+            taken = min(first + count - place, max(1, tokens_per_batch // max(longest, 1) - size))
+            size, place = size + taken, place + taken
+    return starts
+
+
+class WindowedBatches(Sequence[Sequence[int]]):
+    """The batches of a corpus that is larger than a window, one window after the other."""
+
+    def __init__(self, lengths: NDArray[np.int64], tokens_per_batch: int, seed: int, epoch: int, window: int) -> None:
+        self._lengths, self._tokens_per_batch, self._key = lengths, tokens_per_batch, f"{seed} {epoch}"
+        piece = -(-window // PIECES)
+        pieces = [(first, min(first + piece, len(lengths))) for first in range(0, len(lengths), piece)]
+        random.Random(self._key).shuffle(pieces)
+        self._windows = [pieces[first : first + PIECES] for first in range(0, len(pieces), PIECES)]
+        counts = []
+        for number in range(len(self._windows)):
+            inside = lengths[self._rows(number)]
+            counts.append(len(_batch_starts(np.sort(_sort_keys(inside)), inside, tokens_per_batch)))
+        self._ends = np.cumsum(counts)
+        self._current: tuple[int, NDArray[np.int64], Groups] | None = None
+
+    def _rows(self, window: int) -> NDArray[np.int64]:
+        return np.concatenate([np.arange(first, end) for first, end in sorted(self._windows[window])])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[int]]: ...
+    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        window = int(np.searchsorted(self._ends, index, side="right"))
+        if self._current is None or self._current[0] != window:
+            rows, generator = self._rows(window), random.Random(f"{self._key} {window}")
+            self._current = window, rows, _window_batches(self._lengths[rows], self._tokens_per_batch, generator)
+        _, rows, groups = self._current
+        at = index - (int(self._ends[window - 1]) if window else 0)
+        batch: list[int] = rows[groups[at]].tolist()
+        return batch
 
 
 def pad_rows(rows: Sequence[TokenIds], value: int) -> Tensor:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from training.config.run_config import CleaningConfig
+from training.data import text_array
+from training.data.progress_bar import progress_bar
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize
 
@@ -48,7 +52,7 @@ class HeldOutIndex:
         return kind
 
 
-Rule = Callable[[str, str], bool]  # True: the pair is dropped
+Rule = Callable[[int, str, str], bool]  # index, source, target -> True: the pair is dropped
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 # UTF-8 decoded as Windows-1252: the character of a lead byte, then of a continuation byte
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
@@ -63,9 +67,9 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
     report.notes += [note for held in held_out.values() for note in held.reported().notes]
     indexes = {name: HeldOutIndex(held) for name, held in held_out.items()}
     dropped_overlaps = DROPPED_OVERLAPS.get(config.overlap, set())
-    kept = []
-    for place, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-        reason = next((name for name, applies in rules if applies(source, target)), None)
+    kept = array("Q")
+    for place, source, target in _numbered(pairs, "cleaning"):
+        reason = next((name for name, applies in rules if applies(place, source, target)), None)
         if reason is None and indexes:
             keys = comparison_key(source), comparison_key(target)
             kinds = [(name, index.count(*keys)) for name, index in indexes.items()]
@@ -87,17 +91,19 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
 def _rules(pairs: Pairs, config: CleaningConfig) -> Mapping[str, Rule]:
     rules: dict[str, Rule] = {}
     if config.broken:
-        rules["broken characters"] = lambda source, target: is_broken(source) or is_broken(target)
+        rules["broken characters"] = lambda _, source, target: is_broken(source) or is_broken(target)
     if config.max_characters is not None:
         most = config.max_characters
-        rules[f"over {pluralize(most, 'character')}"] = lambda source, target: len(source) > most or len(target) > most
+        rules[f"over {pluralize(most, 'character')}"] = lambda _, source, target: (
+            len(source) > most or len(target) > most
+        )
     if config.identical_from is not None:
         least = config.identical_from
-        rules["identical sides"] = lambda source, target: source == target and len(source) >= least
+        rules["identical sides"] = lambda _, source, target: source == target and len(source) >= least
     if config.ratio is not None:
         rules["length ratio"] = _ratio(pairs, config.ratio, config.ratio_tolerance)
     if config.duplicates:
-        rules["exact duplicate"] = _duplicate()
+        rules["exact duplicate"] = _duplicate(pairs)
     return rules
 
 
@@ -124,22 +130,44 @@ def _ratio(pairs: Pairs, most: float, tolerance: int) -> Rule:
     target_lengths = np.fromiter(map(len, pairs.targets), np.float64, len(pairs))
     typical = float(np.median(target_lengths / source_lengths)) if len(pairs) else 1.0
 
-    def applies(source: str, target: str) -> bool:
+    def applies(_: int, source: str, target: str) -> bool:
         expected, length = len(source) * typical, len(target)
         return length > most * expected + tolerance or expected > most * length + tolerance
 
     return applies
 
 
-def _duplicate() -> Rule:
-    pairs: set[tuple[str, str]] = set()
+def _duplicate(pairs: Pairs) -> Rule:
+    repeats = repeated_pairs(pairs)
+    return lambda place, *_: bool(repeats[place])
 
-    def applies(source: str, target: str) -> bool:
-        before = len(pairs)
-        pairs.add((source, target))
-        return len(pairs) == before
 
-    return applies
+def repeated_pairs(pairs: Pairs) -> NDArray[np.bool_]:
+    """[N]: whether an earlier pair is equal. Compares hashes of 64 bits, 16 bytes a pair, and then the texts of pairs
+    with equal hashes, so that a collision drops nothing."""
+    unsorted = text_array.hashes(zip(pairs.sources, pairs.targets, strict=True), len(pairs))
+    order = np.argsort(unsorted, kind="stable")
+    hashes = unsorted[order]
+    repeats = np.zeros(len(pairs), np.bool_)
+    first: dict[tuple[str, str], int] = {}  # of the running group of equal hashes
+    for at in np.flatnonzero(hashes[1:] == hashes[:-1]).tolist():
+        if at == 0 or hashes[at - 1] != hashes[at]:
+            place = int(order[at])
+            first = {(pairs.sources[place], pairs.targets[place]): place}
+        place = int(order[at + 1])
+        repeats[place] = first.setdefault((pairs.sources[place], pairs.targets[place]), place) != place
+    return repeats
+
+
+def _numbered(pairs: Pairs, task: str) -> Iterator[tuple[int, str, str]]:
+    """Index, source and target of every pair, with a progress bar where that takes long."""
+    with progress_bar(task, len(pairs)) as bar:
+        place = 0
+        for sources, targets in zip(text_array.blocks(pairs.sources), text_array.blocks(pairs.targets), strict=True):
+            for source, target in zip(sources, targets, strict=True):
+                yield place, source, target
+                place += 1
+            bar.update(len(sources))
 
 
 def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> tuple[Pairs, Pairs | None]:
@@ -150,8 +178,8 @@ def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> 
     order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))
     chosen = set(order)
     held_out = pairs.only(sorted(chosen), f"{pluralize(len(chosen), 'pair')} held out of {pairs.origin}")
-    index, rest, report = HeldOutIndex(held_out), [], pairs.reported()
-    for place, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+    index, rest, report = HeldOutIndex(held_out), array("Q"), pairs.reported()
+    for place, source, target in _numbered(pairs, "holding out"):
         if index.count(comparison_key(source), comparison_key(target)) is None:
             rest.append(place)
         elif place not in chosen:

@@ -5,28 +5,22 @@ names the file and the line."""
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import io
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from training.config.run_config import CleaningConfig
 from training.data.cleaning import clean, hold_out
-from training.data.sentence_pairs import Pairs, Row, collect_pairs, join_corpora, shortened
+from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, open_corpus_file, readable_lines, stem_suffix
+from training.data.parallel_files import read_moses
+from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora, shortened
 from training.data.tmx import translation_units
-from training.errors import TrainingError, os_error_reason, pluralize
+from training.errors import TrainingError
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -35,32 +29,40 @@ JSON_LINES = (".jsonl", ".ndjson", ".json")
 FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .tmx (each also .gz), or hf:NAME"
 
 
-def read_pairs(argument: str, languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
+def read_pairs(
+    argument: str, languages: Languages | None = None, columns: Columns | None = None, *, skip_malformed: bool = False
+) -> Pairs:
     """Reads a corpus of pairs. languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV
-    file; None: inferred. TrainingError for an invalid corpus."""
-    path, records = Path(argument), records_of(argument)
+    file; None: inferred. skip_malformed: leaves lines out that cannot be read, and reports them. TrainingError for an
+    invalid corpus."""
+    path, records = Path(argument), records_of(argument, skip_malformed)
     if records is not None:
-        rows = ((number, *pair_of(record, languages, where)) for number, where, record in records)
-        return collect_pairs(rows, argument)
+        return collect_pairs(_pairs_of(records, languages, skip_malformed), argument)
     if path.exists() and stem_suffix(path) == ".tmx":
         if languages is None:
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
         return collect_pairs(read_tmx(path, languages), argument)
     if path.exists():
-        pairs = collect_pairs(read_tsv(path, columns), argument)
+        pairs = collect_pairs(read_tsv(path, columns, skip_malformed=skip_malformed), argument)
     else:
         names = argument.split(",")
         if len(names) != 2:
             problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
             raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
-        pairs = collect_pairs(read_moses(Path(names[0]), Path(names[1])), argument)
+        pairs = collect_pairs(read_moses(Path(names[0]), Path(names[1]), skip_malformed=skip_malformed), argument)
     if languages is None:
         return pairs
     return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
 
 
-def read_corpora(arguments: Sequence[str], languages: Languages | None = None, columns: Columns | None = None) -> Pairs:
-    return join_corpora([read_pairs(argument, languages, columns) for argument in arguments])
+def read_corpora(
+    arguments: Sequence[str],
+    languages: Languages | None = None,
+    columns: Columns | None = None,
+    *,
+    skip_malformed: bool = False,
+) -> Pairs:
+    return join_corpora([read_pairs(name, languages, columns, skip_malformed=skip_malformed) for name in arguments])
 
 
 def read_run_corpora(
@@ -70,7 +72,8 @@ def read_run_corpora(
     columns = parse_columns(data.get("columns"))
     valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
     corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # run files may name only one
-    train = clean(read_corpora(corpora, languages, columns), cleaning, validation=valid, test=test)
+    train = read_corpora(corpora, languages, columns, skip_malformed=cleaning.malformed == "skip")
+    train = clean(train, cleaning, validation=valid, test=test)
     if valid is None:
         train, valid = hold_out(train, seed)
     return train, valid, test
@@ -93,7 +96,7 @@ def read_text(corpus: Path | str) -> str:
     """The whole text; parts of a folder, JSONL file or data set are joined by newlines."""
     path, records = Path(corpus), records_of(str(corpus))
     if records is not None:
-        return _joined(_text_of(record, where) for _, where, record in records)
+        return _joined(_text_of(record, where) for _, where, record in _all_read(records))
     return _joined(map(read_file, _folder_parts(path))) if path.is_dir() else read_file(path)
 
 
@@ -127,53 +130,6 @@ def _text_of(record: Record, where: str) -> str:
     return _line_feeds(text)
 
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-@contextlib.contextmanager
-def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file's bytes, decompressed. TrainingError if it is missing, unreadable, or turns out damaged."""
-    try:
-        with path.open("rb") as file:
-            if path.suffix == ".gz":
-                yield cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=file)))
-            else:
-                yield file
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise TrainingError(f"{os_error_reason(error)}.") from None
-    except gzip.BadGzipFile:
-        raise TrainingError(f"{path} cannot be read (no gzip file, or a damaged one): get it once more.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or error  # without errno and path, which the message already has
-        raise TrainingError(f"{path} cannot be read ({said}).") from error
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line), streamed. Only LF and CRLF end a line: Unicode separators cannot shift parallel texts."""
-    with open_corpus_file(path) as file:
-        for number, raw in enumerate(file, start=1):
-            line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
-            yield number, decode_lines(line.removesuffix(b"\n").removesuffix(b"\r"), path, number)
-
-
-def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
-    """Decodes UTF-8. first: the number of the first line. TrainingError names the line of invalid UTF-8."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = first + data.count(b"\n", 0, error.start)
-        raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
-    if "\0" in text:
-        line = first + text.count("\n", 0, text.index("\0"))
-        raise TrainingError(f"{path} holds a NUL character in line {line}: is it a text file?")
-    return text
-
-
-def stem_suffix(path: Path) -> str:
-    """The suffix of the format, in lower case: ".tsv" of "pairs.TSV.gz"."""
-    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
-
-
 @lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
 def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
     """The code in `present` for `wanted`, ignoring case and hyphens; else the bare language, else its first region."""
@@ -197,28 +153,59 @@ Record = Mapping[str, Any]
 PlacedRecord = tuple[int, str, Record]  # line or row; its location, for messages
 
 
-def records_of(corpus: str) -> Iterator[PlacedRecord] | None:
+def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedRecord | MalformedRow] | None:
     """Records of a data set or JSONL file; None for other formats."""
     if corpus.startswith(HUGGINGFACE_PREFIX):
         return dataset_records(corpus)
     path = Path(corpus)
-    return json_records(path) if path.exists() and stem_suffix(path) in JSON_LINES else None
+    return json_records(path, skip_malformed) if path.exists() and stem_suffix(path) in JSON_LINES else None
 
 
-def json_records(path: Path) -> Iterator[PlacedRecord]:
-    """JSON objects by line; skips blank lines. TrainingError for a line that is not a JSON object."""
-    for number, line in numbered_lines(path):
-        if not line.strip():
+def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRecord | MalformedRow]:
+    """JSON objects by line; skips blank lines. TrainingError for a line that is not a JSON object, unless skipped."""
+    for line in readable_lines(path, skip_malformed):
+        if isinstance(line, MalformedRow):
+            yield line
+        elif line[1].strip():
+            where = f"{path} line {line[0]}"
+            try:
+                yield line[0], where, _json_object(line[1], where)
+            except TrainingError as error:
+                if not skip_malformed:
+                    raise
+                yield MalformedRow(line[0], "no JSON object", line[1], str(error))
+
+
+def _json_object(line: str, where: str) -> Record:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        wanted = 'one object, such as {"source": "…", "target": "…"}'
+        raise TrainingError(f"{where} is not JSON ({error}): every line must be {wanted}.") from None
+    if not isinstance(record, dict):
+        raise TrainingError(f"{where} is a JSON {_kind(record)}: every line must be one object.")
+    return record
+
+
+def _all_read(records: Iterable[PlacedRecord | MalformedRow]) -> Iterator[PlacedRecord]:
+    return (record for record in records if not isinstance(record, MalformedRow))
+
+
+def _pairs_of(
+    records: Iterable[PlacedRecord | MalformedRow], languages: Languages | None, skip_malformed: bool
+) -> Iterator[Row | MalformedRow]:
+    for placed in records:
+        if isinstance(placed, MalformedRow):
+            yield placed
             continue
-        where = f"{path} line {number}"
+        number, where, record = placed
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            wanted = 'one object, such as {"source": "…", "target": "…"}'
-            raise TrainingError(f"{where} is not JSON ({error}): every line must be {wanted}.") from None
-        if not isinstance(record, dict):
-            raise TrainingError(f"{where} is a JSON {_kind(record)}: every line must be one object.")
-        yield number, where, record
+            yield number, *pair_of(record, languages, where)
+        except TrainingError as error:
+            if not skip_malformed:
+                raise
+            shown = json.dumps(record, ensure_ascii=False, default=str)
+            yield MalformedRow(number, "no pair of texts", shown.encode(errors="replace").decode(), str(error))
 
 
 def pair_of(record: Record, languages: Languages | None, where: str) -> tuple[str, str]:
@@ -269,19 +256,29 @@ def _kind(value: object) -> str:
 Columns = tuple[int, int]  # source and target, from 1
 
 
-def read_tsv(path: Path, columns: Columns | None = None) -> Iterator[Row]:
+def read_tsv(
+    path: Path, columns: Columns | None = None, *, skip_malformed: bool = False
+) -> Iterator[Row | MalformedRow]:
     """Skips blank lines. Without `columns` the first line decides, and every line must match its layout. TrainingError
-    if the layout is ambiguous or a line has another number of columns."""
+    if the layout is ambiguous, or if a line has another number of columns and is not skipped."""
     width = None  # of every line, if the first line decided
-    for number, line in numbered_lines(path):
-        if not line.strip():
+    for line in readable_lines(path, skip_malformed):
+        if isinstance(line, MalformedRow):
+            yield line
             continue
-        cells = line.split("\t")
-        if columns is None:
+        number, text = line
+        if not text.strip():
+            continue
+        cells = text.split("\t")
+        if columns is None and not (skip_malformed and len(cells) == 1):
             columns, width = _choose(path, number, cells), len(cells)
-        if len(cells) != width if width else len(cells) < max(columns):
-            raise _other_width(path, number, len(cells), columns, width)
-        yield number, cells[columns[0] - 1], cells[columns[1] - 1]
+        if columns is None or (len(cells) != width if width else len(cells) < max(columns)):
+            problem = _other_width(path, number, len(cells), columns or (1, 2), width if columns else 2)
+            if not skip_malformed:
+                raise problem
+            yield MalformedRow(number, "number of columns", text, str(problem))
+        else:
+            yield number, cells[columns[0] - 1], cells[columns[1] - 1]
 
 
 def _choose(path: Path, number: int, cells: list[str]) -> Columns:
@@ -359,50 +356,6 @@ def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
         known = ", ".join(f"{code} ({count:,})" for code, count in segments.most_common(12)) or "none"
         wanted = " and ".join(languages)
         raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}.")
-
-
-CLEARLY = 0.8  # ratio by which a shift must improve the length fit before its line is named
-WORST = 3.0  # maximum cost of a line: bounds outliers, and blank lines against texts
-
-
-def read_moses(source: Path, target: Path) -> Iterator[Row]:
-    """Pairs of parallel lines. TrainingError if the files differ in length, with the likely line of divergence."""
-    for line, other in zip_longest(numbered_lines(source), numbered_lines(target)):
-        if line is not None and other is not None:
-            yield *line, other[1]
-            continue
-        texts, others = ([text for _, text in numbered_lines(path)] for path in (source, target))
-        counts = f"{source} has {pluralize(len(texts), 'line')} and {target} has {len(others):,}"
-        most, place = min(len(texts), len(others)) + 1, parting(texts, others)
-        where = f"most likely at line {place:,}" if place < most else f"at line {most:,} at the latest"
-        raise TrainingError(f"{counts}: line n of one must translate line n of the other, and they part {where}.")
-
-
-def parting(texts: Sequence[str], others: Sequence[str]) -> int:
-    """The line, from 1, where the longer file most likely has its surplus lines. Translations have similar lengths
-    (Gale and Church 1993), so it is the split where "aligned before, shifted behind" fits the lengths best; the first
-    line behind the shorter file's end unless another fits clearly better."""
-    longer, shorter = (texts, others) if len(texts) > len(others) else (others, texts)
-    long = np.log1p(np.fromiter(map(len, longer), float))
-    short = np.log1p(np.fromiter(map(len, shorter), float))
-    surplus = len(long) - len(short)
-    if not len(short):
-        return 1
-    typical = float(np.median(long)) - float(np.median(short))
-    before = _cost(long[: len(short)] - short - typical, long[: len(short)], short)
-    behind = _cost(long[surplus:] - short - typical, long[surplus:], short)
-    # costs[k]: lines 1..k aligned, the rest shifted
-    costs = np.concatenate([[0.0], np.cumsum(before)]) + np.concatenate([np.cumsum(behind[::-1])[::-1], [0.0]])
-    best = int(np.argmin(costs))
-    tail = slice(best, None)
-    clear = best < len(short) and behind[tail].mean() < CLEARLY * before[tail].mean()
-    return (best if clear else len(short)) + 1
-
-
-def _cost(difference: NDArray[np.float64], a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    cost: NDArray[np.float64] = np.minimum(np.abs(difference), WORST)
-    cost[(a == 0) != (b == 0)] = WORST
-    return cost
 
 
 FEWEST_PAIRS = 10  # minimum for a decision

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.config.run_config import LyricsConfig, TokenizerConfig
+from training.data.cleaning import repeated_pairs
 from training.data.sentence_pairs import CorpusReport, Pairs, shortened
+from training.data.text_array import hashes
 from training.data.tokenizer_training import fit_tokenizer
 from training.errors import pluralize
 
@@ -120,18 +122,18 @@ def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
         tokenizer = fit_tokenizer(config, [*some["source"], *some["target"]], casefold=False)
         length_statistics["subwords"] = _length_statistics(some, lambda text: len(tokenizer.encode(text)))
 
-    def first_place(texts: list[str]) -> Callable[[str], str]:
+    def first_place(texts: Sequence[str]) -> Callable[[str], str]:
         return lambda character: pairs.place(next(i for i, text in enumerate(texts) if character in text))
 
     ratios = lengths(map(len, pairs.targets)) / lengths(map(len, pairs.sources))
-    targets_of = Counter(source for source, _ in set(zip(pairs.sources, pairs.targets, strict=True)))
+    sources = hashes(pairs.sources, len(pairs))[~repeated_pairs(pairs)]
     return {
         "report": pairs.reported().as_json(),
         "first": {side: texts[0] for side, texts in sides.items()},
         "lengths": length_statistics,
         "characters_per_source_character": quantiles(ratios),
         "repeated": {side: _repetitions(texts) for side, texts in sides.items()},
-        "sources_with_several_targets": sum(count > 1 for count in targets_of.values()),
+        "sources_with_several_targets": int((np.unique(sources, return_counts=True)[1] > 1).sum()),
         "inventory": {side: inventory(count_characters(texts), first_place(texts)) for side, texts in sides.items()},
     }
 
@@ -157,7 +159,7 @@ def text_statistics(text: str, origin: str) -> Statistics:
     }
 
 
-def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int]) -> Statistics:
+def _length_statistics(sides: Mapping[str, Sequence[str]], measure: Callable[[str], int]) -> Statistics:
     """Quantiles and a histogram of each side, with a common bin width."""
     values = {side: lengths(map(measure, texts)) for side, texts in sides.items()}
     width = bin_width(list(values.values()))
@@ -168,8 +170,10 @@ def _length_statistics(sides: dict[str, list[str]], measure: Callable[[str], int
 
 
 def _repetitions(texts: Sequence[str]) -> Statistics:
-    counts = Counter(texts)
-    most = [{"text": text, "count": count} for text, count in counts.most_common(MOST_REPEATED) if count > 1]
+    """Texts count as equal by 64 bits of their hash."""
+    _, firsts, counts = np.unique(hashes(texts, len(texts)), return_index=True, return_counts=True)
+    order = np.lexsort((firsts, -counts))[:MOST_REPEATED]
+    most = [{"text": texts[int(firsts[i])], "count": int(counts[i])} for i in order if counts[i] > 1]
     return {"distinct": len(counts), "most": most}
 
 

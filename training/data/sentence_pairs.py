@@ -8,12 +8,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from training.data.text_array import TextArray, TextWriter, selected
 from training.errors import TrainingError, pluralize
 
 Row = tuple[int, str, str]  # line number, source, target
+
+
+class MalformedRow(NamedTuple):
+    """A line that cannot be read. reason: a word for the report; text: of the line; problem: the error's sentence."""
+
+    number: int
+    reason: str
+    text: str
+    problem: str
+
+
 EMPTY_SIDE = "empty side"
+LARGE_PAIRS = 1_000_000  # from here on texts lie in files, not in memory
+WRITTEN_PAIRS = 50_000  # to these files at once
 MOST_LINES = 1 << 40  # per file
 EXAMPLES_PER_REASON = 3
 OVERLAP_NAMES = {"pair": "whole pairs", "source": "sources alone", "target": "targets alone"}
@@ -111,15 +125,17 @@ def shortened(text: str, most: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Sources and targets, line by line. origin: their corpus. lines: each pair's file and line in `files`, packed into
-    one integer (8 bytes a pair); None: pair n is line n of `origin`."""
+    """Sources and targets, line by line: lists, or `TextArray`s from LARGE_PAIRS pairs on. origin: their corpus. lines:
+    each pair's file and line in `files`, packed into one integer (8 bytes a pair); None: pair n is line n of `origin`.
+    folder: where a large corpus is prepared on disk."""
 
-    sources: list[str]
-    targets: list[str]
+    sources: Sequence[str]
+    targets: Sequence[str]
     origin: str = ""
     files: tuple[str, ...] = field(default=(), compare=False, repr=False)
     lines: array[int] | None = field(default=None, compare=False, repr=False)
     report: CorpusReport | None = field(default=None, compare=False, repr=False)
+    folder: Path | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -135,38 +151,80 @@ class Pairs:
         """A copy of the report to extend; `self.report` is unchanged."""
         return deepcopy(self.report) if self.report else CorpusReport(self.origin, read=len(self))
 
+    @property
+    def large(self) -> bool:
+        return isinstance(self.sources, TextArray)
+
     def only(self, indices: Sequence[int], origin: str, report: CorpusReport | None = None) -> Pairs:
+        """The pairs at these ascending indices."""
         lines = self.lines and array("Q", (self.lines[i] for i in indices))
-        sources, targets = [self.sources[i] for i in indices], [self.targets[i] for i in indices]
+        sources, targets = selected(self.sources, indices), selected(self.targets, indices)
+        if len(indices) < LARGE_PAIRS:
+            sources, targets = list(sources), list(targets)
         return Pairs(sources, targets, origin, self.files, lines, report)
 
 
-def collect_pairs(rows: Iterable[Row], origin: str) -> Pairs:
+class PairCollector:
+    """Collects pairs in lists, and from LARGE_PAIRS pairs on in files without a name in the cache folder."""
+
+    def __init__(self) -> None:
+        self._pairs: tuple[list[str], list[str]] = ([], [])
+        self._writers: tuple[TextWriter, TextWriter] | None = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count + len(self._pairs[0])
+
+    def add(self, source: str, target: str) -> None:
+        sources, targets = self._pairs
+        sources.append(source)
+        targets.append(target)
+        if len(sources) == LARGE_PAIRS or (self._writers and len(sources) == WRITTEN_PAIRS):
+            self._write()
+
+    def _write(self) -> None:
+        self._writers = self._writers or (TextWriter(), TextWriter())
+        self._count += len(self._pairs[0])
+        for writer, texts in zip(self._writers, self._pairs, strict=True):
+            writer.extend(texts)
+            texts.clear()
+
+    def finish(self) -> tuple[Sequence[str], Sequence[str]]:
+        if self._writers is None:
+            return self._pairs
+        self._write()
+        return self._writers[0].finish(), self._writers[1].finish()
+
+
+def collect_pairs(rows: Iterable[Row | MalformedRow], origin: str) -> Pairs:
     """Strips both sides of white space and drops rows with an empty side. TrainingError if no pair is left."""
-    pairs = Pairs([], [], origin, (origin,), array("Q"), report := CorpusReport(origin))
-    assert pairs.lines is not None
-    for number, source, target in rows:
-        source, target = source.strip(), target.strip()
+    collector, lines, report, problem = PairCollector(), array("Q"), CorpusReport(origin), ""
+    for row in rows:
         report.read += 1
+        if isinstance(row, MalformedRow):
+            problem = problem or f" Of the lines left out as malformed the first: {row.problem}"
+            report.drop(f"malformed: {row.reason}", f"{origin}:{row.number}", row.text, "")
+            continue
+        number, source, target = row
+        source, target = source.strip(), target.strip()
         if not source or not target:
             report.drop(EMPTY_SIDE, f"{origin}:{number}", source, target)
             continue
-        pairs.sources.append(source)
-        pairs.targets.append(target)
-        pairs.lines.append(number)
-    if not pairs.sources:
-        raise TrainingError(f"{origin} holds no pair of sentences.")
-    return pairs
+        collector.add(source, target)
+        lines.append(number)
+    if not collector:
+        raise TrainingError(f"{origin} holds no pair of sentences.{problem}")
+    return Pairs(*collector.finish(), origin, (origin,), lines, report)
 
 
 def join_corpora(parts: Sequence[Pairs]) -> Pairs:
     if len(parts) == 1:
         return parts[0]
     origin = " + ".join(part.origin for part in parts)
-    lines, report = array("Q"), CorpusReport(origin)
+    lines, report, collector = array("Q"), CorpusReport(origin), PairCollector()
     for index, part in enumerate(parts):
         lines.extend(index * MOST_LINES + line for line in part.lines or range(1, len(part) + 1))
         report.add(part.reported())
-    sources = [text for part in parts for text in part.sources]
-    targets = [text for part in parts for text in part.targets]
-    return Pairs(sources, targets, origin, tuple(part.origin for part in parts), lines, report)
+        for source, target in zip(part.sources, part.targets, strict=True):
+            collector.add(source, target)
+    return Pairs(*collector.finish(), origin, tuple(part.origin for part in parts), lines, report)

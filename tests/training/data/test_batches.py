@@ -109,3 +109,58 @@ def test_consecutive_windows_use_every_complete_window(length: int, windows: int
     results = list(consecutive_windows(torch.arange(length), 2, 4))
     assert len(results) == windows
     assert [batch.carry for batch in results] == [i > 0 for i in range(windows)]
+
+
+def greedy_batches(lengths: list[tuple[int, int]], budget: int, seed: int, epoch: int) -> list[list[int]]:
+    """Pair by pair, as the first version did it; its runs must be repeatable."""
+    generator = random.Random(seed * 1_000_003 + epoch)
+    order = list(range(len(lengths)))
+    generator.shuffle(order)
+    order.sort(key=lambda i: (lengths[i][1], lengths[i][0]))
+    batches: list[list[int]] = [[]]
+    longest = 0
+    for index in order:
+        longest = max(longest, *lengths[index])
+        if batches[-1] and longest * (len(batches[-1]) + 1) > budget:
+            batches.append([])
+            longest = max(lengths[index])
+        batches[-1].append(index)
+    generator.shuffle(batches)
+    return batches
+
+
+@pytest.mark.parametrize("longest", [3, 40, 300])
+@pytest.mark.parametrize("budget", [1, 5, 60, 4096])
+def test_batches_equal_the_first_version(longest: int, budget: int) -> None:
+    generator = random.Random(longest * budget)
+    for epoch, count in enumerate((1, 2, 17, 500)):
+        lengths = [(generator.randint(1, longest), generator.randint(1, longest)) for _ in range(count)]
+        assert list(batches_by_length(lengths, budget, 3, epoch)) == greedy_batches(lengths, budget, 3, epoch)
+
+
+def test_windows_hold_every_pair_once_within_the_budget_and_repeatably() -> None:
+    lengths = log_normal(3000)
+    batches = batches_by_length(lengths, 300, 1, 4, window=500)
+    listed = list(batches)
+    assert len(listed) == len(batches)
+    assert sorted(index for batch in listed for index in batch) == list(range(3000))
+    assert all(len(batch) * max(max(lengths[i]) for i in batch) <= 300 for batch in listed)
+    again = batches_by_length(lengths, 300, 1, 4, window=500)
+    middle = len(listed) // 2  # as a resumed run begins: in the middle, without what came before
+    assert [again[i] for i in range(middle, len(again))] == listed[middle:]
+    assert again[middle : middle + 3] == listed[middle : middle + 3]
+    assert list(batches_by_length(lengths, 300, 1, 5, window=500)) != listed
+    assert list(batches_by_length(lengths, 300, 2, 4, window=500)) != listed
+
+
+def test_a_window_mixes_pieces_of_the_whole_corpus_and_others_in_each_epoch() -> None:
+    lengths = log_normal(4000)
+    firsts = []
+    for epoch in range(2):
+        batches = list(batches_by_length(lengths, 300, 1, epoch, window=1000))
+        first = {index for batch in batches[: len(batches) // 5] for index in batch}
+        assert max(first) - min(first) > 2000
+        firsts.append({index // 63 for index in first})  # pieces of a sixteenth of a window
+    assert firsts[0] != firsts[1]
+    padding = 1 - sum(t for _, t in lengths) / sum(len(b) * max(lengths[i][1] for i in b) for b in batches)
+    assert padding < 0.1

@@ -9,7 +9,8 @@ from typing import BinaryIO
 import pytest
 
 from tests.training.data.corpus_writers import fault, write
-from training.data.corpus_loading import numbered_lines, read_pairs, read_text
+from training.data.corpus_files import numbered_lines
+from training.data.corpus_loading import read_pairs, read_text
 from training.data.sentence_pairs import Pairs
 
 

@@ -1,0 +1,47 @@
+"""The folder of what is worth keeping between runs: downloads, and corpora too large for memory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+VARIABLE = "TRAINING_CACHE"
+
+
+def cache_folder() -> Path:
+    """The folder that TRAINING_CACHE names; ~/.cache/parlance/training without it."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named).expanduser()
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "parlance" / "training"
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds a lock of this name against other processes, so that one of them does the work and the others find it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def folder_once(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fills `folder` unless it exists: aside, then renamed, so that it is complete or absent, whatever kills a run."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if folder.is_dir():
+            return
+        for remains in folder.parent.glob(f"{folder.name}.part-*"):  # of a killed run: nobody else holds the lock
+            shutil.rmtree(remains, ignore_errors=True)
+        aside = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+        try:
+            fill(aside)
+            aside.chmod(0o755)
+            aside.rename(folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,88 @@
+"""The lines of a corpus file, compressed or not. Every error is one sentence that names the file and the line."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from training.data.progress_bar import progress_bar
+from training.data.sentence_pairs import MalformedRow
+from training.errors import TrainingError, os_error_reason
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@contextlib.contextmanager
+def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file's bytes, decompressed. TrainingError if it is missing, unreadable, or turns out damaged."""
+    try:
+        with path.open("rb") as file:
+            if path.suffix == ".gz":
+                yield cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=file)))
+            else:
+                yield file
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise TrainingError(f"{os_error_reason(error)}.") from None
+    except gzip.BadGzipFile:
+        raise TrainingError(f"{path} cannot be read (no gzip file, or a damaged one): get it once more.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        said = getattr(error, "strerror", None) or error  # without errno and path, which the message already has
+        raise TrainingError(f"{path} cannot be read ({said}).") from error
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number from 1, line), streamed. Only LF and CRLF end a line: Unicode separators cannot shift parallel texts."""
+    for number, line in raw_lines(path):
+        yield number, decode_lines(line, path, number)
+
+
+def readable_lines(path: Path, skip: bool) -> Iterator[tuple[int, str] | MalformedRow]:
+    """As `numbered_lines`; with `skip` a line that is no UTF-8 or holds a NUL character comes as a `MalformedRow`."""
+    if not skip:
+        yield from numbered_lines(path)
+        return
+    for number, line in raw_lines(path):
+        try:
+            yield number, decode_lines(line, path, number)
+        except TrainingError as error:
+            reason = "NUL character" if b"\0" in line else "not UTF-8"
+            yield MalformedRow(number, reason, line.decode(errors="replace").replace("\0", "␀"), str(error))
+
+
+PROGRESS_LINES = 20_000  # between two updates of the progress bar
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(number from 1, bytes of the line without its end), with a progress bar where reading takes long."""
+    with open_corpus_file(path) as file, progress_bar(f"reading {path.name}", path.stat().st_size, "B") as bar:
+        place = 0
+        for number, raw in enumerate(file, start=1):
+            line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
+            yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+            if number % PROGRESS_LINES == 0:  # in bytes of the file, compressed or not
+                before, place = place, os.lseek(file.fileno(), 0, os.SEEK_CUR)
+                bar.update(place - before)
+
+
+def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
+    """Decodes UTF-8. first: the number of the first line. TrainingError names the line of invalid UTF-8."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = first + data.count(b"\n", 0, error.start)
+        raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
+    if "\0" in text:
+        line = first + text.count("\n", 0, text.index("\0"))
+        raise TrainingError(f"{path} holds a NUL character in line {line}: is it a text file?")
+    return text
+
+
+def stem_suffix(path: Path) -> str:
+    """The suffix of the format, in lower case: ".tsv" of "pairs.TSV.gz"."""
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
