@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import unicodedata
@@ -170,12 +171,22 @@ def _numbered(pairs: Pairs, task: str) -> Iterator[tuple[int, str, str]]:
             bar.update(len(sources))
 
 
-def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> tuple[Pairs, Pairs | None]:
+LEAST_HELD_OUT = 500  # sentences; a BLEU on fewer is uncertain by more than 2
+BLEU_SPREAD = 48.0  # / sqrt(sentences): half of a BLEU's 95 % interval, as measured on Multi30k (`benchmarks/LOG.md`)
+
+
+def held_out_count(pairs: int) -> int:
+    """How many of so many pairs to hold out for validation: 2 %, at least 500 and at most 1,000, but never more than a
+    tenth of the corpus (at least 10)."""
+    return min(1000, max(int(pairs * 0.02), min(LEAST_HELD_OUT, max(10, pairs // 10))))
+
+
+def hold_out(pairs: Pairs, seed: int) -> tuple[Pairs, Pairs | None]:
     """Training and validation pairs (None below 100 pairs). Drops training pairs that share a source or target with a
     held-out pair, ignoring case and white space."""
     if len(pairs) < 100:
         return pairs, None
-    order = random.Random(seed).sample(range(len(pairs)), min(most, max(10, int(len(pairs) * share))))
+    order = random.Random(seed).sample(range(len(pairs)), held_out_count(len(pairs)))
     chosen = set(order)
     held_out = pairs.only(sorted(chosen), f"{pluralize(len(chosen), 'pair')} held out of {pairs.origin}")
     index, rest, report = HeldOutIndex(held_out), array("Q"), pairs.reported()
@@ -187,4 +198,10 @@ def hold_out(pairs: Pairs, seed: int, share: float = 0.02, most: int = 1000) -> 
     if not rest:
         return pairs, None
     report.held_out = len(chosen)
+    if len(chosen) < LEAST_HELD_OUT:
+        spread = BLEU_SPREAD / math.sqrt(len(chosen))
+        report.notes.append(
+            f"only {len(chosen):,} pairs are held out, so that a BLEU on them is uncertain by about ± {spread:.1f}"
+            f" (95 % interval); --valid FILE takes {LEAST_HELD_OUT} or more pairs of your own"
+        )
     return pairs.only(rest, pairs.origin, report), held_out

@@ -19,12 +19,14 @@ from models.networks.transformer import Transformer
 from training.data.batches import batches_by_length, pair_batch
 from training.data.corpus_loading import Columns, read_pairs, read_text
 from training.data.sentence_pairs import Pairs
-from training.errors import TrainingError
+from training.errors import TrainingError, pluralize
 from training.evaluation.ensemble import Ensemble
 from training.evaluation.model_outputs import load_model, translate
 from training.kernels.training_backend import LyricistBackend
 
 TOKENS_PER_BATCH = 4096
+FEW_SENTENCES = 500  # below, a BLEU is stated with its interval
+RESAMPLES = 1000  # of the bootstrap (Koehn 2004), as by default in sacreBLEU
 IGNORED_TARGET = -100  # ignored by cross-entropy
 
 Score = dict[str, float | int | str]
@@ -33,7 +35,8 @@ Scores = dict[str, Score]
 
 
 def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures."""
+    """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures. bleu_interval: half the width of
+    BLEU's 95 % confidence interval, by sacreBLEU's bootstrap; only for fewer than `FEW_SENTENCES`."""
     metrics = (
         ("bleu", "signature", sacrebleu.BLEU()),
         ("bleu_lowercased", "signature_lowercased", sacrebleu.BLEU(lowercase=True)),
@@ -43,8 +46,22 @@ def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
     return {
         **{name: round(metric.corpus_score(outputs, [references]).score, 2) for name, _, metric in metrics},
         **{signature: str(metric.get_signature()) for _, signature, metric in metrics},
+        **({"bleu_interval": _bleu_interval(outputs, references)} if len(references) < FEW_SENTENCES else {}),
         "exact_match": round(exact / len(references), 4),
     }
+
+
+def _bleu_interval(outputs: Sequence[str], references: Sequence[str]) -> float:
+    score = sacrebleu.BLEU().corpus_score(outputs, [references], n_bootstrap=RESAMPLES)
+    return round(float(score._ci), 2)
+
+
+def score_summary(score: Score) -> str:
+    """The main score in words: "BLEU 17.3 ± 7.4 (95 %) on 40 sentences"."""
+    if "bleu" in score:
+        spread = f" ± {score['bleu_interval']:.1f} (95 %)" if "bleu_interval" in score else ""
+        return f"BLEU {score['bleu']:.2f}{spread} on {pluralize(int(score['sentences']), 'sentence')}"
+    return f"{score['nats_per_character']:.3f} nats per character"
 
 
 @torch.inference_mode()
@@ -155,6 +172,8 @@ def evaluate(
             print(f"note: {note}", file=sys.stderr)
         penalty = 1.0 if length_penalty is None else length_penalty
         scores = score_translator(checkpoint, network, pairs, beam=beam or 1, length_penalty=penalty)
+        if len(pairs) < FEW_SENTENCES:
+            print(f"note: {score_summary(scores)}, fewer than {FEW_SENTENCES}.", file=sys.stderr)
         if count := scores["longer_than_served"]:
             longer = "is longer" if count == 1 else "are longer"
             print(

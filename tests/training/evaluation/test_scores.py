@@ -72,7 +72,16 @@ def test_translator_scores_equal_sacrebleu(
     results = scored(capsys, folders["translator"], "--test", folders["test.tsv"], "--beam", beam, *penalised)
     signatures = ["signature", "signature_lowercased", "signature_chrf"]
     search = ["beam", "length_penalty"] if beam > 1 else ["beam"]
-    scores = ["exact_match", "nats_per_token", "perplexity", "longer_than_served", *search, "sentences", "seconds"]
+    scores = [
+        "bleu_interval",
+        "exact_match",
+        "nats_per_token",
+        "perplexity",
+        "longer_than_served",
+        *search,
+        "sentences",
+        "seconds",
+    ]
     assert list(results) == ["bleu", "bleu_lowercased", "chrf", *signatures, *scores]
     penalty = 1.0 if penalty is None else penalty
     assert results.get("length_penalty", 1.0) == penalty
@@ -198,6 +207,7 @@ def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: p
     result = json.loads(captured.out)
     assert (result["sentences"], result["longer_than_served"]) == (2, 1)
     assert captured.err == (
+        f"note: BLEU {result['bleu']:.2f} ± {result['bleu_interval']:.1f} (95 %) on 2 sentences, fewer than 500.\n"
         "note: 1 of 2 sources is longer than the 256 tokens that this model is served with. A server refuses what is"
         " translated and counted here.\n"
     )
