@@ -15,6 +15,9 @@ precision.py     what int8 and bf16 change in BLEU and in answers
 limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained with several seeds, scored once each, served
 multi30k_training.py  the teachers, what they make of the training set, and the student
+railway_talk.py  a made corpus of railway talk, for shifts in domain
+railway_grammar.py  its sentences in German and English
+railway_words.py  its words, from the tables in railway/
 published_bleu.py  BLEU in the forms in which others published theirs
 detection.py     how often the language of a short text is found
 asked.py         the server over a folder of models, asked over HTTP
