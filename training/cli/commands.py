@@ -30,6 +30,7 @@ from training.cli.command_options import (
     device_of,
     start_run,
 )
+from training.cli.translate_command import add_translate, run_translate
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import raise_all
 from training.config.run_file import explained_config
@@ -340,6 +341,7 @@ COMMANDS: dict[str, tuple[str, AddOptions, Run]] = {
     "lyrics": ("train a lyricist from a text", add_lyrics, run_lyrics),
     "demo": ("train the demo models on the corpora that come with this project", add_demo, run_demo),
     "evaluate": ("score a model; the last line is one JSON object", add_evaluate, run_evaluate),
+    "translate": ("translate files, or standard input, line by line", add_translate, run_translate),
     "distil": ("have a translator translate a corpus for another one to learn from", add_distil, run_distil),
     "recipes": ("list the recipes; --show prints all of one, as TOML for --config", add_recipes, run_recipes),
     "inspect-corpus": ("say what is in a corpus, and train nothing", add_inspect_corpus, run_inspect_corpus),

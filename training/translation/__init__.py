@@ -1,0 +1,1 @@
+"""Translation of whole files and corpora, on all cores, in order, and resumable."""

@@ -1,0 +1,208 @@
+"""The `translate` command: one line out for each line in, in order."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from tqdm import tqdm
+
+from models.checkpoint import WEIGHTS, read_config
+from models.decoding.options import DecodingOptions
+from training.errors import pluralize
+from training.translation.line_input import LineChunk, LineInput, chunks_of
+from training.translation.line_translator import LineTranslator
+from training.translation.output_formats import FORMATS, OutputFormat
+from training.translation.resumable_output import ResumableOutput
+from training.translation.worker_pool import WorkerPool
+
+MOST_CHUNK_LINES = 1000
+LEAST_CHUNK_LINES = 64  # a batch: fewer lines would leave rows empty
+CHUNKS_PER_PROCESS = 8  # at least, so that all processes end at about the same time
+REPORT_S = 60.0  # between two lines on the progress where no terminal shows a bar
+LISTED_LINES = 10  # numbers named in a note
+
+
+class WrittenChunk(NamedTuple):
+    """data: the output of the chunk's lines. long, unfinished: numbers of lines, from 1: too long for the model, and so
+    translated in parts; ended by the limit of new tokens."""
+
+    chunk: LineChunk
+    data: bytes
+    long: list[int]
+    unfinished: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTranslation:
+    """Translates and writes a chunk, in a process of the pool."""
+
+    translator: LineTranslator
+    options: DecodingOptions
+    form: OutputFormat
+
+    def __call__(self, chunk: LineChunk) -> WrittenChunk:
+        write, (first, lines) = FORMATS[self.form], chunk
+        translated = self.translator.translate(lines, self.options, first)
+        rows = list(zip(range(first, first + len(lines)), lines, translated, strict=True))
+        data = "".join(write(*row) for row in rows).encode()
+        long = [number + 1 for number, _, line in rows if line.parts > 1]
+        return WrittenChunk(chunk, data, long, [number + 1 for number, _, line in rows if line.unfinished])
+
+
+def chunk_lines(count: int | None, processes: int) -> int:
+    """Lines of a chunk, for an input of `count` lines, None: of unknown length."""
+    if count is None:
+        return MOST_CHUNK_LINES
+    return max(LEAST_CHUNK_LINES, min(MOST_CHUNK_LINES, -(-count // (CHUNKS_PER_PROCESS * processes))))
+
+
+def identity(translator: LineTranslator, options: DecodingOptions, form: str, size: int) -> dict[str, object]:
+    """What decides an output, for `ResumableOutput`. Chunks too: in fp32 a batch's size changes the last bits."""
+    chosen = (
+        *("beam_size", "n_best", "length_penalty", "max_new_tokens"),
+        *("temperature", "top_k", "top_p", "seed", "scores"),
+    )
+    config = translator.checkpoint.config
+    return {
+        "model": model_digests(translator),
+        "precision": translator.precision,
+        **{name: getattr(options, name) for name in chosen},
+        "output format": form,
+        "chunk size": size,
+        "languages": f"{config.source_language} to {config.target_language}",
+    }
+
+
+def model_digests(translator: LineTranslator) -> str:
+    """The beginnings of the weights' checksums."""
+    return " ".join(read_config(folder).files[WEIGHTS][:16] for folder in translator.folders)
+
+
+def translate_lines(
+    translator: LineTranslator,
+    source: LineInput,
+    options: DecodingOptions,
+    form: OutputFormat,
+    *,
+    processes: int,
+    out: Path | None,
+    stdout: BinaryIO,
+    resume: bool,
+    size: int,
+) -> None:
+    """Writes the translations to `out`, or to `stdout` as soon as they are there, and notes to standard error. size:
+    lines of a chunk."""
+    started = time.monotonic()
+    if source.count is not None:
+        processes = max(1, min(processes, -(-source.count // size)))
+    with ExitStack() as stack:
+        # the pool comes first: a forked process would keep the lock of the output's file
+        pool = stack.enter_context(WorkerPool(ChunkTranslation(translator, options, form), processes))
+        output, done, wake = None, 0, None
+        if out is not None:
+            output = stack.enter_context(ResumableOutput(out, identity(translator, options, form, size), resume=resume))
+            done = output.done
+            chunks: Iterator[LineChunk | None] = chunks_of(output.skipped(source.lines()), size, done)
+        elif source.wake is not None:
+            chunks, wake = source.prompt_chunks(size), source.wake
+        else:
+            chunks = chunks_of(source.lines(), size)
+        notes: dict[str, list[int]] = output.notes if output else {}
+        progress = stack.enter_context(Progress(source.count, done, shown=out is not None or not stdout.isatty()))
+        for chunk, data, long, unfinished in pool.ordered(chunks, wake):
+            add_note(notes, "long", long)
+            add_note(notes, "unfinished", unfinished)
+            if output is None:
+                stdout.write(data)
+                stdout.flush()
+            else:
+                output.write(data, chunk.lines)
+            progress.update(len(chunk.lines))
+        if output is not None:
+            output.finish()
+    seconds = time.monotonic() - started
+    speed = f"{(progress.done - done) / seconds:,.0f} lines/s"
+    used = f"{translator.backend}, {processes} process{'es' * (processes != 1)}"
+    say(f"{pluralize(progress.done, 'line')} in {seconds:.1f} s, {speed}, {used}")
+    report_notes(translator, notes, options)
+
+
+def add_note(notes: dict[str, list[int]], name: str, numbers: list[int]) -> None:
+    """Counts line numbers; of many, only the first ones are kept: [count, number, number, …]."""
+    if numbers:
+        kept = notes.setdefault(name, [0])
+        kept += numbers[: max(0, LISTED_LINES + 1 - len(kept))]
+        kept[0] += len(numbers)
+
+
+def report_notes(translator: LineTranslator, notes: dict[str, list[int]], options: DecodingOptions) -> None:
+    config = translator.checkpoint.config
+    if "long" in notes:
+        which = _lines(notes["long"], "was", "were")
+        say(
+            f"note: {which} longer than the {config.max_source_tokens:,} tokens that the model takes, and translated"
+            " sentence by sentence"
+        )
+    if "unfinished" in notes:
+        which = _lines(notes["unfinished"], "has", "have")
+        limit = (
+            f"{options.max_new_tokens:,} tokens"
+            if options.max_new_tokens
+            else f"{config.max_new_tokens:,} tokens, or twice the source's and 20"
+        )
+        say(f"note: {which} a translation that was ended by the limit of {limit}; see --max-new-tokens")
+
+
+def _lines(counted: list[int], singular: str, plural: str) -> str:
+    count, *numbers = counted
+    if count == 1:
+        return f"line {numbers[0]:,} {singular}"
+    listed = ", ".join(f"{number:,}" for number in numbers)
+    return f"{count:,} lines ({listed}{', …' if count > len(numbers) else ''}) {plural}"
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class Progress:
+    """A bar with the time left on a terminal, elsewhere a line a minute. shown: False if the output itself goes to the
+    terminal."""
+
+    def __init__(self, total: int | None, done: int, *, shown: bool, unit: str = "line") -> None:
+        self.total, self.done, self.unit = total, done, unit
+        self._before, self._started, self._reported = done, time.monotonic(), time.monotonic()
+        on_terminal = sys.stderr.isatty()
+        self._bar = tqdm(
+            total=total,
+            initial=done,
+            desc="translating",
+            unit=f" {unit}s",
+            mininterval=0.3,
+            disable=not (shown and on_terminal),
+            file=sys.stderr,
+        )
+        self._reports = shown and not on_terminal
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def update(self, count: int) -> None:
+        self.done += count
+        self._bar.update(count)
+        now = time.monotonic()
+        if self._reports and now - self._reported >= REPORT_S:
+            self._reported = now
+            of = "" if self.total is None else f" of {self.total:,}"
+            speed = (self.done - self._before) / (now - self._started)
+            left = "" if self.total is None else f", {tqdm.format_interval((self.total - self.done) / speed)} left"
+            say(f"translated {self.done:,}{of} {self.unit}s{left}")

@@ -1,0 +1,158 @@
+"""Translates lines of text with a checkpoint, or with an ensemble of several, through the decoder of the server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from models.backends.select import Network, Selection, fastest, select
+from models.checkpoint import new_token_limit
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, Hypothesis
+from models.interface import Decodable, Precision, Prompt
+from models.networks.transformer import Transformer
+from training.errors import TrainingError
+from training.evaluation.ensemble import load_ensemble
+from training.evaluation.model_outputs import load_model, token_rules
+from training.translation.long_lines import parts_that_fit, white_space_between
+
+GREEDY_ROWS, BEAM_ROWS = 128, 64  # of a batch on a CPU: more no longer fit the cache of a core
+GPU_ROWS = 1024
+SEEDS_PER_LINE = 1 << 40  # the parts of a long line are drawn apart
+
+
+class Candidate(NamedTuple):
+    """log_probability: natural, end token included. score: log_probability / length**length_penalty. Both are NaN
+    without scores."""
+
+    text: str
+    log_probability: float
+    score: float
+
+
+class TranslatedLine(NamedTuple):
+    """candidates: best first, at least one. parts: translated one by one and joined; 0 of an empty line. unfinished:
+    whether the best candidate was ended by the limit of new tokens."""
+
+    candidates: tuple[Candidate, ...]
+    parts: int
+    unfinished: bool
+
+
+EMPTY_LINE = TranslatedLine((Candidate("", 0.0, 0.0),), 0, False)
+
+
+class LineTranslator:
+    """A translator, ready to decode in a precision; auto: the fastest of the device, as the server chooses it. Several
+    folders are an ensemble. TrainingError for folders that cannot translate."""
+
+    def __init__(
+        self, folders: Sequence[Path], device: torch.device, precision: Precision | Literal["auto"] = "auto"
+    ) -> None:
+        self.folders, self.device = tuple(folders), device
+        self.checkpoint, network = (
+            load_ensemble(folders, device) if len(folders) > 1 else load_model(folders[0], device)
+        )
+        if self.checkpoint.config.kind != "translator":
+            raise TrainingError(f"{folders[0]} is a lyricist, and only a translator can translate.")
+        try:
+            if precision == "auto":
+                precision, selection = _fastest(network, device)
+            else:
+                selection = select(network, precision)
+        except ValueError as error:
+            raise TrainingError(f"--precision {precision} cannot be had: {error}.") from error
+        self.precision: Precision = precision
+        self.backend, self._decodable = selection.backend, selection.decodable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A process that is not forked loads the folders itself."""
+        return LineTranslator, (self.folders, self.device, self.precision)
+
+    def decodable(self, precision: Precision = "fp32") -> Decodable:
+        """The network, with weights converted once (`models.backends.select.SelfDecoding`)."""
+        return self._decodable
+
+    def fits(self, text: str) -> bool:
+        """Whether the model is served with sources of this length; it is poorly trained on longer ones."""
+        return len(self.checkpoint.source_ids(text)) <= self.checkpoint.config.max_source_tokens
+
+    def translate(self, lines: Sequence[str], options: DecodingOptions, first: int = 0) -> list[TranslatedLine]:
+        """options.max_new_tokens: None for the server's limit. first: the number of the first line, from 0; with
+        `options.seed` it alone decides what is drawn for a line."""
+        config = self.checkpoint.config
+        sources: list[tuple[int, ...]] = []
+        seeds: list[int] = []
+        places: list[list[int]] = []  # of each line, in `sources`
+        known: dict[str, list[int]] = {}
+        for number, line in enumerate(lines, start=first):
+            if not options.temperature and line in known:  # a draw is another one for each line
+                places.append(known[line])
+                continue
+            known[line] = own = list[int]()
+            places.append(own)
+            for part, ids in enumerate(self._parts(line) if line.strip() else ()):
+                own.append(len(sources))
+                sources.append(ids)
+                seeds.append((options.seed or 0) + number + part * SEEDS_PER_LINE)
+        limits = [options.max_new_tokens or new_token_limit(len(ids), config.max_new_tokens) for ids in sources]
+        each = [
+            replace(options, max_new_tokens=limit, seed=seed, streamed=False)
+            for limit, seed in zip(limits, seeds, strict=True)
+        ]
+        prompts = [Prompt(ids, tuple(config.target_prefix)) for ids in sources]
+        beams = decode(self, token_rules(config), prompts, each, slots=self._rows(options))
+        return [self._joined([beams[i] for i in own], options) if own else EMPTY_LINE for own in places]
+
+    def _rows(self, options: DecodingOptions) -> int:
+        if self.device.type != "cpu":
+            return max(GPU_ROWS, options.beam)
+        return max(GREEDY_ROWS if options.beam == 1 else BEAM_ROWS, options.beam)
+
+    def _parts(self, line: str) -> Iterator[tuple[int, ...]]:
+        ids = self.checkpoint.source_ids(line)
+        if len(ids) <= self.checkpoint.config.max_source_tokens:
+            yield ids
+            return
+        for part in parts_that_fit(line, self.checkpoint.config.source_language or "en", self.fits):
+            yield self.checkpoint.source_ids(part)
+
+    def _joined(self, beams: Sequence[list[Hypothesis]], options: DecodingOptions) -> TranslatedLine:
+        """The hypotheses of a line's parts, joined rank by rank; where a part has fewer, its last one stands in."""
+        space = white_space_between(self.checkpoint.config.target_language) if len(beams) > 1 else ""
+        candidates = []
+        for rank in range(min(options.n_best, max(map(len, beams)))):
+            parts = [beam[min(rank, len(beam) - 1)] for beam in beams]
+            text = space.join(self.checkpoint.decode(part.tokens) for part in parts)
+            log_probability = sum(part.log_probability for part in parts)
+            length = sum(len(part.tokens) + part.finished for part in parts)
+            score = parts[0].score
+            if len(parts) > 1:
+                score = log_probability / max(length, 1) ** options.length_exponent
+            candidates.append(Candidate(_one_line(text), log_probability, score))
+        unfinished = any(not beam[0].finished for beam in beams)
+        return TranslatedLine(tuple(candidates), len(beams), unfinished)
+
+
+def _fastest(network: Network, device: torch.device) -> tuple[Precision, Selection]:
+    """The server's choice. Where our kernels compute int8, it is known and not measured, which would take a second."""
+    if device.type == "cpu" and isinstance(network, Transformer):
+        with contextlib.suppress(ValueError):
+            selection = select(network, "int8")
+            if selection.native:
+                return "int8", selection
+    selection, times = fastest(network, device)
+    return next(iter(times)), selection
+
+
+def _one_line(text: str) -> str:
+    """A vocabulary may hold white space other than the space; in a file it would shift lines and columns."""
+    return text if text.isprintable() else text.translate(ONE_LINE)
+
+
+ONE_LINE = {ord(character): " " for character in "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
