@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from training.data.corpus_loading import BYTE_ORDER_MARK, decode_lines, numbered_lines
+from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, numbered_lines, open_corpus_file
 
 BLOCK = 1 << 16  # bytes read from a pipe at once, as many as it holds
 MOMENT_S = 0.04  # a pipe that brings nothing for so long is slow: its lines are not kept waiting
@@ -38,21 +38,20 @@ class LineInput:
             self.count = sum(1 for file in files for _ in numbered_lines(file))
         elif stat.S_ISREG(os.fstat(stdin.fileno()).st_mode):
             self._start = stdin.tell()
-            self.count = sum(1 for _ in _numbered(stdin))
+            self.count = sum(1 for _ in _lines(stdin, STDIN))
         else:
             self.wake = stdin.fileno()
 
     def lines(self) -> Iterator[str]:
         """All lines; waits for a pipe."""
         if self._files:
-            for file in self._files:
-                for _, line in numbered_lines(file):
-                    yield line
+            for path in self._files:
+                with open_corpus_file(path) as file:
+                    yield from _lines(file, path)
             return
         if self.wake is None:
             self._stdin.seek(self._start)
-        for _, line in _numbered(self._stdin):
-            yield line
+        yield from _lines(self._stdin, STDIN)
 
     def prompt_chunks(self, size: int) -> Iterator[LineChunk | None]:
         """Chunks of at most `size` lines of a pipe, shorter ones where it is slow; None where no line waits."""
@@ -76,10 +75,10 @@ class LineInput:
                 yield None
 
 
-def _numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
+def _lines(file: BinaryIO, name: Path) -> Iterator[str]:
     for number, raw in enumerate(file, start=1):
         line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
-        yield number, decode_lines(line.removesuffix(b"\n").removesuffix(b"\r"), STDIN, number)
+        yield decode_lines(line.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 
 
 def _readable(descriptor: int) -> bool:
