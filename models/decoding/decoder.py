@@ -3,7 +3,7 @@ boundaries. Evaluation in training and the serving engine share it, so both deco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -216,9 +216,11 @@ def decode(
     slots: int = 64,
     precision: Precision = "fp32",
     parts: WordParts | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> list[list[Hypothesis]]:
     """Decodes all prompts; returns the hypotheses of each prompt in order, best first. options: one for all, or one per
-    prompt. Long sources start first, and freed rows are refilled."""
+    prompt. Long sources start first, and freed rows are refilled. progress: called with the number of prompts that a
+    step has finished."""
     each = [options] * len(prompts) if isinstance(options, DecodingOptions) else list(options)
     if not prompts:
         return []
@@ -243,5 +245,8 @@ def decode(
                 joining.append((index, prompts[index], each[index]))
         if joining:
             decoder.join(joining)
-        results.update(decoder.step().finished)
+        finished = decoder.step().finished
+        results.update(finished)
+        if progress is not None and finished:
+            progress(len(finished))
     return [results[i] for i in range(len(prompts))]

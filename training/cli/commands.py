@@ -30,6 +30,7 @@ from training.cli.command_options import (
     device_of,
     start_run,
 )
+from training.cli.evaluate_command import add_evaluate, run_evaluate
 from training.cli.translate_command import add_translate, run_translate
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import raise_all
@@ -49,13 +50,12 @@ from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_t
 from training.data.distillation import ChosenTranslation, Teacher, split_into_chunks, translate_chunks
 from training.errors import TrainingError, pluralize
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
-from training.evaluation.scores import Score, Scores, evaluate
+from training.evaluation.scores import Scores
 from training.lyricist_run import train_lyricist
 from training.translator_run import train_translator
 
 AS_PAIRS = "To read pairs of texts, give --source and --target."
 REQUIRED = {"source_language": "--source", "target_language": "--target", "train": "--train"}
-PENALTIES = "-10..10"
 
 
 def add_translator(command: argparse.ArgumentParser) -> None:
@@ -120,38 +120,6 @@ def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
     from training.demo.demo_models import train_demo  # importing it builds the phrasebook, which takes a moment
 
     return train_demo(arguments.out, device_of(arguments), arguments.only)
-
-
-def add_evaluate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("folder", type=Path, help="the checkpoint folder")
-    command.add_argument("--test", metavar="PAIRS", help=f"for translators: {PAIRS}")
-    add_columns(command)
-    command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
-    command.add_argument("--beam", type=int, help=f"for translators: 1 (greedy, the default) to {MAX_BEAM_SIZE}")
-    text = f"for beams: a hypothesis' score is divided by its length to this power (default: 1), {PENALTIES}"
-    command.add_argument("--length-penalty", type=float, metavar="POWER", help=text)
-    add_device(command)
-
-
-def run_evaluate(arguments: argparse.Namespace) -> Score:
-    beam, penalty = arguments.beam, arguments.length_penalty
-    problems = []
-    if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:
-        problems.append(f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}")
-    if penalty is not None and not -10 <= penalty <= 10:
-        problems.append(f"--length-penalty must lie in {PENALTIES}, not {penalty}")
-    if penalty is not None and (beam or 1) <= 1:
-        problems.append("--length-penalty needs a --beam of at least 2")
-    raise_all(problems)
-    return evaluate(
-        arguments.folder,
-        test=arguments.test,
-        columns=parse_columns(arguments.columns),
-        corpus=arguments.corpus,
-        beam=beam,
-        length_penalty=penalty,
-        device=device_of(arguments),
-    )
 
 
 def add_distil(command: argparse.ArgumentParser) -> None:
@@ -340,7 +308,7 @@ COMMANDS: dict[str, tuple[str, AddOptions, Run]] = {
     "translator": ("train a translator from pairs of sentences", add_translator, run_translator),
     "lyrics": ("train a lyricist from a text", add_lyrics, run_lyrics),
     "demo": ("train the demo models on the corpora that come with this project", add_demo, run_demo),
-    "evaluate": ("score a model; the last line is one JSON object", add_evaluate, run_evaluate),
+    "evaluate": ("score a model, or compare several; the last line is JSON", add_evaluate, run_evaluate),
     "translate": ("translate files, or standard input, line by line", add_translate, run_translate),
     "distil": ("have a translator translate a corpus for another one to learn from", add_distil, run_distil),
     "recipes": ("list the recipes; --show prints all of one, as TOML for --config", add_recipes, run_recipes),

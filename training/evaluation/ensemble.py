@@ -21,7 +21,7 @@ from models.checkpoint import Checkpoint
 from models.interface import Decodable, Precision, Prompt
 from models.networks.transformer import Transformer
 from training.errors import TrainingError
-from training.evaluation.model_outputs import load_model
+from training.evaluation.model_outputs import Languages, load_translator
 
 TOKEN_RULES = ("source_prefix", "source_suffix", "target_prefix", "eos", "suppressed", "renormalise", "forced_end")
 
@@ -114,12 +114,15 @@ def _log_weights(count: int, weights: Sequence[float] | None) -> tuple[float, ..
 
 
 def load_ensemble(
-    folders: Sequence[Path], device: torch.device, weights: Sequence[float] | None = None
+    folders: Sequence[Path],
+    device: torch.device,
+    weights: Sequence[float] | None = None,
+    languages: Languages | None = None,
 ) -> tuple[Checkpoint, Transformer | Ensemble]:
     """The translators of these folders as one network, to pass on to `hypotheses`; of one folder the network itself.
-    The checkpoint is the first one's, with the smallest limits of all. TrainingError for a folder without a translator,
-    or models that differ in languages, tokenizers or token rules."""
-    loaded = [load_model(folder, device) for folder in folders]
+    The checkpoint is the first one's, with the smallest limits of all. languages: as of `load_translator`.
+    TrainingError for a folder without a translator, or models that differ in languages, tokenizers or token rules."""
+    loaded = [load_translator(folder, device, languages) for folder in folders]
     first = loaded[0][0]
     for checkpoint, _ in loaded:
         if checkpoint.config.kind != "translator":
@@ -144,7 +147,7 @@ def _differences(first: Checkpoint, other: Checkpoint) -> Iterator[str]:
     if directions[0] != directions[1]:
         yield f"it translates {directions[1]} and the other {directions[0]}; give models of one direction"
     for side in ("source", "target"):
-        if _tokenizer_digest(first, side) != _tokenizer_digest(other, side):
+        if tokenizer_digest(first, side) != tokenizer_digest(other, side):
             yield (
                 f"their {side} tokenizers differ, and members of an ensemble share their token ids; train them on the"
                 f" same pairs, or one with --tokenizer {first.folder}"
@@ -160,7 +163,7 @@ def _differences(first: Checkpoint, other: Checkpoint) -> Iterator[str]:
             yield f"the {name} of their networks differ ({their} and {our}); give models that were trained alike"
 
 
-def _tokenizer_digest(checkpoint: Checkpoint, side: str) -> str | None:
+def tokenizer_digest(checkpoint: Checkpoint, side: str) -> str | None:
     """SHA-256 of a tokenizer's file."""
     prefix = f"{side}."
     return next((digest for name, digest in checkpoint.config.files.items() if name.startswith(prefix)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,27 @@ def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
         raise TrainingError(str(error)) from error
 
 
+Languages = tuple[str, str]  # source, target
+
+
+def load_translator(folder: Path, device: torch.device, languages: Languages | None = None) -> tuple[Checkpoint, Any]:
+    """As `load_model`; of a model with several language pairs the checkpoint of this one."""
+    checkpoint, network = load_model(folder, device)
+    return for_languages(checkpoint, languages or (None, None)), network
+
+
+def for_languages(checkpoint: Checkpoint, wanted: tuple[str | None, str | None]) -> Checkpoint:
+    """The checkpoint of one language pair. None stands for any language. TrainingError if the model has no such pair,
+    or several; a model of unknown languages takes any."""
+    config = checkpoint.config
+    if not config.language_pairs and None in (config.source_language, config.target_language):
+        return checkpoint
+    try:
+        return checkpoint.for_pair(*wanted)
+    except checkpoints.CheckpointError as error:
+        raise TrainingError(str(error)) from error
+
+
 def token_rules(config: CheckpointConfig) -> TokenRules:
     return TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
 
@@ -44,19 +65,38 @@ def hypotheses(
     n_best: int = 1,
     length_penalty: float = 1.0,
     precision: Precision = "fp32",
+    progress: Callable[[int], object] | None = None,
 ) -> list[list[str]]:
-    """The beam's hypotheses of each source, best first; at least one, which may be empty."""
+    """The beam's hypotheses of each source, best first; at least one, which may be empty. progress: as of `decode`."""
     prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
     options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
-    beams = decode(network, token_rules(checkpoint.config), prompts, options, precision=precision)
+    rules = token_rules(checkpoint.config)
+    beams = decode(network, rules, prompts, options, precision=precision, progress=progress)
     return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
 def translate(
-    checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int = 1, length_penalty: float = 1.0
+    checkpoint: Checkpoint,
+    network: Network,
+    sources: Sequence[str],
+    *,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+    precision: Precision = "fp32",
+    progress: Callable[[int], object] | None = None,
 ) -> list[str]:
-    return [best for best, *_ in hypotheses(checkpoint, network, sources, beam=beam, length_penalty=length_penalty)]
+    """The best hypothesis of each source."""
+    beams = hypotheses(
+        checkpoint,
+        network,
+        sources,
+        beam=beam,
+        length_penalty=length_penalty,
+        precision=precision,
+        progress=progress,
+    )
+    return [best for best, *_ in beams]
 
 
 def sample_lyrics(

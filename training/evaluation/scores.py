@@ -1,59 +1,35 @@
-"""Scores of a checkpoint on pairs or a text: BLEU, chrF, and the nats of what was to be predicted."""
+"""Scores of a model: of its texts with sacreBLEU's metrics, of its probabilities in nats."""
 
 from __future__ import annotations
 
 import math
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import sacrebleu
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from models.backends.select import RefusedError
 from models.checkpoint import Checkpoint
+from models.interface import Precision
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
 from training.data.batches import batches_by_length, pair_batch
-from training.data.corpus_loading import Columns, read_pairs, read_text
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize
 from training.evaluation.ensemble import Ensemble
-from training.evaluation.model_outputs import load_model, translate
+from training.evaluation.model_outputs import translate
+from training.evaluation.text_metrics import TextMetrics, text_scores
 from training.kernels.training_backend import LyricistBackend
 
 TOKENS_PER_BATCH = 4096
-FEW_SENTENCES = 500  # below, a BLEU is stated with its interval
-RESAMPLES = 1000  # of the bootstrap (Koehn 2004), as by default in sacreBLEU
 IGNORED_TARGET = -100  # ignored by cross-entropy
 
 Score = dict[str, float | int | str]
 Scores = dict[str, Score]
 """Name of a text -> what was measured on it."""
-
-
-def text_scores(outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """sacreBLEU's BLEU (13a), cased and lowercased, and chrF, with their signatures. bleu_interval: half the width of
-    BLEU's 95 % confidence interval, by sacreBLEU's bootstrap; only for fewer than `FEW_SENTENCES`."""
-    metrics = (
-        ("bleu", "signature", sacrebleu.BLEU()),
-        ("bleu_lowercased", "signature_lowercased", sacrebleu.BLEU(lowercase=True)),
-        ("chrf", "signature_chrf", sacrebleu.CHRF()),
-    )
-    exact = sum(a == b for a, b in zip(outputs, references, strict=True))
-    return {
-        **{name: round(metric.corpus_score(outputs, [references]).score, 2) for name, _, metric in metrics},
-        **{signature: str(metric.get_signature()) for _, signature, metric in metrics},
-        **({"bleu_interval": _bleu_interval(outputs, references)} if len(references) < FEW_SENTENCES else {}),
-        "exact_match": round(exact / len(references), 4),
-    }
-
-
-def _bleu_interval(outputs: Sequence[str], references: Sequence[str]) -> float:
-    score = sacrebleu.BLEU().corpus_score(outputs, [references], n_bootstrap=RESAMPLES)
-    return round(float(score._ci), 2)
 
 
 def score_summary(score: Score) -> str:
@@ -110,22 +86,57 @@ def perplexity(nats: float) -> float:
     return round(math.exp(min(nats, 700.0)), 4)
 
 
+class Search(NamedTuple):
+    """How translations are searched for. beam 1 is greedy; the length penalty is that of `DecodingOptions`."""
+
+    beam: int = 1
+    length_penalty: float = 1.0
+    precision: Precision = "fp32"
+
+
 def score_translator(
     checkpoint: Checkpoint, network: Transformer | Ensemble, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
 ) -> Score:
-    """`text_scores` of detokenised output, the references' perplexity, and the number of sources over the limit."""
+    """The scores of `translate_and_score`."""
+    search = Search(beam, length_penalty)
+    return translate_and_score(checkpoint, network, pairs, [pairs.targets], search)[1]
+
+
+def translate_and_score(
+    checkpoint: Checkpoint,
+    network: Transformer | Ensemble,
+    pairs: Pairs,
+    references: Sequence[Sequence[str]],
+    search: Search,
+    text_metrics: TextMetrics | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> tuple[list[str], Score]:
+    """The detokenised translations of the sources and their `text_scores`; the perplexity of the pairs' targets, and
+    the number of sources over the limit. TrainingError for a precision that the device does not support."""
     started = time.monotonic()
-    outputs = translate(checkpoint, network, pairs.sources, beam=beam, length_penalty=length_penalty)
+    try:
+        outputs = translate(
+            checkpoint,
+            network,
+            pairs.sources,
+            beam=search.beam,
+            length_penalty=search.length_penalty,
+            precision=search.precision,
+            progress=progress,
+        )
+    except RefusedError as error:
+        raise TrainingError(f"{str(error).rstrip('.')}.") from error
     seconds = time.monotonic() - started
     nats = reference_nats(checkpoint, network, pairs)
     most = checkpoint.config.max_source_tokens
-    return {
-        **text_scores(outputs, pairs.targets),
+    return outputs, {
+        **text_scores(outputs, references, text_metrics),
         "nats_per_token": round(nats, 4),
         "perplexity": perplexity(nats),
         "longer_than_served": sum(len(checkpoint.source_ids(text)) > most for text in pairs.sources),
-        "beam": beam,
-        **({"length_penalty": length_penalty} if beam > 1 else {}),
+        "beam": search.beam,
+        **({"length_penalty": search.length_penalty} if search.beam > 1 else {}),
+        **({"precision": search.precision} if search.precision != "fp32" else {}),
         "sentences": len(pairs),
         "seconds": round(seconds, 2),
     }
@@ -148,52 +159,3 @@ def score_lyricist(checkpoint: Checkpoint, network: RecurrentLanguageModel, text
         "characters": characters,
         "unknown_characters": sum(text.count(character) for character in unknown),
     }
-
-
-def evaluate(
-    folder: Path,
-    *,
-    test: str | None,
-    corpus: Path | None,
-    beam: int | None,
-    length_penalty: float | None = None,
-    device: torch.device,
-    columns: Columns | None = None,
-) -> Score:
-    """The `evaluate` command: scores a checkpoint on pairs or a text. TrainingError for options of the other kind."""
-    checkpoint, network = load_model(folder, device)
-    if checkpoint.config.kind == "translator":
-        _require_only(f"{folder} is a translator: give --test SOURCE,TARGET", test, {"--corpus": corpus})
-        assert test is not None
-        config = checkpoint.config
-        languages = (config.source_language or "source", config.target_language or "target")
-        pairs = read_pairs(test, languages, columns)
-        for note in pairs.reported().notes:
-            print(f"note: {note}", file=sys.stderr)
-        penalty = 1.0 if length_penalty is None else length_penalty
-        scores = score_translator(checkpoint, network, pairs, beam=beam or 1, length_penalty=penalty)
-        if len(pairs) < FEW_SENTENCES:
-            print(f"note: {score_summary(scores)}, fewer than {FEW_SENTENCES}.", file=sys.stderr)
-        if count := scores["longer_than_served"]:
-            longer = "is longer" if count == 1 else "are longer"
-            print(
-                f"note: {count:,} of {scores['sentences']:,} sources {longer} than the {config.max_source_tokens:,}"
-                " tokens that this model is served with. A server refuses what is translated and counted here.",
-                file=sys.stderr,
-            )
-        return scores
-    others = {"--test": test, "--columns": columns, "--beam": beam, "--length-penalty": length_penalty}
-    _require_only(f"{folder} is a lyricist: give --corpus FILE", corpus, others)
-    assert corpus is not None
-    text = read_text(corpus)
-    if checkpoint.config.training.get("newline_as_space"):
-        text = text.replace("\n", " ").replace("\r", " ")
-    return score_lyricist(checkpoint, network, text)
-
-
-def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -> None:
-    """Raises TrainingError unless `wanted` is set and all others are unset."""
-    if given := [option for option, value in others.items() if value is not None]:
-        raise TrainingError(f"{sentence} and no {' and no '.join(given)}.")
-    if wanted is None:
-        raise TrainingError(f"{sentence}.")

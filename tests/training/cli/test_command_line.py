@@ -44,7 +44,7 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
         ["nonsense"],
         ["evaluate", "m", "--nonsense"],
         [*TRANSLATE, "--device", "tpu"],
-        ["evaluate"],
+        ["import-marian"],
     ],
 )
 def test_unknown_options_are_reported_with_suggestions(

@@ -207,9 +207,9 @@ def test_sources_longer_than_any_in_training(folders: dict[str, Path], capsys: p
     result = json.loads(captured.out)
     assert (result["sentences"], result["longer_than_served"]) == (2, 1)
     assert captured.err == (
-        f"note: BLEU {result['bleu']:.2f} ± {result['bleu_interval']:.1f} (95 %) on 2 sentences, fewer than 500.\n"
         "note: 1 of 2 sources is longer than the 256 tokens that this model is served with. A server refuses what is"
         " translated and counted here.\n"
+        f"note: BLEU {result['bleu']:.2f} ± {result['bleu_interval']:.1f} (95 %) on 2 sentences, fewer than 500.\n"
     )
 
 

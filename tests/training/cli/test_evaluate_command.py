@@ -1,0 +1,368 @@
+"""`evaluate` of several systems: the paired bootstrap beside sacreBLEU's own program, ensembles, outputs, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from tests import tiny as folders
+from tests.training.small import CPU
+from training.__main__ import main
+from training.data.sentence_pairs import Pairs
+from training.evaluation.ensemble import load_ensemble
+from training.evaluation.model_outputs import load_model, translate
+from training.evaluation.scores import score_lyricist, score_translator
+
+SENTENCES = 24
+TEST = ("--test", "test.de,test.en")
+SEEDS = ("seed-1", "seed-2", "seed-3")
+
+
+def corrupted(text: str, rate: float, generator: random.Random) -> str:
+    return " ".join(word for word in text.split() if generator.random() > rate) or text
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three translators of one vocabulary, one of another, one of the other direction, and two lyricists."""
+    root = tmp_path_factory.mktemp("evaluate")
+    for number, name in enumerate(SEEDS, start=1):
+        folders.write_translator(root / name, "de", "en", seed=number)
+    folders.write_translator(root / "back", "en", "de")
+    for number in (1, 2):
+        folders.write_lyricist(root / f"song-{number}", seed=number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folders, "ENGLISH", [*folders.ENGLISH, "one more word"])
+        folders.write_translator(root / "other", "de", "en")
+    return root
+
+
+@pytest.fixture
+def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A test set, and the outputs of two systems that leave out words, in the working directory."""
+    generator = random.Random(7)
+    pairs = [generator.choice(list(zip(folders.GERMAN, folders.ENGLISH, strict=True))) for _ in range(SENTENCES)]
+    pairs = [(f"{a} {c}", f"{b} {d}") for (a, b), (c, d) in zip(pairs, reversed(pairs), strict=True)]
+    monkeypatch.chdir(tmp_path)
+    for name in (*SEEDS, "back", "other", "song-1", "song-2"):
+        (tmp_path / name).symlink_to(models / name)
+    (tmp_path / "test.de").write_text("".join(f"{source}\n" for source, _ in pairs), encoding="utf-8")
+    (tmp_path / "test.en").write_text("".join(f"{target}\n" for _, target in pairs), encoding="utf-8")
+    for name, rate in (("good", 0.1), ("near", 0.1), ("bad", 0.3)):
+        lines = "".join(f"{corrupted(target, rate, generator)}\n" for _, target in pairs)
+        (tmp_path / f"{name}.txt").write_text(lines, encoding="utf-8")
+    return tmp_path
+
+
+def pairs_of(folder: Path) -> Pairs:
+    sources, targets = ((folder / f"test.{side}").read_text().splitlines() for side in ("de", "en"))
+    return Pairs(sources, targets)
+
+
+def evaluate(*arguments: str) -> int:
+    return main(["evaluate", *arguments, "--device", "cpu"])
+
+
+def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert evaluate(*arguments, "--test", "test.de,test.en") == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert isinstance(result, dict)
+    return result
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The sentence, before which only notes may stand."""
+    assert evaluate(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    *notes, last = captured.err.splitlines()
+    assert all(note.startswith("note: ") for note in notes)
+    return last.removeprefix("error: ")
+
+
+def test_the_paired_bootstrap_is_that_of_sacrebleus_program(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every mean, interval and p-value, to the four digits of both."""
+    assert evaluate("seed-1", *TEST, "--output", "model.txt") == 0
+    capsys.readouterr()
+    names = ("good", "near", "bad", "model")
+    files = [f"{name}.txt" for name in names]
+    options = [part for file in files for part in ("--hypotheses", file)]
+    result = compared(capsys, *options, "--ter", "--paired-bs-n", "300")
+    assert [system["name"] for system in result["systems"]] == [*names]
+    assert result["baseline"] == "good"
+    program = [sys.executable, "-m", "sacrebleu", "test.en", "-i", *files]
+    program += ["-m", "bleu", "chrf", "ter", "--paired-bs", "--paired-bs-n", "300", "-w", "4", "-f", "text", "-q"]
+    environment = {**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    table = subprocess.run(program, capture_output=True, check=True, env=environment).stdout.decode()
+    theirs = [tuple(map(float, cell)) for cell in re.findall(r"(\d+\.\d+) \((\d+\.\d+) ± (\d+\.\d+)\)", table)]
+    p_values = [float(value) for value in re.findall(r"\(p = (\d\.\d+)\)", table)]
+    assert (len(theirs), len(p_values)) == (12, 9)
+    scores = ("bleu", "chrf", "ter")
+    boots = [system["paired_bs"][name] for system in result["systems"] for name in scores]
+    assert [(boot["mean"], boot["ci"]) for boot in boots] == [(mean, ci) for _, mean, ci in theirs]
+    assert [boot["p_value"] for boot in boots[3:]] == p_values
+    assert all("p_value" not in boot for boot in boots[:3])
+    rounded = [system[name] for system in result["systems"] for name in scores]
+    assert rounded == [round(score, 2) for score, _, _ in theirs]
+    for signature in result["paired_bs_signatures"].values():
+        assert f" {signature}\n" in table
+    assert min(p_values) < 0.01 < 0.05 < max(p_values), "differences above and below what chance alone makes"
+
+
+def test_the_table_marks_the_baseline_and_what_chance_alone_would_not_make(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--hypotheses", "good=good.txt", "--hypotheses", "bad=bad.txt", "--hypotheses", "same=good.txt")
+    assert evaluate("--test", "test.de,test.en", *arguments) == 0
+    output = capsys.readouterr().out
+    rows = {row.split()[0]: row for row in output.splitlines() if row.startswith(("good", "bad", "same"))}
+    assert output.startswith("24 sentences of test.de,test.en\n")
+    assert rows["good"].startswith("good (baseline)")
+    assert "*" not in rows["good"] + rows["same"]
+    assert rows["bad"].count("*") == 2
+    result = json.loads(output.splitlines()[-1])
+    good, _, same = result["systems"]
+    assert good["bleu"] == same["bleu"]
+    assert same["paired_bs"]["bleu"]["p_value"] == 0.001, "sacreBLEU's own, for no difference at all"
+    assert "same has the outputs of the baseline: its p-values mean nothing.\n" in output
+    assert "nats_per_token" not in good
+    assert "perplexity" not in output
+
+
+def test_an_ensemble_stands_beside_each_model_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = compared(capsys, *SEEDS, "--ensemble", "--beam", "2", "--output", "out", "--paired-bs-n", "9")
+    pairs, alone = pairs_of(here), result["systems"][:3]
+    for name, system in zip(SEEDS, alone, strict=True):
+        expected = score_translator(*load_model(here / name, CPU), pairs, beam=2)
+        assert {key: system[key] for key in ("bleu", "chrf", "nats_per_token")} == {
+            key: expected[key] for key in ("bleu", "chrf", "nats_per_token")
+        }
+    ensemble = result["systems"][3]
+    checkpoint, network = load_ensemble([here / name for name in SEEDS], CPU)
+    expected = score_translator(checkpoint, network, pairs, beam=2)
+    assert (ensemble["name"], ensemble["members"]) == ("ensemble", 3)
+    assert all(ensemble[key] == expected[key] for key in ("bleu", "chrf", "nats_per_token"))
+    assert ensemble["nats_per_token"] < sum(system["nats_per_token"] for system in alone) / 3
+    best = max(alone, key=lambda system: system["bleu"])
+    assert result["baseline"] == best["name"]
+    assert "p_value" not in best["paired_bs"]["bleu"]
+    outputs = (here / "out" / "ensemble.txt").read_text().splitlines()
+    assert outputs == translate(checkpoint, network, pairs.sources, beam=2)
+    assert sorted(path.name for path in (here / "out").iterdir()) == ["ensemble.txt", *(f"{n}.txt" for n in SEEDS)]
+    capsys.readouterr()
+    weighted = compared(capsys, "seed-1", "seed-2", "--ensemble", "--weights", "1000000,1", "--paired-bs-n", "9")
+    first, _, both = weighted["systems"]
+    assert both["nats_per_token"] == pytest.approx(first["nats_per_token"], abs=2e-4)
+
+
+@pytest.mark.parametrize("output", ["new/hyps.txt", "-"])
+def test_outputs_are_a_line_for_each_pair(here: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert evaluate("seed-1", "--test", "test.de,test.en", "--output", output, "--precision", "int8") == 0
+    *printed, last = capsys.readouterr().out.splitlines()
+    lines = printed if output == "-" else (here / output).read_text(encoding="utf-8").splitlines()
+    checkpoint, network = load_model(here / "seed-1", CPU)
+    assert lines == translate(checkpoint, network, pairs_of(here).sources, precision="int8")
+    score = json.loads(last)
+    assert score["bleu"] == round(sacrebleu.corpus_bleu(lines, [pairs_of(here).targets]).score, 2)
+    assert score["precision"] == "int8"
+
+
+def test_pairs_with_an_empty_side_keep_their_lines(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the files of the test set, of the outputs and of other systems, with any line endings."""
+    sources = (here / "test.de").read_text().splitlines()
+    sources[3] = ""
+    (here / "test.de").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(sources).encode())  # no line end at the end
+    assert evaluate("seed-1", "--test", "test.de,test.en", "--output", "hyps.txt") == 0
+    assert "note: 1 of 24 pairs have an empty side and are not scored.\n" in capsys.readouterr().err
+    lines = (here / "hyps.txt").read_text().split("\n")
+    assert (len(lines), lines[3], lines[-1]) == (25, "", "")
+    assert lines[4] != ""
+    with_gap = (here / "good.txt").read_text().splitlines()
+    (here / "kept.txt").write_bytes("\r\n".join(with_gap[:3] + with_gap[4:]).encode())
+    found = compared(capsys, "--hypotheses", "good.txt", "--hypotheses", "kept.txt", "--hypotheses", "hyps.txt")
+    good, kept, model = found["systems"]
+    assert good["bleu"] == kept["bleu"] > model["bleu"]
+    references = (here / "test.en").read_text().splitlines()
+    del with_gap[3], references[3]
+    assert good["bleu"] == round(sacrebleu.corpus_bleu(with_gap, [references]).score, 2)
+    (here / "short.txt").write_text("one\ntwo\n")
+    sentence = "short.txt has 2 lines and test.de,test.en 24 pairs: line n must translate pair n."
+    assert refused(capsys, "--test", "test.de,test.en", "--hypotheses", "short.txt") == sentence
+
+
+def test_further_references_and_tokenizers_are_sacrebleus(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    references = [(here / name).read_text().splitlines() for name in ("test.en", "bad.txt")]
+    outputs = (here / "good.txt").read_text().splitlines()
+    (score,) = [compared(capsys, "--hypotheses", "good.txt", "--reference", "bad.txt", "--tokenize", "char")]
+    assert score["bleu"] == round(sacrebleu.BLEU(tokenize="char").corpus_score(outputs, references).score, 2)
+    assert score["chrf"] == round(sacrebleu.CHRF().corpus_score(outputs, references).score, 2)
+    assert "nrefs:2" in score["signature"]
+    assert "tok:char" in score["signature"]
+
+
+def test_perplexities_of_different_tokenizers_are_not_to_be_compared(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warning = "their perplexities per token cannot be compared"
+    assert evaluate("seed-1", "other", *TEST, "--paired-bs-n", "9") == 0
+    assert warning in capsys.readouterr().out
+    assert evaluate("seed-1", "seed-2", *TEST, "--paired-bs-n", "9") == 0
+    assert warning not in capsys.readouterr().out
+
+
+def test_lyricists_stand_side_by_side(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "song.txt").write_text(folders.LYRICS, encoding="utf-8")
+    assert evaluate("song-1", "song-2", "--corpus", "song.txt") == 0
+    *table, last = capsys.readouterr().out.splitlines()
+    systems = json.loads(last)["systems"]
+    for name, system, row in zip(("song-1", "song-2"), systems, table[1:], strict=True):
+        assert system == {"name": name, **score_lyricist(*load_model(here / name, CPU), folders.LYRICS)}
+        assert row.split()[:2] == [name, f"{system['bits_per_character']:.4f}"]
+
+
+COMET = """\
+#!{python}
+import json, sys
+given = sys.argv[1:]
+if "broken" in given:
+    sys.exit("OSError: broken is no model.")
+places = range(given.index("-t") + 1, given.index("-r"))
+read = lambda name: open(name, encoding="utf-8").read().splitlines()
+sources, references = read("source.txt"), read(given[given.index("-r") + 1])
+score = lambda source, text, reference: len(set(text.split()) & set(reference.split())) / len(reference.split())
+rows = {{
+    given[i]: [{{"COMET": score(*row)}} for row in zip(sources, read(given[i]), references, strict=True)]
+    for i in places
+}}
+json.dump(rows, open(given[given.index("--to_json") + 1], "w"))
+"""
+
+
+def comet_by_hand(outputs: Sequence[str], references: Sequence[str]) -> np.ndarray[Any, Any]:
+    pairs = zip(outputs, references, strict=True)
+    return np.array([len({*text.split()} & {*wanted.split()}) / len(wanted.split()) for text, wanted in pairs])
+
+
+def test_comet_is_of_its_own_program_and_resampled_as_bleu(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for unbabel-comet's program with its arguments and its JSON."""
+    (here / "bin").mkdir()
+    stand_in = here / "bin" / "comet-score"
+    stand_in.write_text(COMET.format(python=sys.executable), encoding="utf-8")
+    monkeypatch.setenv("PATH", str(here / "bin"))
+    stand_in.chmod(0o755)
+    found = compared(capsys, "--hypotheses", "good.txt", "--hypotheses", "bad.txt", "--comet")
+    references = (here / "test.en").read_text().splitlines()
+    good, bad = (comet_by_hand((here / f"{name}.txt").read_text().splitlines(), references) for name in ("good", "bad"))
+    assert [system["comet"] for system in found["systems"]] == [round(good.mean(), 4), round(bad.mean(), 4)]
+    assert found["systems"][0]["comet_model"] == "Unbabel/wmt22-comet-da"
+    samples = np.random.default_rng(12345).choice(SENTENCES, size=(1000, SENTENCES), replace=True)
+    differences = np.abs(good[samples].mean(axis=1) - bad[samples].mean(axis=1))
+    above = differences - differences.mean() > abs(good.mean() - bad.mean())
+    boot = found["systems"][1]["paired_bs"]["comet"]
+    assert boot["p_value"] == pytest.approx((above.sum() + 1) / 1001, abs=1e-3)
+    assert boot["mean"] == pytest.approx(bad[samples].mean(), abs=1e-4)
+    one = compared(capsys, "--hypotheses", "good.txt", "--comet", "own/model")
+    assert (one["comet"], one["comet_model"]) == (round(good.mean(), 4), "own/model")
+    sentence = refused(capsys, "--test", "test.de,test.en", "--hypotheses", "good.txt", "--comet", "broken")
+    assert sentence == "comet-score gave no scores with the model broken (OSError: broken is no model)."
+
+
+def test_comet_without_its_program_is_one_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(here))
+    sentence = refused(capsys, "--test", "test.de,test.en", "--hypotheses", "good.txt", "--comet")
+    assert sentence.startswith("--comet needs the program comet-score, which is not on the PATH: install it in an")
+    assert sentence.count("`pipx install unbabel-comet`") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "This cannot start: a FOLDER is missing: the model to score."),
+        (("seed-1", "seed-1", *TEST), "This cannot start: seed-1 is given twice."),
+        (("seed-1", "song-1"), "seed-1 is a translator and song-1 a lyricist: evaluate models of one kind at a time."),
+        (("seed-1", "back", *TEST), "back translates en→de and seed-1 de→en: compare models of one direction."),
+        (("seed-1", "nowhere", *TEST), "nowhere/config.json is missing: nowhere is not a checkpoint."),
+        (("seed-1", *TEST, "--ensemble"), "This cannot start: --ensemble needs at least two folders."),
+        (("seed-1", *TEST, "--weights", "1"), "This cannot start: --weights are of the members of an --ensemble."),
+        (
+            ("seed-1", "seed-2", *TEST, "--ensemble", "--weights", "a,b"),
+            "--weights takes a number for each folder, such as 1,1,2, not 'a,b'.",
+        ),
+        (
+            ("seed-1", "seed-2", *TEST, "--ensemble", "--weights", "1"),
+            "An ensemble of 2 models needs 2 positive weights, not 1.",
+        ),
+        (
+            ("seed-1", *TEST, "--paired-bs-n", "0"),
+            "This cannot start: --paired-bs-n must be 1 to 100,000, not 0; --paired-bs-n is for two or more systems.",
+        ),
+        (
+            ("seed-1", "seed-2", *TEST, "--output", "-"),
+            "This cannot start: --output - is for one system: name a folder for the translations of several.",
+        ),
+        (
+            ("seed-1", "seed-2", *TEST, "--output", "good.txt"),
+            "--output good.txt is a file, and the translations of several systems need a folder.",
+        ),
+        (("seed-1", *TEST, "--output", "seed-2"), "--output seed-2 is a folder: name a file in it."),
+        (
+            ("seed-1", *TEST, "--output", "test.en"),
+            "--output test.en would overwrite a file that this command reads: choose another name.",
+        ),
+        (
+            ("--hypotheses", "good.txt", *TEST, "--output", "new.txt"),
+            "--output writes the translations of models, and there is none: give a FOLDER.",
+        ),
+        (
+            ("seed-1", "--hypotheses", "seed-1=good.txt", *TEST),
+            "Two systems are called 'seed-1': give --hypotheses other names, NAME=FILE.",
+        ),
+        (("--hypotheses", "good.txt"), "--hypotheses are translations: give --test SOURCE,TARGET."),
+        (("--hypotheses", "x=no.txt", *TEST), "no.txt does not exist."),
+        (
+            ("--hypotheses", "=x", *TEST),
+            "--hypotheses takes NAME=FILE, such as deepl=deepl.txt, not '=x'.",
+        ),
+        (
+            ("song-1", "--corpus", "good.txt", "--ensemble", "--output", "x"),
+            "This cannot start: --ensemble needs at least two folders.",
+        ),
+        (
+            ("song-1", "song-2", "--corpus", "good.txt", "--ensemble", "--output", "x"),
+            "song-1 is a lyricist: give --corpus FILE and no --output and no --ensemble.",
+        ),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert refused(capsys, *arguments) == sentence
+
+
+def test_a_tokenizer_that_needs_more_than_is_installed_is_one_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(**options: object) -> None:
+        raise RuntimeError("mecab is missing.\nSee the manual.")
+
+    monkeypatch.setattr(sacrebleu, "BLEU", missing)
+    sentence = refused(capsys, "seed-1", *TEST, "--tokenize", "ja-mecab")
+    assert sentence == (
+        "sacreBLEU's tokenizer ja-mecab cannot be used here (mecab is missing): install what it needs, or take"
+        " --tokenize 13a, intl or char."
+    )
