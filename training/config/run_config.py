@@ -228,6 +228,41 @@ class TokenizerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TuningConfig:
+    """What a run with `--from` does with the weights that it starts from."""
+
+    average_with_start: float = option(
+        0.0,
+        "share of the starting weights in the published ones, between 0 (the tuned weights) and 1 (the starting ones):"
+        " less is forgotten, and less is learnt (WiSE-FT, Wortsman et al. 2022, arXiv 2109.01903)",
+    )
+    freeze: str = option(
+        "",
+        "modules of the network that keep their weights, with commas between, such as embeddings,encoder.0; for a"
+        " translator embeddings stands for the tables of both sides",
+    )
+
+    def problems(self) -> Iterable[str]:
+        yield from outside(self, "[0, 1]", "average_with_start", spec="g")
+        if "" in (parts := [part.strip() for part in self.freeze.split(",")]) and parts != [""]:
+            yield f"freeze must name modules with commas between, not {self.freeze!r}"
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.freeze.split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatorTuningConfig(TuningConfig):
+    mix_share: float = option(0.5, "share of the pairs of --mix in each epoch, drawn anew from them")
+    other_languages: bool = option(False, "tune a translator of other languages into this pair")
+
+    def problems(self) -> Iterable[str]:
+        yield from TuningConfig.problems(self)
+        yield from outside(self, "[0, 1)", "mix_share", spec="g")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
     recipe: str = field(metadata={"help": "name of the recipe that it began with"})
     source_language: str = option("src", "language code, as clients of the model name it")
@@ -250,6 +285,7 @@ class TranslatorConfig:
     )
     tokens_per_batch: int = option(4096, "of the longer side, padding included")
     max_tokens: int = option(256, "longer training pairs are left out, and reported; also the served model's limit")
+    tuning: TranslatorTuningConfig = later_option(TranslatorTuningConfig(), "of runs with --from")
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
@@ -295,6 +331,7 @@ class LyricsConfig:
         "draw weights from a normal distribution of this deviation, with zero biases; none: PyTorch's initialisation",
         formerly="initial_deviation",
     )
+    tuning: TuningConfig = later_option(TuningConfig(), "of runs with --from")
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
 
