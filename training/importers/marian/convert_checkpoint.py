@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -13,8 +14,10 @@ import yaml
 from models import checkpoint as checkpoints
 from models.checkpoint import MOST_TOKENS, CheckpointConfig
 from models.networks import loading
+from models.networks.transformer import Transformer
+from models.tokenizer import Tokenizer
 from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
-from training.importers.marian.hub_folder import marian_folder
+from training.importers.marian.hub_folder import MarianFolder, marian_folder
 from training.importers.marian.marian_languages import Languages, choose_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import complete_config, convert_network
@@ -24,15 +27,19 @@ ORIGINAL_CARD_FILE = "README.original.md"
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
 CARD_METRICS = {"bleu": "bleu", "chr-f": "chrf", "chrf": "chrf", "comet": "comet"}
 NUMBER = re.compile(r"\d+(\.\d+)?")
+PUBLISHED = "published: "  # before the name of a score that the original card gives
 
 
 def card_licence(card: str) -> str | None:
+    """The licence in a card's front matter; the name of one that the Hub does not list."""
     front = FRONT_MATTER.match(card)
     try:
         values = yaml.safe_load(front[1]) if front else None
     except yaml.YAMLError:
         return None
     licence = values.get("license") if isinstance(values, dict) else None
+    if licence == "other" and isinstance(values, dict):
+        licence = values.get("license_name", licence)
     return ", ".join(map(str, licence if isinstance(licence, list) else [licence])) if licence else None
 
 
@@ -102,14 +109,23 @@ The folder asks for: `{json.dumps(origin["generation"], ensure_ascii=False)}`. {
 """
 
 
-def import_marian(
-    given: str, out: Path, *, source: str | None = None, target: str | None = None, prefix: str | None = None
-) -> dict[str, object]:
-    """Imports a folder, or a model of that name on the Hub; returns a summary. source, target, prefix: the languages
-    and the language token; None: from the folder. TrainingError names the first unsupported feature."""
-    started = time.monotonic()
-    check_output_folder(out, resume=False)
-    folder = marian_folder(given)
+@dataclass(frozen=True, slots=True)
+class MarianConversion:
+    """A Marian folder as a checkpoint that is not written yet. original: the text of its card, or ""."""
+
+    metadata: CheckpointConfig
+    network: Transformer
+    tokenizers: Mapping[str, Tokenizer]
+    languages: Languages
+    generation: GenerationSettings
+    original: str
+
+
+def convert_marian(
+    folder: MarianFolder, *, source: str | None = None, target: str | None = None, prefix: str | None = None
+) -> MarianConversion:
+    """source, target, prefix: the languages and the language token; None: from the folder. TrainingError names the
+    first unsupported feature."""
     config = complete_config(folder.object("config.json"))
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     network = convert_network(config, folder.tensors())
@@ -143,14 +159,28 @@ def import_marian(
             "generation": generation.recorded,
             "marian": config,
         },
-        scores={f"published: {name}": values for name, values in scores.items()},
+        scores={f"{PUBLISHED}{name}": values for name, values in scores.items()},
     )
-    card = imported_model_card(metadata, languages, generation, original, scores)
+    return MarianConversion(metadata, network, tokenizers, languages, generation, original)
+
+
+def import_marian(
+    given: str, out: Path, *, source: str | None = None, target: str | None = None, prefix: str | None = None
+) -> dict[str, object]:
+    """Imports a folder, or a model of that name on the Hub; returns a summary. Arguments and errors as of
+    `convert_marian`."""
+    started = time.monotonic()
+    check_output_folder(out, resume=False)
+    folder = marian_folder(given)
+    made = convert_marian(folder, source=source, target=target, prefix=prefix)
+    metadata, original = made.metadata, made.original
+    scores = {name.removeprefix(PUBLISHED): values for name, values in metadata.scores.items()}
+    card = imported_model_card(metadata, made.languages, made.generation, original, scores)
     with claim_output_folder(out, resume=False), staging_folder(out) as staging:
-        save_weights(network, staging, out)
+        save_weights(made.network, staging, out)
         (staging / "README.md").write_text(card, encoding="utf-8")
         if original:
             (staging / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
-        checkpoints.write(staging, out, metadata, tokenizers)
-    summary = {"model": folder.name, "out": str(out), **languages._asdict(), "parameters": metadata.parameters}
+        checkpoints.write(staging, out, metadata, made.tokenizers)
+    summary = {"model": folder.name, "out": str(out), **made.languages._asdict(), "parameters": metadata.parameters}
     return {**summary, "seconds": round(time.monotonic() - started, 2)}
