@@ -210,6 +210,10 @@ class SentencePieceTokenizer(Tokenizer):
             self._cutters[algorithm, share] = cutter(scores, share), known
         return self._cutters[algorithm, share]
 
+    def scores(self) -> list[float]:
+        """The scores of all pieces with text."""
+        return [float(self._processor.get_score(i)) for i in range(self.size) if self._is_text(i)]
+
     def _is_text(self, token: int) -> bool:
         of = self._processor
         return not (of.is_control(token) or of.is_unknown(token) or of.is_unused(token) or of.is_byte(token))

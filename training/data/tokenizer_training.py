@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import sentencepiece
 
 from models.checkpoint import sha256
-from models.tokenizer import SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
+from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
 from training.config.run_config import TokenizerConfig
 from training.errors import TrainingError, pluralize
 
@@ -71,6 +71,32 @@ def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targe
         "source": fit_tokenizer(config, sources, casefold=config.casefold_source),
         "target": fit_tokenizer(config, targets, casefold=False),
     }
+
+
+def tokenizer_config(
+    tokenizers: Mapping[str, Tokenizer], source_end: Literal["eos", "pad"], recorded: Mapping[str, object]
+) -> TokenizerConfig:
+    """The options that describe existing tokenizers, without sampling. recorded: those of the run that made them, {} if
+    unknown; they decide what a tokenizer does not tell."""
+    source, target = tokenizers["source"], tokenizers["target"]
+    joint = source.size == target.size and all(source.piece(i) == target.piece(i) for i in range(source.size))
+    own = {name: str(value) for name, value in recorded.items() if name in ("pad_piece", "bos_piece", "eos_piece")}
+    return TokenizerConfig(
+        kind="word" if target.kind == "word" else "character" if target.kind == "character" else "sentencepiece",
+        algorithm="unigram" if recorded.get("algorithm", algorithm_of(target)) == "unigram" else "bpe",
+        vocab_size=max(source.size, target.size),
+        joint=joint,
+        casefold_source=recorded.get("casefold_source") is True and not joint,
+        source_end=source_end,
+        **own,  # type: ignore[arg-type]
+    )
+
+
+def algorithm_of(tokenizer: Tokenizer) -> str:
+    """bpe or unigram. SentencePiece scores BPE's pieces 0, -1, -2, ... and a unigram model's by log-probability."""
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        return "unigram" if isinstance(tokenizer, MarianTokenizer) else "bpe"
+    return "bpe" if all(score.is_integer() for score in tokenizer.scores()) else "unigram"
 
 
 def tokenizer_digest(tokenizers: Mapping[str, Tokenizer]) -> str:

@@ -57,11 +57,17 @@ class MarianFolder:
         path = self.path / CARD_FILE
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
-    def tensors(self) -> Mapping[str, Tensor]:
-        """Memory-mapped if the file format allows."""
+    @property
+    def weights(self) -> Path:
+        """The file with the weights."""
         path = next((self.path / name for name in (SAFETENSORS, PICKLE) if (self.path / name).is_file()), None)
         if path is None:
             raise TrainingError(f"{self.path} holds neither {SAFETENSORS} nor {PICKLE}.")
+        return path
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Memory-mapped if the file format allows."""
+        path = self.weights
         try:
             if path.name == SAFETENSORS:
                 return load_file(path)
@@ -82,7 +88,7 @@ def first_line(error: Exception) -> str:
 
 
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-SMALL_FILES = ["*.json", "*.spm", "README.md"]
+SMALL_FILES = ["*.json", "*.spm", "*.model", "README.md"]
 
 
 def marian_folder(given: str) -> MarianFolder:

@@ -22,6 +22,10 @@ THREE_LETTERS = {two: tuple(three) for two, *three in _CODES if two != "*"}
 TWO_LETTERS = {name: two for two, names in reversed(THREE_LETTERS.items()) for name in names}
 
 
+class TokenNeeded(TrainingError):
+    """A model with several target languages, and no choice among them."""
+
+
 class Languages(NamedTuple):
     """A language pair. prefix: the token before every source, or None."""
 
@@ -41,14 +45,23 @@ def choose_languages(
     """source, target, prefix: the user's choices. options, config: tokenizer_config.json and config.json. tokens: the
     vocabulary's language tokens."""
     pair = {}
-    for side, given in (("source", source), ("target", target)):
-        code = given or _recorded(options.get(f"{side}_lang")) or _recorded(config.get(f"{side}_lang"))
+    recorded = recorded_languages(options, config)
+    for side, given, known in (("source", source, recorded[0]), ("target", target, recorded[1])):
+        code = given or known
         if code is None:
             raise TrainingError(f"The folder does not say which its {side} language is: give --{side}, such as de.")
         if not LANGUAGE_CODE.fullmatch(code) or code.lower() == "auto":
             raise TrainingError(f"--{side} must be a language code such as de or pt-BR, not {code!r}.")
         pair[side] = code
     return Languages(pair["source"], pair["target"], _prefix(prefix, pair["target"], tokens))
+
+
+def recorded_languages(options: JsonObject, config: JsonObject) -> tuple[str | None, str | None]:
+    """The folder's own source and target; None for one that it does not name."""
+    source, target = (
+        _recorded(options.get(f"{side}_lang")) or _recorded(config.get(f"{side}_lang")) for side in ("source", "target")
+    )
+    return source, target
 
 
 def _recorded(code: object) -> str | None:
@@ -71,7 +84,7 @@ def _prefix(given: str | None, target: str, tokens: Sequence[str]) -> str | None
     if len(matches) == 1:
         return matches[0]
     several = f"several language tokens for {target} ({', '.join(matches)})" if matches else "several target languages"
-    raise TrainingError(
+    raise TokenNeeded(
         f"This model has {several}: give another --target or a --prefix, or --prefix {NO_PREFIX} to leave the choice"
         f" to each text; its language tokens are {listed}."
     )
