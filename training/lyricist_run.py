@@ -10,6 +10,7 @@ from torch import nn
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.tokenizer import Tokenizer
 from training.config.run_config import LyricsConfig
 from training.data.tokenizer_training import character_tokenizer
 from training.errors import TrainingError, pluralize
@@ -20,47 +21,62 @@ from training.loop.progress import Sample
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
 from training.report.card_writer import lyricist_card
+from training.starting_point import StartingPoint, average_with_start, freeze
 from training.training_run import TrainingRun
 
 
-def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin: str) -> Scores:
+def train_lyricist(
+    config: LyricsConfig, text: str, run: TrainingRun, *, origin: str, start: StartingPoint | None = None
+) -> Scores:
     """Trains and publishes a lyricist; returns its scores. All processes of `run` call this; ranks other than 0 return
-    {}. origin: of the text, for the model card. TrainingError for problems that the user can fix."""
+    {}. origin: of the text, for the model card. start: the model to train further; its network and characters must be
+    those of `config` (`starting_point.adapted`). TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         train, valid = split_text(config, text)
-        tokenizer = character_tokenizer(train, unknown=config.unknown)
-        network = build_lyricist(config, tokenizer.size).to(run.device)
-        metadata = CheckpointConfig(
-            kind="lyrics",
-            architecture=loading.architecture("recurrent", network.config),
-            suppressed=tuple(sorted(tokenizer.special.ids())),
-            parameters=sum(p.numel() for p in network.parameters()),
-            training=asdict(config),
-        )
+        if start is None:
+            tokenizer: Tokenizer = character_tokenizer(train, unknown=config.unknown)
+            network = build_lyricist(config, tokenizer.size).to(run.device)
+            metadata = lyricist_metadata(config, network, tokenizer)
+        else:
+            tokenizer = start.tokenizers["target"]
+            run.workers.note(unknown_characters(train, tokenizer, start.given))
+            network = start.network(config.network).to(run.device)
+            metadata = start.tuned_metadata(asdict(config), network)
+        freeze(network, config.tuning.frozen)
         checkpoint = Checkpoint(run.out, metadata, {"target": tokenizer})
         train_ids = torch.tensor(tokenizer.encode(train))
         valid_ids = torch.tensor(tokenizer.encode(valid[: config.loop.validate_characters])) if valid else None
 
+        if start is not None and run.workers.writes and not run.resume:
+            start.keep(run.out)
+
         def samples() -> tuple[Sample, ...]:
             return validation_sample(checkpoint, network, train, config.loop.seed)
 
+        task = LyricsTask(network, train_ids, valid_ids, config)
         outcome = run.train(
-            LyricsTask(network, train_ids, valid_ids, config),
+            task,
             config,
             title=f"lyrics ({network.config.cell})",
             texts=[[train, valid]],
             tokenizers=checkpoint.tokenizers,
             validator=lambda: (None, samples()),
+            validates_start=start is not None,
         )
         if not run.workers.writes:
             return {}
+        if start is not None:
+            average_with_start(start, config.tuning.average_with_start, task, outcome)
         scores: Scores = {}
         if outcome.progress.epoch:
             loss = outcome.progress.last_epoch_loss
             scores["training text, last epoch"] = {"nats_per_character": round(loss, 4)}
         if len(valid) > 1:
             scores["held-out end of the text"] = score_lyricist(checkpoint, network, valid)
+            if start is not None:
+                before = score_lyricist(checkpoint, start.network(config.network).to(run.device), valid)
+                metadata = start.with_scores_before(metadata, {"held-out end of the text": before})
         characters = pluralize(len(train), "character")
         data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
         memorised = measure_memorisation(checkpoint, network, train, valid, config.loop.seed)
@@ -68,6 +84,30 @@ def train_lyricist(config: LyricsConfig, text: str, run: TrainingRun, *, origin:
         card = lyricist_card(config, metadata, data, outcome, run, memorised, samples() if valid else ())
         publish(run.out, metadata, {"target": tokenizer}, network, card)
         return scores
+
+
+def lyricist_metadata(config: LyricsConfig, network: RecurrentLanguageModel, tokenizer: Tokenizer) -> CheckpointConfig:
+    """Metadata of a new lyricist without scores, which follow at the end of a run."""
+    return CheckpointConfig(
+        kind="lyrics",
+        architecture=loading.architecture("recurrent", network.config),
+        suppressed=tuple(sorted(tokenizer.special.ids())),
+        parameters=sum(p.numel() for p in network.parameters()),
+        training=asdict(config),
+    )
+
+
+def unknown_characters(text: str, tokenizer: Tokenizer, given: str) -> str:
+    """A note on the characters of a text that the model does not know, or "". TrainingError if it has no token for
+    them."""
+    unknown = set(tokenizer.unknown(text))
+    if not unknown:
+        return ""
+    count, some = sum(map(text.count, unknown)), "".join(sorted(unknown)[:20])
+    named = f"{pluralize(len(unknown), 'character')} that {given} does not know ({some!r})"
+    if tokenizer.special.unknown is None:
+        raise TrainingError(f"The text has {named}, and it has no token for them: remove these, or leave --from out.")
+    return f"The text has {named}, at {pluralize(count, 'place')}: all of them are read as one unknown character."
 
 
 def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:

@@ -43,9 +43,12 @@ def claim_output_folder(out: Path, *, resume: bool) -> Iterator[None]:
                 (out / ".lock").unlink(missing_ok=True)
     except BaseException:  # a run that fails before it saves or logs anything leaves no traces
         with contextlib.suppress(OSError):  # the first error is the one to report
-            if out.exists() and {path.name for path in out.iterdir()} <= {run_file.RUN_FILE, CORPUS_REPORT}:
+            left = {path.name for path in out.iterdir()} if out.exists() else set()
+            if left <= {run_file.RUN_FILE, CORPUS_REPORT, snapshot.FOLDER} and not snapshot.exists(out):
                 for name in (run_file.RUN_FILE, CORPUS_REPORT):
                     (out / name).unlink(missing_ok=True)
+                if snapshot.FOLDER in left:  # the copy of a starting point
+                    shutil.rmtree(out / snapshot.FOLDER)
             for folder in made:
                 folder.rmdir()  # only if empty
         raise
@@ -55,10 +58,19 @@ def check_output_folder(out: Path, *, resume: bool) -> None:
     """Raises TrainingError unless a run may write to `out`."""
     if out.exists() and not out.is_dir():
         raise TrainingError(f"{out} is a file; --out names a folder.")
+    if resume and not snapshot.exists(out) and checkpoints.is_checkpoint(out):
+        raise TrainingError(
+            f"{out} holds a model without an unfinished run: to train it further, leave --resume out and give --from"
+            f" {out} and another --out."
+        )
     if resume and not snapshot.exists(out):
         raise TrainingError(f"{out} has no run to resume; leave --resume out to start one.")
     if not resume and checkpoints.is_checkpoint(out):
-        raise TrainingError(f"{out} already holds a model; choose another --out, or go on with --resume.")
+        unfinished = "go on with its run with --resume, " if snapshot.exists(out) else ""
+        raise TrainingError(
+            f"{out} already holds a model; {unfinished}choose another --out, or train this model on other data with"
+            f" --from {out} and another --out."
+        )
     if not resume and snapshot.exists(out):
         raise TrainingError(f"{out} holds an unfinished run; go on with --resume, or choose another --out.")
     if not resume and (out / "README.md").exists():

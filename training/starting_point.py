@@ -9,7 +9,7 @@ import difflib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,11 +26,14 @@ from training.config.overrides import FROM_THE_DATA
 from training.config.run_config import Config, LyricsConfig, NetworkOptions, TokenizerConfig, TranslatorConfig
 from training.data.tokenizer_training import tokenizer_config
 from training.errors import TrainingError
+from training.evaluation.scores import Scores
 from training.importers.marian.convert_checkpoint import card_licence, convert_marian
 from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME, MarianFolder, fetch_from_hub
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE
 from training.loop import snapshot
+from training.loop.progress import Outcome, Validation
+from training.loop.tasks import AnyTask
 
 Kind = Literal["translator", "lyrics"]
 KINDS = {"translator": "a translator", "lyrics": "a lyricist"}
@@ -79,6 +82,26 @@ class StartingPoint:
         recorded = self.config.training.get("tokenizer")
         return tokenizer_config(self.tokenizers, source_end, recorded if isinstance(recorded, Mapping) else {})
 
+    def tuned_metadata(self, training: Mapping[str, Any], network: nn.Module) -> CheckpointConfig:
+        """Metadata of the tuned model, with the decoding rules and limits of this one and without scores. training: the
+        run's configuration."""
+        architecture = {"name": self.config.architecture["name"], **asdict(network.config)}  # type: ignore[call-overload]
+        languages = {name: training.get(name) for name in ("source_language", "target_language")}
+        return replace(
+            self.config,
+            architecture=architecture,
+            **languages,
+            parameters=sum(parameter.numel() for parameter in network.parameters()),
+            training={**training, "from": self.record()},
+            scores={},
+            files={},
+        )
+
+    def with_scores_before(self, metadata: CheckpointConfig, scores: Scores) -> CheckpointConfig:
+        """Adds what the starting weights reach on texts of the run."""
+        origin = {**metadata.training["from"], "scores_before": scores}
+        return replace(metadata, training={**metadata.training, "from": origin})
+
     def record(self) -> dict[str, object]:
         """The origin for config.json and the model card of a tuned model."""
         languages = [code for code in (self.config.source_language, self.config.target_language) if code]
@@ -121,28 +144,26 @@ def read_kept(out: Path, given: str | None) -> StartingPoint:
     return StartingPoint(config=checkpoint.config, tokenizers=checkpoint.tokenizers, weights=weights, **origin)
 
 
-def read_starting_point(
-    given: str, kind: Kind, source: str | None = None, target: str | None = None
-) -> StartingPoint:
+def read_starting_point(given: str, kind: Kind, source: str | None = None, target: str | None = None) -> StartingPoint:
     """given: a folder or a name on the Hub. source, target: languages, for a Marian folder that does not name its own.
     TrainingError if it is no model of this kind."""
     folder = _folder(given)
     described = MarianFolder(folder, folder.resolve().name).object(checkpoints.CONFIG)
     if "format_version" in described:
-        start = _own(given, folder)
+        start = _own(given, folder, source, target)
     elif described.get("model_type") == "marian":
         start = _marian(given, folder, source, target)
     else:
         model = described.get("model_type")
         what = f"a model of type {model!r}" if model else "something that is no model"
         raise TrainingError(
-            f"{given} holds {what}: --from takes a checkpoint of this project, or a Marian model in Hugging Face's form."
+            f"{given} has {what}: --from takes a checkpoint of this project or a Marian model in Hugging Face's form."
         )
     if start.config.kind != kind:
         is_a, command = KINDS[start.config.kind], start.config.kind
         raise TrainingError(f"{given} is {is_a}, not {KINDS[kind]}: tune it with `python -m training {command}`.")
     if kind == "translator" and start.config.eos is None:
-        raise TrainingError(f"{given} has no end token, so it cannot learn where a translation ends: start from another.")
+        raise TrainingError(f"{given} has no end token, and so cannot learn where a translation ends: take another.")
     return start
 
 
@@ -153,7 +174,7 @@ def _folder(given: str) -> Path:
         if checkpoints.is_checkpoint(path):
             return path
         if snapshot.exists(path):
-            raise TrainingError(f"{given} holds an unfinished run: finish it with --resume --out {given}, then tune it.")
+            raise TrainingError(f"{given} holds an unfinished run: finish it first, with --resume --out {given}.")
         raise TrainingError(f"{given} holds no {checkpoints.CONFIG}: --from takes the folder of a finished model.")
     if path.exists():
         raise TrainingError(f"{given} is a file: --from takes the folder of a model, or a name on the hub.")
@@ -165,9 +186,11 @@ def _folder(given: str) -> Path:
     raise TrainingError(f"There is no folder {given}: {hint}")
 
 
-def _own(given: str, folder: Path) -> StartingPoint:
+def _own(given: str, folder: Path, source: str | None, target: str | None) -> StartingPoint:
     try:
         checkpoint = checkpoints.read(folder)
+        if checkpoint.config.language_pairs:
+            checkpoint = checkpoint.for_pair(source, target)
         network = loading.load_network(checkpoint)
     except checkpoints.CheckpointError as error:
         raise TrainingError(str(error)) from error
@@ -229,6 +252,19 @@ def adapted(base: Config, start: StartingPoint) -> Config:
     )
 
 
+def known_languages(start: StartingPoint) -> set[str]:
+    """The language options that the starting point answers."""
+    pair = {"source_language": start.config.source_language, "target_language": start.config.target_language}
+    return {name for name, code in pair.items() if code}
+
+
+def without_start(config: TranslatorConfig | LyricsConfig) -> Iterator[str]:
+    """Options of a run without a starting point that need one."""
+    for name in ("average_with_start", "freeze", "other_languages"):
+        if getattr(config.tuning, name, None):
+            yield f"tuning.{name} needs --from, a model to start from"
+
+
 def contradictions(config: TranslatorConfig | LyricsConfig, start: StartingPoint) -> Iterator[str]:
     """Options of a run that the starting point does not allow: another network, vocabulary or language pair."""
     own = start.network_options()
@@ -244,9 +280,9 @@ def contradictions(config: TranslatorConfig | LyricsConfig, start: StartingPoint
         value, its_own = getattr(config.tokenizer, field.name), getattr(tokenizer, field.name)
         if field.name not in SAMPLING and value != its_own:
             yield f"tokenizer.{field.name} = {value} contradicts --from {start.given}, whose tokenizer has {its_own}"
-    if any(getattr(config.tokenizer, name) for name in SAMPLING):
-        if any(isinstance(one, MarianTokenizer) for one in start.tokenizers.values()):
-            yield f"tokenizer.source_sampling and target_sampling are not for the Marian tokenizer of {start.given}"
+    marian = any(isinstance(one, MarianTokenizer) for one in start.tokenizers.values())
+    if marian and any(getattr(config.tokenizer, name) for name in SAMPLING):
+        yield f"tokenizer.source_sampling and target_sampling are not for the Marian tokenizer of {start.given}"
     if not config.tuning.other_languages:
         yield from _other_languages(config, start)
 
@@ -264,6 +300,17 @@ def _other_languages(config: TranslatorConfig, start: StartingPoint) -> Iterator
 
 def _language(code: str) -> str:
     return code.replace("_", "-").partition("-")[0].lower()
+
+
+def average_with_start(start: StartingPoint, share: float, task: AnyTask, outcome: Outcome) -> None:
+    """Averages the task's network with the starting weights, and says so in the outcome, with the held-out loss."""
+    if not share:
+        return
+    start.average_into(task.network, share)
+    with torch.inference_mode():
+        loss = task.validate()
+    outcome.chosen += f", averaged with the starting weights (a share of {share:g})"
+    outcome.validation = None if loss is None else Validation(loss)
 
 
 def freeze(network: nn.Module, modules: Sequence[str]) -> int:

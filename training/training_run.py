@@ -51,9 +51,11 @@ class TrainingRun:
         texts: Iterable[Iterable[str]],
         tokenizers: Mapping[str, Tokenizer],
         validator: Validator | None = None,
+        validates_start: bool = False,
     ) -> Outcome:
         """Runs the trainer; afterwards the task's network holds the weights to keep, in evaluation mode. title: of the
-        progress bar. texts, tokenizers: must match the snapshot at a resume. validator: as in `Trainer`."""
+        progress bar. texts, tokenizers: must match the snapshot at a resume. validator, validates_start: as in
+        `Trainer`."""
         fingerprint = snapshot.fingerprint(recorded(config), texts)
         if self.workers.count > 1:
             check_same_run(self.workers, f"{fingerprint} {config.loop}")  # the fingerprint leaves out the limits
@@ -79,6 +81,7 @@ class TrainingRun:
                 vocabulary=tokenizer_digest(tokenizers),
                 validator=validator,
                 workers=self.workers,
+                validates_start=validates_start,
             )
             outcome = trainer.run(resume=self.resume)
             report.finished()

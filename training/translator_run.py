@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors import SafetensorError
@@ -18,6 +19,7 @@ from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
+from training.data.mixing import MixedEpochs, mix_summary
 from training.data.segmentation import Segmentation, pair_ids, special_ids
 from training.data.sentence_pairs import Pairs
 from training.data.tokenizer_training import fit_translator_tokenizers, sequence_ids
@@ -28,6 +30,7 @@ from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
 from training.report.card_writer import translator_card
+from training.starting_point import StartingPoint, average_with_start, freeze
 from training.training_run import TrainingRun
 
 TEST_BEAM = 5
@@ -40,41 +43,75 @@ def train_translator(
     valid: Pairs | None,
     run: TrainingRun,
     *,
+    start: StartingPoint | None = None,
+    mix: tuple[Pairs, Pairs | None] | None = None,
     test: Pairs | None = None,
     test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
 ) -> Scores:
     """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
-    processes of `run` call this; ranks other than 0 return {}. aligned: held-out sentences for choosing alignment
-    heads. TrainingError for problems that the user can fix."""
+    processes of `run` call this; ranks other than 0 return {}. start: the model to train further; its network and
+    tokenizers must be those of `config` (`starting_point.adapted`). mix: general pairs to mix in, and held-out ones.
+    aligned: held-out sentences for choosing alignment heads. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
-        tokenizers = fitted_tokenizers(config, train, run)
-        network = build_translator(config, tokenizers, run.device)
-        metadata = translator_metadata(config, network, tokenizers)
+        if start is None:
+            tokenizers: Mapping[str, Tokenizer] = fitted_tokenizers(config, train, run)
+            network = build_translator(config, tokenizers, run.device)
+            metadata = translator_metadata(config, network, tokenizers)
+        else:
+            tokenizers = start.tokenizers
+            network = start.network(config.network).to(run.device)
+            metadata = start.tuned_metadata(asdict(config), network)
+        freeze(network, config.tuning.frozen)
         checkpoint = Checkpoint(run.out, metadata, tokenizers)
         segmentation = Segmentation(checkpoint, train, config)
+        epochs, mixed = segmentation.epoch, ""
+        if mix is not None:
+            general, share = Segmentation(checkpoint, mix[0], config), config.tuning.mix_share
+            epochs = MixedEpochs(segmentation.epoch, general.epoch, share, config.loop.seed).epoch
+            mixed = mix_summary(mix[0], len(segmentation.best[0]), share)
+            run.workers.note(f"Mixes in {mixed}.")
         if run.workers.writes:
-            segmentation.report.write(run.out / CORPUS_REPORT)
+            segmentation.report.write(run.out / CORPUS_REPORT, general.report if mix else None)
+            if start is not None and not run.resume:
+                start.keep(run.out)
         held_out = subsample(valid, config.loop.validate_sentences) if valid else None
         validator = BleuValidator(checkpoint, network, held_out, config.loop) if held_out else None
         texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
+        if mix is not None:
+            texts += [mix[0].sources, mix[0].targets]
         valid_ids = pair_ids(checkpoint, held_out) if held_out else None
         special = special_ids(checkpoint, "source"), special_ids(checkpoint, "target")
+        task = TranslationTask(network, epochs, valid_ids, config, special)
         outcome = run.train(
-            TranslationTask(network, segmentation.epoch, valid_ids, config, special),
+            task,
             config,
             title=f"{config.source_language}→{config.target_language}",
             texts=texts,
             tokenizers=tokenizers,
             validator=validator,
+            validates_start=start is not None,
         )
         if not run.workers.writes:
             return {}
+        if start is not None:
+            average_with_start(start, config.tuning.average_with_start, task, outcome)
         scores: Scores = {}
-        if valid:
-            some = Pairs(valid.sources[:SCORED_SENTENCES], valid.targets[:SCORED_SENTENCES])
-            scores["validation (greedy)"] = score_translator(checkpoint, network, some)
+        held_out_sets = {
+            "validation (greedy)": valid,
+            "held out of the general pairs (greedy)": mix[1] if mix else None,
+        }
+        some = {name: first(pairs, SCORED_SENTENCES) for name, pairs in held_out_sets.items() if pairs}
+        for name, pairs in some.items():
+            scores[name] = score_translator(checkpoint, network, pairs)
+        if start is not None:
+            beginning = cast(Transformer, start.network(config.network).to(run.device))
+            before = {name: score_translator(checkpoint, beginning, pairs) for name, pairs in some.items()}
+            metadata = start.with_scores_before(metadata, before)
+            for name in some:
+                bleu = f"BLEU {before[name]['bleu']:.2f} with the starting weights, {scores[name]['bleu']:.2f} tuned"
+                run.workers.note(f"{name}: {bleu}")
         if test:
             scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
             if test_beam > 1:
@@ -82,11 +119,15 @@ def train_translator(
                 scores[name] = score_translator(checkpoint, network, test, beam=test_beam)
         scores = with_earlier_scores(scores, network, run)
         samples = validator.examples() if validator else ()
-        alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else None
+        alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
         metadata = replace(metadata, scores=scores, alignment=alignment)
-        card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples)
+        card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples, mixed)
         publish(run.out, metadata, tokenizers, network, card)
         return scores
+
+
+def first(pairs: Pairs, most: int) -> Pairs:
+    return Pairs(pairs.sources[:most], pairs.targets[:most])
 
 
 def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) -> dict[str, Tokenizer]:

@@ -17,7 +17,10 @@ def test_out_with_a_model_is_refused(here: Path, capsys: pytest.CaptureFixture[s
     assert main([*SING, *SHORT]) == 0
     before = {path.name: path.read_bytes() for path in (here / "m").iterdir() if path.is_file()}
     capsys.readouterr()
-    assert refused(capsys, *SING) == "m already holds a model; choose another --out, or go on with --resume."
+    assert refused(capsys, *SING) == (
+        "m already holds a model; go on with its run with --resume, choose another --out, or train this model on other"
+        " data with --from m and another --out."
+    )
     assert {path.name: path.read_bytes() for path in (here / "m").iterdir() if path.is_file()} == before
 
 
@@ -47,7 +50,10 @@ def test_resume_with_another_seed_is_refused(here: Path, capsys: pytest.CaptureF
     assert main([*SING, *SHORT]) == 0
     capsys.readouterr()
     message = refused(capsys, *SING, "--resume", "--seed", "2")
-    assert message == "m was trained with another recipe, corpus or seed; resume it with the same ones."
+    assert message == (
+        "m was trained with another recipe, corpus or seed; resume it with the same ones, or train its model on other"
+        " data with --from m and another --out."
+    )
     assert checkpoints.is_checkpoint(here / "m")
 
 

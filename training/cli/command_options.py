@@ -20,10 +20,31 @@ from training.config.run_file import CorpusArgument, RunFile, Table, read_run_fi
 from training.distributed.process_group import Workers
 from training.errors import CannotStart, TrainingError
 from training.report import progress_report
+from training.starting_point import (
+    Kind,
+    StartingPoint,
+    adapted,
+    contradictions,
+    has_kept,
+    known_languages,
+    read_kept,
+    read_starting_point,
+    without_start,
+)
 from training.training_run import TrainingRun
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
+SPELT_ELSEWHERE = dict.fromkeys(
+    (
+        *("--init-from", "--init-from-checkpoint", "--from-checkpoint", "--from-pretrained", "--finetune"),
+        *("--fine-tune", "--finetune-from", "--finetune-from-model", "--pretrained", "--pretrained-model"),
+        *("--pretrained-checkpoint", "--pretrain", "--init", "--init-model", "--initialize-from", "--warm-start"),
+        *("--load-model", "--base-model", "--model", "--checkpoint", "--continue-from", "--restore-file", "--params"),
+    ),
+    "--from",
+) | {"--freeze-layers": "--freeze", "--fixed-param-names": "--freeze", "--spm": "--tokenizer", "--vocab": "--tokenizer"}
+"""Options of other trainers -> ours."""
 RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name
 NO_END = 10_000  # epochs: a time limit without a number of epochs replaces the recipe's number
 
@@ -49,6 +70,15 @@ def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Re
     add_override(command, "--learning-rate", "optimizer.learning_rate", "RATE", "peak learning rate")
     text = "any option of the configuration, such as optimizer.weight_decay=0.1; see `recipes --show NAME`"
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+
+
+def add_start(command: argparse.ArgumentParser) -> None:
+    """The options of a run that starts from a trained model."""
+    text = "train a model further: its folder, a Marian folder, or a name on the hub such as Helsinki-NLP/opus-mt-de-en"
+    command.add_argument("--from", dest="start_from", metavar="FOLDER", help=text)
+    text = "of the starting weights in the published ones, 0 to 1: less is forgotten, and less is learnt (default: 0)"
+    add_override(command, "--average-with-start", "tuning.average_with_start", "SHARE", text)
+    add_override(command, "--freeze", "tuning.freeze", "MODULES", "keep these weights, such as embeddings,encoder.0")
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
@@ -107,12 +137,14 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
-    """A requested run. data: role -> corpus. machine: of the run file. renamed: a sentence per former option name."""
+    """A requested run. data: role -> corpus. machine: of the run file. renamed: a sentence per former option name.
+    start: of a run with --from."""
 
     config: Config
     data: Mapping[str, CorpusArgument]
     machine: Table
     renamed: Sequence[str]
+    start: StartingPoint | None = None
 
 
 def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> TrainingRun:
@@ -126,16 +158,42 @@ def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> Tra
     return TrainingRun(device=device, data=request.data, **options)
 
 
+def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | None:
+    """The model of --from, or of the run file, or the copy that an unfinished run keeps. TrainingError if it cannot be
+    read, or if it is of another kind."""
+    given, out, workers = arguments.start_from, arguments.out, arguments.workers
+    if given is None and arguments.config:
+        given = read_run_file(arguments.config, arguments.command).located("from")
+    if given is not None and not isinstance(given, str):
+        raise TrainingError(f"data.from must be a text, not {given!r} ({arguments.config}).")
+    languages = {
+        override.key: str(override.value)
+        for override in arguments.overrides
+        if override.key in ("source_language", "target_language")
+    }
+    pair = languages.get("source_language"), languages.get("target_language")
+
+    def read() -> StartingPoint | None:
+        if arguments.resume and out is not None and has_kept(out):
+            return read_kept(out, given)
+        return read_starting_point(given, kind, *pair) if given else None
+
+    start: StartingPoint | None = workers.on_rank_0(read)
+    return start
+
+
 def build_request(
     arguments: argparse.Namespace,
     recipes: Mapping[str, Recipe[Config]],
     default: str,
     data: Mapping[str, CorpusArgument | None],
     required: Mapping[str, str],
+    start: StartingPoint | None = None,
 ) -> RunRequest[Config]:
     """Merges recipe, --config, options and --set into a configuration. Raises CannotStart with every problem.
 
-    data: role -> corpus from the command line, None if the run file names it. required: key or role -> its option."""
+    data: role -> corpus from the command line, None if the run file names it. required: key or role -> its option.
+    start: of --from; its network, tokenizer and languages replace those of the recipe."""
     file = read_run_file(arguments.config, arguments.command) if arguments.config else RunFile()
     pairs = [(text, *text.partition("=")) for text in arguments.set]
     cleaning, cleaning_problems = cleaning_overrides(getattr(arguments, "clean", ()))
@@ -158,15 +216,18 @@ def build_request(
     problems += file.problems(data)
     problems += progress_report.tensorboard_problems() if arguments.tensorboard else []
     keys = {override.key for override in overrides}
+    keys |= known_languages(start) if start else set()
     problems += [f"{option} is missing" for key, option in required.items() if not (key in keys or corpora.get(key))]
     problems += ["--out is missing"] * (arguments.out is None)
     base, recipe_problems = _base_config(recipes, default, overrides, file)
+    base = base if start is None else adapted(base, start)
     if not file.complete and "loop.max_minutes" in keys and "loop.max_epochs" not in keys:
         overrides.append(Override("loop.max_epochs", NO_END, "--max-minutes"))
     overrides = [override for override in overrides if override.key != "recipe"]
     config = assemble(base, overrides, [*problems, *recipe_problems])
+    raise_all(contradictions(config, start) if start else without_start(config))
     given = {role: named for role, named in corpora.items() if named}
-    return RunRequest(config, given, file.machine, renamed)
+    return RunRequest(config, given, file.machine, renamed, start)
 
 
 def _base_config(
@@ -191,7 +252,9 @@ def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
     options = [argument for argument in arguments.unknown if argument.startswith("-")]
     for option in options:
         name = option.partition("=")[0]
-        yield f"{name} is no option{did_you_mean(difflib.get_close_matches(name, arguments.known, 1, 0.75))}"
+        meant = SPELT_ELSEWHERE.get(name)
+        near = [meant] if meant in arguments.known else difflib.get_close_matches(name, arguments.known, 1, 0.75)
+        yield f"{name} is no option{did_you_mean(near)}"
     if arguments.unknown and not options:
         yield f"nothing is to be done with {' '.join(arguments.unknown)}"
 

@@ -25,13 +25,16 @@ from training.cli.command_options import (
     add_device,
     add_override,
     add_run,
+    add_start,
     build_request,
     cleaning_of,
     device_of,
+    read_start,
     start_run,
 )
 from training.cli.evaluate_command import add_evaluate, run_evaluate
 from training.cli.translate_command import add_translate, run_translate
+from training.config.overrides import Override
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import raise_all
 from training.config.run_file import explained_config
@@ -48,6 +51,7 @@ from training.data.corpus_loading import (
 )
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.data.distillation import ChosenTranslation, Teacher, split_into_chunks, translate_chunks
+from training.data.mixing import read_mix
 from training.errors import TrainingError, pluralize
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
 from training.evaluation.scores import Scores
@@ -66,7 +70,18 @@ def add_translator(command: argparse.ArgumentParser) -> None:
     command.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
     add_columns(command)
     add_cleaning(command)
-    add_configuration(command, TRANSLATORS, "tiny")
+    add_start(command)
+    text = "general pairs that join --train, so that a tuned model forgets less: some others in each epoch"
+    command.add_argument("--mix", metavar="PAIRS", nargs="+", action="extend", help=text)
+    add_override(command, "--mix-share", "tuning.mix_share", "SHARE", "of --mix in each epoch (default: 0.5)")
+    command.add_argument(
+        "--other-languages",
+        action="append_const",
+        dest="overrides",
+        const=Override("tuning.other_languages", True, "--other-languages"),
+        help="tune a model of other languages into --source and --target",
+    )
+    add_configuration(command, TRANSLATORS, "tiny, or finetune with --from")
     text = "pieces of the SentencePiece vocabulary, at most"
     add_override(command, "--vocab-size", "tokenizer.vocab_size", "PIECES", text)
     add_override(command, "--tokens-per-batch", "tokens_per_batch", "TOKENS", "of the longer side, padding included")
@@ -74,40 +89,50 @@ def add_translator(command: argparse.ArgumentParser) -> None:
 
 
 def run_translator(arguments: argparse.Namespace) -> Scores:
-    data = {name: getattr(arguments, name) for name in ("train", "valid", "test", "columns")}
-    request = build_request(arguments, TRANSLATORS, "tiny", data, REQUIRED)
+    data = {name: getattr(arguments, name) for name in ("train", "mix", "valid", "test", "columns")}
+    data["from"] = arguments.start_from
+    start = read_start(arguments, "translator")
+    request = build_request(arguments, TRANSLATORS, "finetune" if start else "tiny", data, REQUIRED, start)
     config, workers = request.config, arguments.workers
     run = start_run(arguments, request)
     languages = (config.source_language, config.target_language)
     train, valid, test = read_run_corpora(request.data, languages, config.cleaning, config.loop.seed)
     workers.note("\n".join(train.reported().lines()))
+    mix = None
+    if request.data.get("mix"):
+        mix = read_mix(request.data, languages, config.cleaning, config.loop.seed, (train, valid, test))
+        workers.note("\n".join(mix[0].reported().lines()))
     if valid is None:
         stated = any(text.partition("=")[0].strip() == "loop.choose_by" for text in arguments.set)
         if stated and config.loop.choose_by == "bleu":
             raise_all(["loop.choose_by = bleu needs held-out pairs: give --valid"])
         workers.note("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
-    return train_translator(config, train, valid, run, test=test)
+    return train_translator(config, train, valid, run, start=start, mix=mix, test=test)
 
 
 def add_lyrics(command: argparse.ArgumentParser) -> None:
     command.add_argument("--corpus", metavar="CORPUS", help="a text file, a folder of .txt files, .jsonl, each .gz too")
     add_override(command, "--cell", "network.cell", "CELL", "rnn, gru or lstm (default: gru)")
-    add_configuration(command, LYRICISTS, f"small, or medium from {MEDIUM_TEXT:,} characters on")
+    add_start(command)
+    text = f"small, or medium from {MEDIUM_TEXT:,} characters on, or finetune with --from"
+    add_configuration(command, LYRICISTS, text)
     add_override(command, "--batch-size", "batch_size", "WINDOWS", "windows of the text in a batch")
     add_override(command, "--bptt", "bptt", "CHARACTERS", "of a window, through which the gradient flows back")
     add_run(command)
 
 
 def run_lyrics(arguments: argparse.Namespace) -> Scores:
-    data, required = {"corpus": arguments.corpus}, {"corpus": "--corpus"}
-    request = build_request(arguments, LYRICISTS, lyricist_for(0), data, required)
+    data, required = {"corpus": arguments.corpus, "from": arguments.start_from}, {"corpus": "--corpus"}
+    start = read_start(arguments, "lyrics")
+    request = build_request(arguments, LYRICISTS, "finetune" if start else lyricist_for(0), data, required, start)
     run = start_run(arguments, request)
     corpus = str(request.data["corpus"])
     text = read_text(Path(corpus))
     # without a named recipe the length of the text chooses it, so the configuration is built again
-    config = build_request(arguments, LYRICISTS, lyricist_for(len(text)), data, required).config
+    recipe = "finetune" if start else lyricist_for(len(text))
+    config = build_request(arguments, LYRICISTS, recipe, data, required, start).config
     arguments.workers.note(f"Recipe {config.recipe}, a text of {pluralize(len(text), 'character')}.")
-    return train_lyricist(config, text, run, origin=corpus)
+    return train_lyricist(config, text, run, origin=corpus, start=start)
 
 
 def add_demo(command: argparse.ArgumentParser) -> None:

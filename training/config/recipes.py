@@ -77,6 +77,15 @@ TRANSLATORS: dict[str, Recipe[TranslatorConfig]] = {
             loop=LoopConfig(max_epochs=20, patience=5, ema_decay=0.9999),
         ),
     ),
+    "finetune": Recipe(
+        "A trained model and a small corpus of its domain (--from): a low rate, the best BLEU of held-out pairs.",
+        TranslatorConfig(
+            recipe="finetune",
+            tokens_per_batch=1000,
+            optimizer=OptimizerConfig(learning_rate=2e-4, schedule="cosine", warmup_updates=20, final_fraction=0.02),
+            loop=LoopConfig(max_epochs=10, patience=3, choose_by="bleu", ema_decay=0.99),
+        ),
+    ),
     # Adam at the tutorial's constant 1e-3 gets stuck at a uniform distribution over words. In a deep post-norm stack
     # the initial gradient is largest in the top layers (Xiong et al. 2020, arXiv 2002.04745), and Adam's first steps
     # all have the size of the learning rate: full steps saturate the upper layers before the lower ones have learnt to
@@ -158,6 +167,16 @@ LYRICISTS: dict[str, Recipe[LyricsConfig]] = {
             batch_size=16,
             optimizer=replace(_ADAMW, learning_rate=2e-3, warmup_updates=100, final_fraction=0.03, weight_decay=0.1),
             loop=LoopConfig(max_epochs=12, ema_decay=0.99),
+        ),
+    ),
+    "finetune": Recipe(
+        "A trained lyricist and a text of 10,000 characters or more to learn the manner of (--from).",
+        LyricsConfig(
+            recipe="finetune",
+            bptt=64,
+            batch_size=16,
+            optimizer=replace(_ADAMW, learning_rate=1e-3, warmup_updates=10, weight_decay=0.05),
+            loop=LoopConfig(max_epochs=20, patience=4),
         ),
     ),
     "d2l-random": Recipe(

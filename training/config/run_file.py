@@ -4,7 +4,8 @@ command = "translator"    the command that has these options
 complete = true           every option is stated: one that a later version adds keeps its neutral default
 recipe = "tiny"           otherwise the base of options left out
 ...                       the options, as `python -m training recipes --show tiny` lists them
-[data]                    train, valid, test, columns, corpus, as on the command line; [data.sha256] of their files
+[data]                    train, mix, valid, test, columns, corpus, from, tokenizer, as on the command line;
+                          [data.sha256] of their files
 [machine]                 device and threads: on a CPU both decide the last bits of a sum"""
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def explained_config(config: TranslatorConfig | LyricsConfig) -> str:
 
 RUN_FILE = "run.toml"
 COMMANDS = {TranslatorConfig: "translator", LyricsConfig: "lyrics"}
-DATA_ROLES = ("train", "valid", "test", "columns", "corpus")
+DATA_ROLES = ("train", "mix", "valid", "test", "columns", "corpus", "from", "tokenizer")
+SEVERAL = ("train", "mix")  # roles of several corpora
+MODEL_SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".spm")
 CorpusArgument = str | list[str]
 """A corpus as the command line names it: a file, two with a comma between, a folder, or several of these."""
 
@@ -108,11 +111,11 @@ class RunFile:
         for role, named in self.data.items():
             if role == "sha256":
                 continue
-            parts = named if role == "train" and isinstance(named, list) else [named]
+            parts = named if role in SEVERAL and isinstance(named, list) else [named]
             if role not in DATA_ROLES:
                 yield f"data.{role} is no option, which are {', '.join(DATA_ROLES)} ({self.name})"
             elif not parts or not all(isinstance(part, str) for part in parts):
-                wanted = "a text or a list of texts" if role == "train" else "a text"
+                wanted = "a text or a list of texts" if role in SEVERAL else "a text"
                 yield f"data.{role} must be {wanted}, not {named!r} ({self.name})"
             elif not given.get(role):
                 for file, digest in file_digests(self.located(role) or "").items():
@@ -176,8 +179,9 @@ def file_digests(named: CorpusArgument) -> dict[str, str]:
     digests = {}
     for part in corpus_parts(named):
         path = Path(part)
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file():
+        is_model = (path / "config.json").is_file()
+        for file in sorted(path.iterdir() if is_model else path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and (not is_model or file.suffix in MODEL_SUFFIXES):
                 with file.open("rb") as opened:
                     digests[file.as_posix()] = hashlib.file_digest(opened, "sha256").hexdigest()
     return digests

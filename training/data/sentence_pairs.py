@@ -114,8 +114,10 @@ class CorpusReport:
         counts = {"read": self.read, "held_out": self.held_out, "kept": self.kept}
         return {"origin": self.origin, **counts, "notes": self.notes, "dropped": dropped, "overlaps": self.overlaps}
 
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    def write(self, path: Path, mixed: CorpusReport | None = None) -> None:
+        """mixed: of the general pairs that are mixed in."""
+        content = self.as_json() | ({"mixed": mixed.as_json()} if mixed else {})
+        path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def shortened(text: str, most: int = 60) -> str:

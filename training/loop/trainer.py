@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from models import checkpoint as checkpoints
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
 from training.distributed.torchrun import launch_name
@@ -66,10 +67,12 @@ class Trainer:
         vocabulary: str = "",
         validator: Validator | None = None,
         workers: Workers | None = None,
+        validates_start: bool = False,
     ) -> None:
         """fingerprint: of config and corpus, vocabulary: of the tokenizers; both must match the snapshot at a resume.
         validator: writes sample texts, and translates held-out sentences if weights are chosen by BLEU. workers: the
-        processes that share `task`; None: a single process."""
+        processes that share `task`; None: a single process. validates_start: whether the initial weights are validated
+        too, and kept if no others are better."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
         self.fingerprint, self.vocabulary = fingerprint, vocabulary
@@ -80,6 +83,7 @@ class Trainer:
         self.average = MovingAverage(task.network, config.ema_decay)
         self.best = BestWeights(folder, config.average_best, stores=self.workers.writes)
         self.validator = validator
+        self.validates_start = validates_start
         self.planner = Planner(optimizer, config)
         self.progress = Progress()
         self.reads_at_once = device.type == "cpu"  # reading synchronizes with a GPU, so it is rare
@@ -95,6 +99,8 @@ class Trainer:
         self._saved = self.progress.seconds
         if self.backend:
             self.report.note(f"Trains with {self.backend}.")
+        if self.validates_start and not self.progress.update:
+            self._validate()
         ended_by = self._epochs()
         self._validate()  # updates since the last validation count too
         self._save(force=True)
@@ -323,6 +329,8 @@ class Trainer:
         assert folder is not None
         state = self.workers.on_rank_0(lambda: snapshot.load(folder))
         another = f"{folder} was trained with another recipe, corpus or seed; resume it with the same ones."
+        if checkpoints.is_checkpoint(folder):
+            another = f"{another[:-1]}, or train its model on other data with --from {folder} and another --out."
         if state.get("fingerprint") != self.fingerprint:
             raise TrainingError(another)
         if state.get("vocabulary", self.vocabulary) != self.vocabulary:  # earlier versions saved none

@@ -8,6 +8,7 @@ import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import torch
 import yaml
@@ -41,16 +42,19 @@ def translator_card(
     outcome: Outcome,
     run: TrainingRun,
     samples: Sequence[Sample],
+    mixed: str = "",
 ) -> str:
+    """mixed: the general pairs that were mixed in (`training.data.mixing.mix_summary`)."""
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
     validation = f"; validation on {valid.origin}" if valid else ""
+    mixing = f"; mixed in: {mixed}" if mixed else ""
     return model_card(
         *(config, metadata, outcome, run),
         title=f"{config.source_language} → {config.target_language}",
         summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
-        limits=f"For sentences like those of its data. Up to {config.max_tokens} source tokens. It has seen nothing but"
-        " that data: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
-        data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{validation}",
+        limits=f"For sentences like those of its data. Up to {metadata.max_source_tokens} source tokens. It has seen"
+        " nothing but that data: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
+        data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}",
         left_out=report.table(),
         samples=samples,
     )
@@ -104,10 +108,15 @@ def model_card(
     """Markdown. left_out: table of dropped pairs. memorised: overlap of generated and held-out text with training's."""
     languages = [code for code in (metadata.source_language, metadata.target_language) if code]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
-    licence = f"`{run.licence}`" if run.licence else "not stated; that of the training data decides"
+    origin = metadata.training.get("from")
+    licences = licences_of(run.licence, origin)
+    licence = ", ".join(f"`{name}`" for name in licences) or "not stated; that of the training data decides"
+    if run.licence and len(licences) > 1:
+        licence += f" (`{run.licence}` for what this run added; the starting model keeps its own)"
     again = "exactly" if config.loop.max_minutes is None else "but for what a clock decided (`loop.max_minutes`)"
     left_out = f"\n## Left out of the training data\n\n{left_out}\n" if left_out else ""
-    return f"""{front_matter(run.licence, languages, TASKS[metadata.kind])}
+    base_model = origin.get("base_model") if origin else None
+    return f"""{front_matter(licences, languages, TASKS[metadata.kind], base_model)}
 # {title}
 
 {summary}
@@ -118,7 +127,7 @@ def model_card(
 
 ## Scores
 
-{_scores_table(metadata.scores)}
+{_scores_table(metadata.scores)}{_origin_section(origin, metadata.scores)}
 ## How it was made
 
 - Data: {data}
@@ -138,11 +147,24 @@ def model_card(
 """
 
 
-def front_matter(licence: str | None, languages: Sequence[str], task: str) -> str:
+def licences_of(licence: str | None, origin: Mapping[str, Any] | None) -> list[str]:
+    """The licences of a model: those of the model that it was tuned from, then its own if that is another."""
+    named = str(origin.get("licence") or "").split(", ") if origin else []
+    named = [name for name in named if name]
+    new = licence is not None and licence.lower() not in [name.lower() for name in named]
+    return [*named, *([licence] if licence and new else [])]
+
+
+def front_matter(licences: Sequence[str], languages: Sequence[str], task: str, base_model: str | None = None) -> str:
+    """base_model: the name on the Hub of the model that this one was tuned from."""
     values: dict[str, object] = {}
-    if licence:
-        known = KNOWN_LICENCES.fullmatch(licence.lower())
-        values |= {"license": licence.lower()} if known else {"license": "other", "license_name": licence}
+    if licences:
+        known = all(KNOWN_LICENCES.fullmatch(licence.lower()) for licence in licences)
+        names = [licence.lower() for licence in licences]
+        stated = {"license": names if len(names) > 1 else names[0]}
+        values |= stated if known else {"license": "other", "license_name": " and ".join(licences)}
+    if base_model:
+        values |= {"base_model": base_model, "base_model_relation": "finetune"}
     if languages:
         values["language"] = [code.partition("-")[0].lower() for code in languages]
     values |= {"pipeline_tag": task, "library_name": "parlance"}
@@ -159,6 +181,31 @@ def _scores_table(scores: Mapping[str, Score]) -> str:
     signatures = {(name, row[name]) for row in scores.values() for name in row if name in SIGNATURES}
     listed = [f"- {SIGNATURES[name]}: `{signature}`\n" for name, signature in sorted(signatures)]
     return "\n".join([table, "".join(listed)]) if signatures else table
+
+
+def _origin_section(origin: Mapping[str, Any] | None, scores: Mapping[str, Score]) -> str:
+    """What a tuned model was tuned from. origin: `StartingPoint.record`, with the scores of the starting weights on the
+    texts of this run. scores: of the tuned model."""
+    if not origin:
+        return ""
+    rows = []
+    for text, before in origin.get("scores_before", {}).items():
+        rows += [
+            [text, name.replace("_", " "), str(before[name]), str(scores[text][name])]
+            for name in ("bleu", "chrf", "nats_per_token", "nats_per_character")
+            if name in before and name in scores.get(text, {})
+        ]
+    measured = f"\n{_markdown_table(['measured on', 'score', 'starting weights', 'tuned'], rows)}" if rows else ""
+    its_own = {f"the origin's own: {name}": row for name, row in origin["scores"].items()}
+    published = f"\nIts own scores, as its makers or its run gave them:\n\n{_scores_table(its_own)}" if its_own else ""
+    languages = f", {' → '.join(origin['languages'])}" if origin["languages"] else ""
+    return f"""
+## Origin
+
+- Tuned from: `{origin["model"]}`{languages}
+- SHA-256 of its weights: `{origin["sha256"]}`
+- Its licence: {f"`{origin['licence']}`" if origin["licence"] else "not stated; ask its makers before passing this on"}
+{measured}{published}"""
 
 
 def _memorisation_section(measured: tuple[Overlap, Overlap | None] | None) -> str:

@@ -112,7 +112,8 @@ def test_resume_with_another_recipe_is_refused(tmp_path: Path, change: dict[str,
     with pytest.raises(TrainingError) as excinfo:
         translate(tmp_path, 2, resume=True, **change)
     assert str(excinfo.value) == (
-        f"{tmp_path} was trained with another recipe, corpus or seed; resume it with the same ones."
+        f"{tmp_path} was trained with another recipe, corpus or seed; resume it with the same ones, or train its model"
+        f" on other data with --from {tmp_path} and another --out."
     )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 

@@ -155,7 +155,7 @@ def test_a_name_on_the_hub(weights: str, tmp_path: Path, monkeypatch: pytest.Mon
     folder = folders.write(tmp_path / "folder", pickled=weights == "pytorch_model.bin")
     fetched = a_hub(monkeypatch, folder, ["config.json", "pytorch_model.bin", "tf_model.h5", "rust_model.ot", weights])
     assert main(["import-marian", "Helsinki-NLP/opus-mt-de-en", "--out", str(tmp_path / "out")]) == 0
-    assert fetched == [("Helsinki-NLP/opus-mt-de-en", ["*.json", "*.spm", "README.md", weights])]
+    assert fetched == [("Helsinki-NLP/opus-mt-de-en", ["*.json", "*.spm", "*.model", "README.md", weights])]
     config = checkpoints.read(tmp_path / "out").config
     assert config.training["imported_from"] == "Helsinki-NLP/opus-mt-de-en"
 

@@ -1,0 +1,93 @@
+"""General pairs mixed into the pairs of a run, so that a tuned model does not forget what it could before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from training.config.run_config import CleaningConfig
+from training.data.batches import TokenIds
+from training.data.cleaning import HeldOutIndex, clean, comparison_key, hold_out
+from training.data.corpus_loading import parse_columns, read_corpora
+from training.data.segmentation import PairIds
+from training.data.sentence_pairs import Pairs
+from training.errors import pluralize
+
+HELD_OUT = 500  # general pairs, at most, that show what the model forgets
+
+
+def read_mix(
+    data: Mapping[str, Any],
+    languages: tuple[str, str],
+    cleaning: CleaningConfig,
+    seed: int,
+    own: tuple[Pairs, Pairs | None, Pairs | None],
+) -> tuple[Pairs, Pairs | None]:
+    """The corpora of --mix, cleaned as training pairs are, and some of them held out (None of fewer than 100). own:
+    training, validation and test pairs of the run. Held-out general pairs share no source with the training pairs."""
+    train, valid, test = own
+    named = [data["mix"]] if isinstance(data["mix"], str) else data["mix"]
+    mix = read_corpora(
+        named, languages, parse_columns(data.get("columns")), skip_malformed=cleaning.malformed == "skip"
+    )
+    mix, held_out = hold_out(clean(mix, cleaning, validation=valid, test=test), seed, most=HELD_OUT)
+    if held_out is None:
+        return mix, held_out
+    index = HeldOutIndex(train)
+    keys = zip(map(comparison_key, held_out.sources), map(comparison_key, held_out.targets), strict=True)
+    unseen = [i for i, pair in enumerate(keys) if index.count(*pair) in (None, "target")]
+    return mix, held_out.only(unseen, held_out.origin) if unseen else None
+
+
+def drawn_indices(train: int, general: int, share: float, seed: int, epoch: int) -> list[int]:
+    """Which of `general` pairs join the `train` pairs of an epoch, such that they are `share` of all; the draw depends
+    on (seed, epoch) alone. All of them are drawn once before one is drawn again."""
+    wanted = round(train * share / (1 - share))
+    whole, rest = divmod(wanted, general)
+    drawn = random.Random(f"mix {seed} {epoch}").sample(range(general), rest)
+    return [*range(general)] * whole + sorted(drawn)
+
+
+class MixedEpochs:
+    """The pairs of each epoch: all training pairs, then a share of general ones. train, general: the pairs of epoch 0,
+    1, ..."""
+
+    def __init__(
+        self, train: Callable[[int], PairIds], general: Callable[[int], PairIds], share: float, seed: int
+    ) -> None:
+        self.train, self.general, self.share, self.seed = train, general, share, seed
+
+    def epoch(self, number: int) -> PairIds:
+        (sources, targets), (more_sources, more_targets) = self.train(number), self.general(number)
+        indices = drawn_indices(len(sources), len(more_sources), self.share, self.seed, number)
+        return Joined(sources, more_sources, indices), Joined(targets, more_targets, indices)
+
+
+class Joined(Sequence[TokenIds]):
+    """All rows of `first`, then the rows `indices` of `second`; nothing is copied."""
+
+    def __init__(self, first: Sequence[TokenIds], second: Sequence[TokenIds], indices: Sequence[int]) -> None:
+        self.first, self.second, self.indices = first, second, indices
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.indices)
+
+    @overload
+    def __getitem__(self, index: int) -> TokenIds: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TokenIds]: ...
+    def __getitem__(self, index: int | slice) -> TokenIds | list[TokenIds]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        own = len(self.first)
+        return self.first[index] if index < own else self.second[self.indices[index - own]]
+
+
+def mix_summary(mix: Pairs, train: int, share: float) -> str:
+    """For the console and the card."""
+    each = round(train * share / (1 - share))
+    return f"{pluralize(each, 'general pair')} of {mix.origin} in each epoch ({share:.0%} of it), of {len(mix):,}"
