@@ -15,7 +15,7 @@ CODE: dict[str, str] = {
     "MultiHeadAttention.__init__": "f05d1bd7144212d8",
     "MultiHeadAttention.attend": "19cdca14360c9edf",
     "MultiHeadAttention.attend_explicit": "8cbd5d6ea54c80f5",
-    "MultiHeadAttention.forward": "f20d0744c3c38d08",
+    "MultiHeadAttention.forward": "5d86919363014eb1",
     "MultiHeadAttention.key_value": "27aba47da9c9df9f",
     "MultiHeadAttention.query_key_value": "c827ebe1c827ebe1",
     "MultiHeadAttention.split": "69deecb169deecb1",

@@ -205,7 +205,7 @@ class MultiHeadAttention(nn.Module):
         if source is None:
             query, key, value = self.query_key_value(x, scope)
             return self.attend(query, *(remember(key, value) if remember else (key, value)), scope)
-        query = self.split(self.projection(x, slice(self.inner)).view(len(source[0]), -1, self.inner))
+        query = self.split(self.projection(x, slice(self.inner)).view(source[0].size(0), -1, self.inner))
         return self.attend(query, *source, scope).view_as(x)
 
     def query_key_value(self, x: Tensor, scope: Scope) -> tuple[Tensor, Tensor, Tensor]:

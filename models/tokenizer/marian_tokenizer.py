@@ -15,6 +15,7 @@ import sentencepiece
 from models.tokenizer.base import LANGUAGE, ListedTokenizer, Piece, SpecialTokens, is_language, pieces_of_model
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's marker of a space
+NOTHING = r"(?!)"  # a pattern without a match
 
 
 class MarianTokenizer(ListedTokenizer):
@@ -23,7 +24,8 @@ class MarianTokenizer(ListedTokenizer):
     vocabulary: the piece of each id.  model: the SentencePiece model that splits texts.
     writer: the model that joins pieces, if different (models with a shared vocabulary join with the source's).
     added: literal pieces, matched before splitting, with their ids; includes the special tokens.
-    hidden: further ids without text, besides the special tokens."""
+    hidden: further ids without text, besides the special tokens.
+    split_added: added pieces in a text are split like any text (`split_special_tokens` of Hugging Face)."""
 
     kind = "marian"
     trims = True
@@ -36,19 +38,21 @@ class MarianTokenizer(ListedTokenizer):
         writer: bytes | None = None,
         added: Mapping[str, int] | None = None,
         hidden: Iterable[int] = (),
+        split_added: bool = False,
     ) -> None:
         if special.unknown is None:
             raise ValueError("A Marian vocabulary needs an unknown token.")
         super().__init__(vocabulary, special)
         self._unknown = special.unknown
-        self._added = {**(added or {}), **{vocabulary[i]: i for i in special.ids()}}
-        self._hidden = frozenset(hidden)
-        self._ids = {piece: i for i, piece in enumerate(self.vocabulary)} | self._added
-        self._model, self._writer = model, writer
+        self.added = {**(added or {}), **{vocabulary[i]: i for i in special.ids()}}
+        self.hidden, self.split_added = frozenset(hidden), split_added
+        self._ids = {piece: i for i, piece in enumerate(self.vocabulary)} | self.added
+        self.model, self.writer = model, writer
         self._cut = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._join = self._cut if writer is None else sentencepiece.SentencePieceProcessor(model_proto=writer)
-        self._spelt = re.compile("|".join(map(re.escape, sorted(self._added, key=len, reverse=True))))  # longest first
-        self._silent = special.ids() | self._hidden
+        literal = [] if split_added else sorted(self.added, key=len, reverse=True)  # longest first
+        self._spelt = re.compile("|".join(map(re.escape, literal)) or NOTHING)
+        self._silent = special.ids() | self.hidden
 
     def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """The (start, end, whole) of consecutive parts of a text. A whole part is one literal token: an added piece, or
@@ -98,10 +102,11 @@ class MarianTokenizer(ListedTokenizer):
 
     def further(self) -> Mapping[str, object]:
         return {
-            "added": self._added,
-            "hidden": sorted(self._hidden),
-            "model": base64.b64encode(self._model).decode(),
-            "writer": None if self._writer is None else base64.b64encode(self._writer).decode(),
+            "added": self.added,
+            "hidden": sorted(self.hidden),
+            **({"split_added": True} if self.split_added else {}),
+            "model": base64.b64encode(self.model).decode(),
+            "writer": None if self.writer is None else base64.b64encode(self.writer).decode(),
         }
 
     @classmethod
@@ -115,4 +120,5 @@ class MarianTokenizer(ListedTokenizer):
             None if writer is None else base64.b64decode(writer, validate=True),
             content["added"],
             content["hidden"],
+            content.get("split_added", False),
         )

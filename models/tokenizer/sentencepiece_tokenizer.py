@@ -157,7 +157,7 @@ class SentencePieceTokenizer(Tokenizer):
     kind = "sentencepiece"
 
     def __init__(self, model: bytes) -> None:
-        self._model = model
+        self.model = model
         self._processor = processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
         self.special = SpecialTokens(*(i if i >= 0 else None for i in ids))
@@ -226,7 +226,7 @@ class SentencePieceTokenizer(Tokenizer):
         return str(self._processor.id_to_piece(token))
 
     def write(self, path: Path) -> None:
-        path.write_bytes(self._model)
+        path.write_bytes(self.model)
 
     @classmethod
     def read(cls, path: Path) -> SentencePieceTokenizer:

@@ -33,6 +33,7 @@ from training.cli.command_options import (
     start_run,
 )
 from training.cli.evaluate_command import add_evaluate, run_evaluate
+from training.cli.export_command import add_export, run_export
 from training.cli.translate_command import add_translate, run_translate
 from training.config.overrides import Override
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
@@ -343,5 +344,6 @@ COMMANDS: dict[str, tuple[str, AddOptions, Run]] = {
         add_import_marian,
         run_import_marian,
     ),
+    "export": ("write a checkpoint in the form of transformers, CTranslate2 or ONNX", add_export, run_export),
 }
 """What each one does, in the order of the help text."""

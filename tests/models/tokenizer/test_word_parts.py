@@ -63,7 +63,7 @@ def test_other_characters_stand_for_themselves(text: str) -> None:
 
 def test_marians_vocabulary_counts() -> None:
     vocabulary = ["</s>", "<unk>", "▁cat", "egory", "▁猫", ">>deu<<", "<pad>"]
-    tokenizer = MarianTokenizer(vocabulary, SpecialTokens(6, 1, None, 0), SUBWORDS._model)
+    tokenizer = MarianTokenizer(vocabulary, SpecialTokens(6, 1, None, 0), SUBWORDS.model)
     result = word_parts(tokenizer)
     assert result.continues.tolist() == [False, False, False, True, False, False, False]
     assert result.open.tolist() == [False, False, True, True, False, False, False]

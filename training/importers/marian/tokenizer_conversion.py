@@ -23,7 +23,7 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     if options.get("sp_model_kwargs"):
         raise TrainingError(f"{folder.path / TOKENIZER_CONFIG_FILE} sets sp_model_kwargs, which are not supported.")
-    separate = bool(options.get("separate_vocabs", False))
+    separate, split = (bool(options.get(name, False)) for name in ("separate_vocabs", "split_special_tokens"))
     special, hidden, ids = _added_tokens(folder, options)
     names = {"source": VOCABULARY_FILE, "target": TARGET_VOCABULARY_FILE if separate else VOCABULARY_FILE}
     vocabularies = {side: read_vocabulary(folder, name) for side, name in names.items()}
@@ -42,7 +42,7 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
         writer = models["source"] if common and side == "target" else None
         specials, silent = SpecialTokens(pad, unknown, None, eos), [ids[piece] for piece in hidden]
         try:
-            tokenizers[side] = MarianTokenizer(pieces, specials, models[side], writer, ids, silent)
+            tokenizers[side] = MarianTokenizer(pieces, specials, models[side], writer, ids, silent, split)
         except RuntimeError as error:
             path = folder.path / f"{side}.spm"
             raise TrainingError(f"{path} is no SentencePiece model that can be read ({first_line(error)}).") from error

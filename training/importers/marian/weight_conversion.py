@@ -1,16 +1,21 @@
-"""Converts config.json and the tensors of a Marian folder into our Transformer."""
+"""Converts config.json and the tensors of a folder of MarianMTModel (post-norm) or PegasusForConditionalGeneration
+(pre-norm, otherwise alike) into our Transformer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from models.networks.transformer import Transformer, TransformerConfig, sinusoids
+from models.networks.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
 from training.errors import TrainingError
+from training.importers.marian.channel_order import marian_order, reorder_channels
 from training.importers.marian.hub_folder import JsonObject
 
+NORM_OF_TYPE: dict[str, NormPlacement] = {"marian": "post", "pegasus": "pre"}  # by model_type
+RECORD = "parlance"  # in config.json: options of our network that Hugging Face's form lacks, for its import
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 # options of older configs; transformers ignores them, so another value means another network
 SUPPORTED_VALUES = {
@@ -28,7 +33,7 @@ CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu
 
 
 def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
-    """Our configuration of the network. tied: derived from the weights."""
+    """Our configuration of the network, with Marian's positions and all biases. tied: derived from the weights."""
     shared = config.get("share_encoder_decoder_embeddings", True)
     target_vocabulary = None if shared else config.get("decoder_vocab_size")
     try:
@@ -43,6 +48,7 @@ def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
             head_width=config["d_model"] // config["encoder_attention_heads"],
             d_ff=config["encoder_ffn_dim"],
             activation=ACTIVATIONS[config["activation_function"]],  # type: ignore[arg-type]
+            norm=NORM_OF_TYPE[config["model_type"]],
             positions="marian",
             scale_embedding=bool(config.get("scale_embedding", False)),
             tied=tied,  # type: ignore[arg-type]
@@ -58,8 +64,9 @@ def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
 
 def complete_config(config: JsonObject) -> JsonObject:
     """`config` with defaults. TrainingError names the first unsupported value."""
-    if (kind := config.get("model_type")) != "marian":
-        raise TrainingError(f"config.json is of a model of type {kind!r}; import-marian reads only marian.")
+    if (kind := config.get("model_type")) not in NORM_OF_TYPE:
+        known = " and ".join(NORM_OF_TYPE)
+        raise TrainingError(f"config.json is of a model of type {kind!r}; import-marian reads only {known}.")
     filled = {**CONFIG_DEFAULTS, **config}
     for problem in _config_problems(filled):
         raise TrainingError(f"config.json cannot be imported: {problem}.")
@@ -98,6 +105,7 @@ EMBEDDINGS = SHARED, SOURCE, TARGET, OUTPUT = (
     "lm_head.weight",
 )
 BIAS = "final_logits_bias"
+ATTENTION_BIASES = ("attention.projection.bias", "attention.output.bias")
 POSITIONS = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))
 
 
@@ -108,7 +116,7 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
     shape = transformer_config(config, tied)
     weights = dict(zip(("source_embedding.weight", "target_embedding.weight", "output.weight"), tables, strict=True))
     used = {*EMBEDDINGS, BIAS, *POSITIONS}  # tied tables and computed positions are optional
-    for name, theirs in (*_layer_names(config, "encoder"), *_layer_names(config, "decoder")):
+    for name, theirs in tensor_names(config):
         parts = [_first(tensors, part) for part in theirs]
         weights[name] = torch.cat(parts) if len(parts) > 1 else parts[0]
         used.update(theirs)
@@ -117,6 +125,7 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
     for name in tensors:
         if name not in used:
             raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
+    shape, weights = _as_recorded(shape, weights, config.get(RECORD, {}))
     with torch.device("meta"):  # the weights are replaced at once: allocate none
         network = Transformer(shape)
     expected = dict(network.named_parameters())  # lists tied tables once
@@ -126,6 +135,21 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
             raise TrainingError(f"config.json asks for {name} of the shape {here}, and the weights have {there}.")
     network.load_state_dict({name: weights[name].float() for name in expected}, strict=False, assign=True)
     return network.eval()
+
+
+def _as_recorded(
+    shape: TransformerConfig, weights: dict[str, Tensor], record: JsonObject
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """Undoes what an export had to change: the order of channels, and biases of zero that our network did without."""
+    if record.get("positions") == "interleaved":
+        shape = replace(shape, positions="interleaved")
+        weights = dict(reorder_channels(weights.items(), marian_order(shape.d_model).argsort()))
+    for option, ending in (("attention_bias", ATTENTION_BIASES), ("output_bias", ("output_bias",))):
+        biases = [name for name in weights if name.endswith(ending)]
+        if record.get(option) is False and not any(weights[name].any() for name in biases):
+            shape = replace(shape, **{option: False})
+            weights = {name: tensor for name, tensor in weights.items() if name not in biases}
+    return shape, weights
 
 
 def _first(tensors: Mapping[str, Tensor], *names: str) -> Tensor:
@@ -152,8 +176,16 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one is other or (one.shape == other.shape and torch.equal(one, other))
 
 
+def tensor_names(config: JsonObject) -> Iterator[tuple[str, list[str]]]:
+    """Our parameter names, with the tensors that they are made of; not of embeddings and the output."""
+    for side in ("encoder", "decoder"):
+        yield from _layer_names(config, side)
+        if NORM_OF_TYPE[config["model_type"]] == "pre":
+            for name in ("weight", "bias"):
+                yield f"{side}_norm.{name}", [f"model.{side}.layer_norm.{name}"]
+
+
 def _layer_names(config: JsonObject, side: str) -> Iterator[tuple[str, list[str]]]:
-    """Our parameter names, with the tensors that they are made of."""
     sublayers, attentions = dict(SUBLAYERS), {"attention": "self_attn"}
     if side == "decoder":
         sublayers["around_cross.norm"] = "encoder_attn_layer_norm"

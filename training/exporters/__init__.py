@@ -1,0 +1,1 @@
+"""Writes a checkpoint in the forms that other programs load: transformers, CTranslate2, ONNX."""

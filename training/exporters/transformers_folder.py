@@ -1,0 +1,100 @@
+"""A folder that transformers loads with AutoTokenizer and AutoModelForSeq2SeqLM.
+
+Post-norm networks become MarianMTModel, pre-norm networks PegasusForConditionalGeneration: of the classes of
+transformers, it is the one with norms before the layers, a final norm and Marian's sinusoids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from models.checkpoint import WEIGHTS
+from models.networks.transformer import TransformerConfig
+from training.exporters.exportable import Exportable, Form
+from training.exporters.sentencepiece_files import write_json, write_tokenizer_files
+from training.exporters.transformers_weights import check_form, transformers_tensors
+from training.importers.marian.hub_folder import JsonObject
+from training.importers.marian.weight_conversion import RECORD
+
+CLASSES: dict[str, str] = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+ACTIVATIONS_THERE = {"silu": "swish", "relu": "relu", "gelu": "gelu"}
+LACKING = ("positions", "attention_bias", "output_bias")  # options that the weights make up for
+OF_THE_FORM = {"positions": "marian", "attention_bias": True, "output_bias": True}
+
+
+def form_of_transformers(config: TransformerConfig) -> Form:
+    return "pegasus" if config.norm == "pre" else "marian"
+
+
+def write_transformers_folder(model: Exportable, folder: Path, form: Form) -> None:
+    """TrainingError if the form lacks something that the network has."""
+    network, shape = model.transformer(form)
+    check_form(shape, form)
+    described = transformers_config(model, shape, form)
+    write_tokenizer_files(model, folder, (shape.source_vocabulary, shape.target_vocabulary), form)
+    write_json(folder / "config.json", described)
+    write_json(folder / "generation_config.json", generation_settings(model, shape.pad))
+    tensors = transformers_tensors(network, described, model.longest)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / WEIGHTS).chmod((folder / "config.json").stat().st_mode)  # safetensors writes for the user alone
+
+
+def transformers_config(model: Exportable, shape: TransformerConfig, form: Form) -> JsonObject:
+    """config.json. Under `parlance`, what an import needs to restore the very weights."""
+    sides = {
+        f"{side}_{name}": value
+        for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers))
+        for name, value in (("layers", layers), ("attention_heads", shape.heads), ("ffn_dim", shape.d_ff))
+    }
+    of_marian = {
+        "decoder_vocab_size": shape.target_vocabulary,
+        "share_encoder_decoder_embeddings": shape.tied == "all",
+        "static_position_embeddings": True,
+    }
+    record = {name: value for name in LACKING if (value := getattr(shape, name)) != OF_THE_FORM[name]}
+    return {
+        "model_type": form,
+        "architectures": [CLASSES[form]],
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+        "vocab_size": shape.source_vocabulary,
+        **(of_marian if form == "marian" else {}),
+        "tie_word_embeddings": shape.tied != "none",
+        "d_model": shape.d_model,
+        **sides,
+        "activation_function": ACTIVATIONS_THERE[shape.activation],
+        "scale_embedding": shape.scale_embedding,
+        "max_position_embeddings": model.longest,
+        "dropout": shape.residual_dropout,
+        "attention_dropout": shape.attention_dropout,
+        "activation_dropout": shape.activation_dropout,
+        **_token_ids(model, shape.pad),
+        **({RECORD: record} if record else {}),
+    }
+
+
+def _token_ids(model: Exportable, pad: int) -> JsonObject:
+    return {
+        "bos_token_id": model.checkpoint.tokenizers["target"].special.bos,
+        "pad_token_id": pad,
+        "eos_token_id": model.config.eos,
+        "decoder_start_token_id": model.start,
+        "forced_eos_token_id": model.config.eos if model.config.forced_end else None,
+    }
+
+
+def generation_settings(model: Exportable, pad: int) -> JsonObject:
+    """generation_config.json: our rules for tokens, and beams of 4 unless the model came with others."""
+    config = model.config
+    recorded = config.training.get("generation")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    return {
+        **_token_ids(model, pad),
+        "suppress_tokens": list(config.suppressed),
+        "renormalize_logits": config.renormalise,
+        "max_length": config.max_new_tokens + len(config.target_prefix),
+        "num_beams": recorded.get("num_beams", 4),
+        "length_penalty": recorded.get("length_penalty", 1.0),
+        "early_stopping": False,
+    }

@@ -1,0 +1,208 @@
+"""The README of an exported folder: the model card, with a program that uses the folder."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from models.networks.recurrent import RecurrentLanguageModel
+from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, Tokenizer
+from training.exporters.exportable import TITLES, Exportable, Form
+from training.importers.marian.convert_checkpoint import FRONT_MATTER
+from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME
+from training.report.card_writer import front_matter
+
+LIBRARIES: dict[Form, str] = {
+    "marian": "transformers",
+    "pegasus": "transformers",
+    "ctranslate2": "ctranslate2",
+    "onnx": "onnxruntime",
+}
+REQUIREMENTS: dict[Form, str] = {
+    "marian": "transformers torch sentencepiece",
+    "pegasus": "transformers torch sentencepiece",
+    "ctranslate2": "ctranslate2 sentencepiece",
+    "onnx": "onnxruntime sentencepiece",
+}
+EXAMPLE = "EXAMPLE"  # in a program: the text to translate, or to continue
+
+TRANSFORMERS_PROGRAM = """
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModelForSeq2SeqLM.from_pretrained(".")
+batch = tokenizer([{text}], return_tensors="pt", padding=True)
+outputs = model.generate(**batch, num_beams=4)
+print(tokenizer.batch_decode(outputs, skip_special_tokens=True)[0])
+"""
+CTRANSLATE2_PROGRAM = """
+import ctranslate2{imports}
+
+translator = ctranslate2.Translator(".", device="cpu")
+{load}sources = [{prefix}{split}{suffix} for text in [{text}]]
+results = translator.translate_batch(sources, beam_size=4, max_input_length=0, max_decoding_length={limit})
+for pieces in (result.hypotheses[0] for result in results):
+    print({join})
+"""
+ONNX_PROGRAM = """
+import json
+import numpy as np
+import onnxruntime{imports}
+
+def read(name): return json.load(open(name, encoding="utf-8"))
+def load(name): return onnxruntime.InferenceSession(name + ".onnx")
+encoder, first_step, next_step = load("encoder_model"), load("decoder_model"), load("decoder_with_past_model")
+rules, ids = read("generation_config.json"), read("vocab.json")
+piece_of = {{i: piece for piece, i in {target}.items()}}
+{load}text = {text}
+source = np.array([{before}[ids.get(piece, {unknown}) for piece in {split}]{after}])
+mask, state, tokens = np.ones_like(source), {{}}, [rules["decoder_start_token_id"]]
+memory = encoder.run(None, {{"input_ids": source, "attention_mask": mask}})[0]
+while len(tokens) < rules["max_length"] and (len(tokens) == 1 or tokens[-1] != rules["eos_token_id"]):
+    step = next_step if state else first_step
+    given = state or {{"encoder_hidden_states": memory}}
+    logits, *present = step.run(None, {{"input_ids": [tokens[-1:]], "encoder_attention_mask": mask, **given}})
+    names = [output.name.replace("present", "past_key_values") for output in step.get_outputs()[1:]]
+    state |= zip(names, present)
+    logits[..., rules["suppress_tokens"]] = -np.inf
+    tokens.append(int(logits[0, -1].argmax()))
+pieces = [piece_of[i] for i in tokens[1:] if i != rules["eos_token_id"]]
+print({join})
+"""
+LYRICIST_PROGRAM = """
+import json
+import numpy as np
+import onnxruntime
+
+network = onnxruntime.InferenceSession("model.onnx")
+ids = json.load(open("vocab.json", encoding="utf-8"))
+piece_of = {{i: piece for piece, i in ids.items()}}
+hidden = memory = np.zeros(({layers}, 1, {hidden}), np.float32)
+text = list({text})
+for place in range({length}):
+    given = {{"input_ids": [[ids[text[place]]]], "past_hidden": hidden, "past_memory": memory}}
+    logits, hidden, memory = network.run(None, given)
+    logits[..., {suppressed}] = -np.inf
+    if place == len(text) - 1:
+        text.append(piece_of[int(logits[0, -1].argmax())])
+print("".join(text))
+"""
+
+
+def write_readme(model: Exportable, folder: Path, form: Form, notes: Sequence[str]) -> None:
+    """README.md in `folder`. notes: sentences on what differs there."""
+    path = model.checkpoint.folder / CARD_FILE
+    card = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    head, body = _front_matter(model, card, form), FRONT_MATTER.sub("", card, count=1).strip()
+    opening, *sections = re.split(r"^(?=## )", body or f"# {model.checkpoint.name}", maxsplit=1, flags=re.MULTILINE)
+    differs = "".join(f"\n{note}\n" for note in notes)
+    own = f"""## Use
+
+Exported from Parlance for {TITLES[form]}. After `pip install {REQUIREMENTS[form]}`, in this folder:
+
+```python
+{program(model, form)}```
+{differs}"""
+    parts = [head, opening.strip(), own, *sections]
+    (folder / CARD_FILE).write_text("\n".join(f"{part.strip()}\n" for part in parts), encoding="utf-8")
+
+
+def _front_matter(model: Exportable, card: str, form: Form) -> str:
+    """The original card's values, with this form's library and, for a model from the Hub, its name."""
+    match = FRONT_MATTER.match(card)
+    try:
+        values = yaml.safe_load(match[1]) if match else None
+    except yaml.YAMLError:
+        values = None
+    config = model.config
+    if not isinstance(values, dict):
+        languages = [code for code in (config.source_language, config.target_language) if code]
+        licence = config.training.get("licence")
+        task = "text-generation" if config.kind == "lyrics" else "translation"
+        made = front_matter(licence if isinstance(licence, str) else None, languages, task)
+        values = yaml.safe_load(made.strip("-"))
+    origin = config.training.get("imported_from")
+    if isinstance(origin, str) and HUB_NAME.fullmatch(origin):
+        values.setdefault("base_model", origin)
+    values["library_name"] = LIBRARIES[form]
+    return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=math.inf)}---"
+
+
+def program(model: Exportable, form: Form) -> str:
+    """Python that runs in the exported folder and prints the output for one text."""
+    config, text = model.config, repr(EXAMPLE)
+    if form in ("marian", "pegasus"):
+        prefix = "".join(model.checkpoint.tokenizers["source"].piece(token) for token in config.source_prefix)
+        return TRANSFORMERS_PROGRAM.lstrip().format(text=repr(prefix + EXAMPLE))
+    if isinstance(model.network, RecurrentLanguageModel):
+        shape = model.network.config
+        piece = model.checkpoint.tokenizers["target"].piece
+        opening = next(piece(i) for i in range(shape.vocabulary) if i not in config.suppressed)
+        numbers = {"layers": shape.layers, "hidden": shape.hidden, "suppressed": list(config.suppressed)}
+        return LYRICIST_PROGRAM.lstrip().format(text=repr(opening), length=100, **numbers)
+    source, target = (model.checkpoint.tokenizers[side] for side in ("source", "target"))
+    parts = _tokenizer_parts(source, target)
+    if form == "ctranslate2":
+        added_there = config.source_suffix == (source.special.eos,)
+        prefix, suffix = ([source.piece(i) for i in ids] for ids in (config.source_prefix, config.source_suffix))
+        parts["prefix"] = f"{prefix} + " if prefix else ""
+        parts["suffix"] = f" + {suffix}" if suffix and not added_there else ""
+        return CTRANSLATE2_PROGRAM.lstrip().format(text=text, limit=config.max_new_tokens, **parts)
+    return ONNX_PROGRAM.lstrip().format(
+        text=text,
+        target="ids" if has_one_vocabulary(model) else 'read("target_vocab.json")',
+        before=f"{list(config.source_prefix)} + " if config.source_prefix else "",
+        after=f" + {list(config.source_suffix)}" if config.source_suffix else "",
+        unknown=source.special.unknown,
+        **parts,
+    )
+
+
+def has_one_vocabulary(model: Exportable) -> bool:
+    """Whether both sides number the same pieces alike."""
+    source, target = (model.checkpoint.tokenizers[side] for side in ("source", "target"))
+    return source.size == target.size and all(source.piece(i) == target.piece(i) for i in range(source.size))
+
+
+def _tokenizer_parts(source: Tokenizer, target: Tokenizer) -> dict[str, str]:
+    """The lines and expressions of a program that split `text` and join `pieces`."""
+    if not isinstance(source, SentencePieceTokenizer | MarianTokenizer):
+        words = source.kind == "word"
+        split, join = ("text.split()", '" ".join(pieces)') if words else ("list(text)", '"".join(pieces)')
+        return {"imports": "", "load": "", "split": split, "join": join}
+    names = 'sentencepiece.SentencePieceProcessor(model_file=f"{side}.spm") for side in ("source", "target")'
+    join = "joiner.decode(pieces)"
+    return {
+        "imports": "\nimport sentencepiece",
+        "load": f"splitter, joiner = ({names})\n",
+        "split": "splitter.encode(text, out_type=str)",
+        "join": f'{join}.replace("▁", " ").strip()' if isinstance(target, MarianTokenizer) else join,
+    }
+
+
+def notes_on(model: Exportable, form: Form) -> list[str]:
+    """Sentences on what the form does otherwise than this project."""
+    return [sentence for sentence, holds in _possible_notes(model, form).items() if holds]
+
+
+def _possible_notes(model: Exportable, form: Form) -> Mapping[str, bool]:
+    config, source = model.config, model.checkpoint.tokenizers.get("source")
+    hugging_face, sampled = form in ("marian", "pegasus"), config.suppressed and not config.renormalise
+    prefix = "".join(source.piece(token) for token in config.source_prefix) if source else ""
+    return {
+        f"Put `{prefix}` before every text: Parlance does this by itself.": bool(prefix) and hugging_face,
+        "A text that begins with `>>…<<` begins with a language token there, and with plain text in Parlance.": (
+            hugging_face and not isinstance(source, MarianTokenizer)
+        ),
+        "CTranslate2 divides by the probability of the tokens that may be chosen, and Parlance keeps the share of the"
+        " others as this model's makers do: scores of beams differ a little.": bool(sampled) and form == "ctranslate2",
+        "CTranslate2 ends a beam when it has as many finished hypotheses as the beam is wide, Parlance when no live"
+        " hypothesis scores better: `patience=2` in `translate_batch` makes such a difference rarer.": (
+            form == "ctranslate2"
+        ),
+        f"The position table of the graphs ends at {model.longest:,} tokens.": form == "onnx"
+        and config.kind == "translator",
+    }
