@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from models.checkpoint import CheckpointConfig
 from models.networks.recurrent import RecurrentLanguageModel
 from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, Tokenizer
 from training.exporters.exportable import TITLES, Exportable, Form
@@ -43,7 +44,8 @@ import ctranslate2{imports}
 
 translator = ctranslate2.Translator(".", device="cpu")
 {load}sources = [{prefix}{split}{suffix} for text in [{text}]]
-results = translator.translate_batch(sources, beam_size=4, max_input_length=0, max_decoding_length={limit})
+options = {{"beam_size": 4, "patience": 3, "max_input_length": 0, "max_decoding_length": {limit}}}
+results = translator.translate_batch(sources, **options)
 for pieces in (result.hypotheses[0] for result in results):
     print({join})
 """
@@ -135,7 +137,7 @@ def program(model: Exportable, form: Form) -> str:
     """Python that runs in the exported folder and prints the output for one text."""
     config, text = model.config, repr(EXAMPLE)
     if form in ("marian", "pegasus"):
-        prefix = "".join(model.checkpoint.tokenizers["source"].piece(token) for token in config.source_prefix)
+        prefix = "".join(map(model.checkpoint.tokenizers["source"].piece, source_prefix(config)))
         return TRANSFORMERS_PROGRAM.lstrip().format(text=repr(prefix + EXAMPLE))
     if isinstance(model.network, RecurrentLanguageModel):
         shape = model.network.config
@@ -147,18 +149,23 @@ def program(model: Exportable, form: Form) -> str:
     parts = _tokenizer_parts(source, target)
     if form == "ctranslate2":
         added_there = config.source_suffix == (source.special.eos,)
-        prefix, suffix = ([source.piece(i) for i in ids] for ids in (config.source_prefix, config.source_suffix))
+        prefix, suffix = ([source.piece(i) for i in ids] for ids in (source_prefix(config), config.source_suffix))
         parts["prefix"] = f"{prefix} + " if prefix else ""
         parts["suffix"] = f" + {suffix}" if suffix and not added_there else ""
         return CTRANSLATE2_PROGRAM.lstrip().format(text=text, limit=config.max_new_tokens, **parts)
     return ONNX_PROGRAM.lstrip().format(
         text=text,
         target="ids" if has_one_vocabulary(model) else 'read("target_vocab.json")',
-        before=f"{list(config.source_prefix)} + " if config.source_prefix else "",
+        before=f"{list(source_prefix(config))} + " if source_prefix(config) else "",
         after=f" + {list(config.source_suffix)}" if config.source_suffix else "",
         unknown=source.special.unknown,
         **parts,
     )
+
+
+def source_prefix(config: CheckpointConfig) -> tuple[int, ...]:
+    """Of a multilingual translator the first pair's."""
+    return config.language_pairs[0].source_prefix if config.language_pairs else config.source_prefix
 
 
 def has_one_vocabulary(model: Exportable) -> bool:
@@ -191,16 +198,21 @@ def notes_on(model: Exportable, form: Form) -> list[str]:
 def _possible_notes(model: Exportable, form: Form) -> Mapping[str, bool]:
     config, source = model.config, model.checkpoint.tokenizers.get("source")
     hugging_face, sampled = form in ("marian", "pegasus"), config.suppressed and not config.renormalise
-    prefix = "".join(source.piece(token) for token in config.source_prefix) if source else ""
+    prefix = "".join(map(source.piece, config.source_prefix)) if source else ""
+    tokens = {
+        f"`{''.join(map(source.piece, pair.source_prefix))}` for {pair.source} to {pair.target}": None
+        for pair in (config.language_pairs if source else ())
+    }
     return {
         f"Put `{prefix}` before every text: Parlance does this by itself.": bool(prefix) and hugging_face,
+        f"Every text begins with the token of its languages: {', '.join(tokens)}.": bool(tokens),
         "A text that begins with `>>…<<` begins with a language token there, and with plain text in Parlance.": (
-            hugging_face and not isinstance(source, MarianTokenizer)
+            hugging_face and not tokens and not isinstance(source, MarianTokenizer)
         ),
         "CTranslate2 divides by the probability of the tokens that may be chosen, and Parlance keeps the share of the"
         " others as this model's makers do: scores of beams differ a little.": bool(sampled) and form == "ctranslate2",
-        "CTranslate2 ends a beam when it has as many finished hypotheses as the beam is wide, Parlance when no live"
-        " hypothesis scores better: `patience=2` in `translate_batch` makes such a difference rarer.": (
+        "CTranslate2 ends a beam as soon as it has as many finished hypotheses as the beam is wide, times `patience`;"
+        " Parlance when no live hypothesis scores better. With `patience=3` the translations are the same.": (
             form == "ctranslate2"
         ),
         f"The position table of the graphs ends at {model.longest:,} tokens.": form == "onnx"

@@ -1,0 +1,97 @@
+"""Whether other programs give our tokens from the folders that `training export` writes for them.
+
+python -m benchmarks.exports --checkpoint FOLDER --data MULTI30K [--sentences 200] [--json]
+
+Exports a trained translator to transformers, CTranslate2 and ONNX (fp32) and translates the first sentences of
+Multi30k's validation set with each, greedily and with a beam of 4, from our own token ids. Also: the ids that
+transformers' tokenizer gives for the same texts and for odd ones; the SHA-256 of the weights that `import-marian` makes
+of the export; and the same for a network of Marian's shape (post-norm, Marian's positions) with random weights.
+onnxruntime has no beam search for these graphs, so our decoder searches over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from benchmarks.peers.exported import Program, load_transformers, of_ctranslate2, of_parlance, of_program
+from benchmarks.report import finish, goal
+from models import checkpoint as checkpoints
+from models.checkpoint import WEIGHTS, Checkpoint, sha256
+from training.exporters.export_checkpoint import export_checkpoint
+from training.importers.marian.convert_checkpoint import import_marian
+
+LIMIT = 128  # new tokens
+ODD_TEXTS = (
+    *(
+        "",
+        " ",
+        "  two  spaces ",
+        "\ttab\nline",
+        "日本語 und 한국어",
+        "😀 Ein 👩‍👩‍👧 Bild",
+        "ﬁne ½ ™ …",
+        "</s> <pad> <unk>",
+    ),
+    *("ZWJ\u200bzero\u00a0nbsp", "e\u0301 é", "▁ ▁▁", "x" * 300, ">>", "a >>fr<< b"),
+)
+
+
+def same(ours: Sequence[object], theirs: Sequence[object]) -> int:
+    return sum(a == b for a, b in zip(ours, theirs, strict=True))
+
+
+def compare(checkpoint: Checkpoint, root: Path, texts: Sequence[str]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """A row for each program and beam, and the goals."""
+    rows, goals, count = [], [], len(texts)
+    sources = [checkpoint.source_ids(text) for text in texts]
+    ours = {beam: of_parlance(checkpoint, sources, beam, LIMIT) for beam in (1, 4)}
+    for program in get_args(Program):
+        summary = export_checkpoint(checkpoint.folder, program, root / program)
+        for beam, expected in ours.items():
+            agreeing = same(expected, of_program(program, root / program, checkpoint, sources, beam, LIMIT))
+            row = {"form": summary["form"], "program": program, "beam": beam, "sentences": count, "same": agreeing}
+            rows.append(row | {"export_seconds": summary["seconds"]})
+            goals.append(goal(f"{program}, beam {beam}: sentences with our tokens", agreeing, count, "", "higher"))
+    agreeing = same(ours[4], of_ctranslate2(root / "ctranslate2", checkpoint, sources, 4, LIMIT, 1.0))
+    rows.append({"program": "ctranslate2, patience 1", "beam": 4, "sentences": count, "same": agreeing})
+    tokenizer, _ = load_transformers(root / "transformers")
+    lines = [*texts, *ODD_TEXTS]
+    agreeing = same(
+        [list(checkpoint.source_ids(line)) for line in lines], [tokenizer(line).input_ids for line in lines]
+    )
+    goals.append(goal("transformers' tokenizer: texts with our ids", agreeing, len(lines), "", "higher"))
+    answers = [checkpoint.decode(tokens) for tokens in ours[4]]
+    decoded = [tokenizer.decode(tokens, skip_special_tokens=True) for tokens in ours[4]]
+    goals.append(goal("transformers' tokenizer: our texts", same(answers, decoded), count, "", "higher"))
+    import_marian(str(root / "transformers"), root / "imported")
+    equal = sha256(root / "imported" / WEIGHTS) == sha256(checkpoint.weights)
+    goals.append(goal("the import has the weights' SHA-256", int(equal), 1, "", "higher"))
+    imported = checkpoints.read(root / "imported")
+    for beam, expected in ours.items():
+        agreeing = same(expected, of_parlance(imported, [imported.source_ids(text) for text in texts], beam, LIMIT))
+        goals.append(goal(f"the import, beam {beam}: sentences with our tokens", agreeing, count, "", "higher"))
+    return rows, goals
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="Multi30k's folder of .gz files")
+    parser.add_argument("--sentences", type=int, default=200)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    checkpoint = checkpoints.read(arguments.checkpoint)
+    file = arguments.data / f"val.{checkpoint.config.source_language}.gz"
+    texts = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()[: arguments.sentences]
+    with tempfile.TemporaryDirectory() as root:
+        rows, goals = compare(checkpoint, Path(root), texts)
+    finish("exports", rows, goals, as_json=arguments.json)
+
+
+if __name__ == "__main__":
+    main()
