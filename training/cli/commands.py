@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any
 
-import sacrebleu
-import torch
-from tqdm import tqdm
-
-from models.interface import Precision
 from training.cli.command_options import (
     PAIRS,
     add_cleaning,
@@ -32,6 +22,7 @@ from training.cli.command_options import (
     read_start,
     start_run,
 )
+from training.cli.distil_commands import add_backtranslate, add_distil, run_backtranslate, run_distil
 from training.cli.evaluate_command import add_evaluate, run_evaluate
 from training.cli.export_command import add_export, run_export
 from training.cli.translate_command import add_translate, run_translate
@@ -51,10 +42,8 @@ from training.data.corpus_loading import (
     stem_suffix,
 )
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
-from training.data.distillation import ChosenTranslation, Teacher, split_into_chunks, translate_chunks
 from training.data.mixing import read_mix
 from training.errors import TrainingError, pluralize
-from training.evaluation.model_outputs import MAX_BEAM_SIZE
 from training.evaluation.scores import Scores
 from training.lyricist_run import train_lyricist
 from training.translator_run import train_translator
@@ -146,85 +135,6 @@ def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
     from training.demo.demo_models import train_demo  # importing it builds the phrasebook, which takes a moment
 
     return train_demo(arguments.out, device_of(arguments), arguments.only)
-
-
-def add_distil(command: argparse.ArgumentParser) -> None:
-    command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
-    command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=PAIRS)
-    add_columns(command)
-    command.add_argument("--out", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
-    command.add_argument("--beam", type=int, default=5, help=f"hypotheses to choose from, 1 to {MAX_BEAM_SIZE}")
-    text = "int8 is the fastest on most CPUs"
-    command.add_argument("--precision", choices=get_args(Precision), default="fp32", help=text)
-    command.add_argument("--processes", type=int, default=1, metavar="N", help="on a CPU, one for each core")
-    add_device(command)
-
-
-def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
-    """Translates a corpus with a teacher; returns the number of pairs and their BLEU against the references."""
-    device = device_of(arguments)
-    raise_all(_distil_problems(arguments, device))
-    teacher = Teacher(arguments.folder, device, arguments.beam, arguments.precision)
-    config = teacher.checkpoint.config
-    # language codes as keys: a teacher of the opposite direction then reads the file correctly, too
-    languages = (config.source_language or "source", config.target_language or "target")
-    pairs = read_corpora(arguments.train, languages, parse_columns(arguments.columns))
-    for note in pairs.reported().notes:
-        print(f"note: {note}", file=sys.stderr)
-    fitting = [i for i, source in enumerate(pairs.sources) if teacher.fits(source)]
-    if not fitting:
-        raise TrainingError(f"{pairs.origin} has no source that the teacher can read.")
-    started = time.monotonic()
-    translations: list[ChosenTranslation] = []
-    with _written_aside(arguments.out) as file:
-        with tqdm(total=len(fitting), desc="translating", mininterval=0.3 if sys.stderr.isatty() else 15.0) as bar:
-            chunks = split_into_chunks(pairs, fitting)
-            for chunk in translate_chunks(teacher, chunks, arguments.processes):
-                translations += [chosen for chosen in chunk if chosen[2].strip()]  # white space teaches nothing
-                bar.update(len(chunk))
-        translations.sort()  # in corpus order
-        for index, _, text in translations:
-            row = dict(zip(languages, (pairs.sources[index], text), strict=True))
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    seconds = round(time.monotonic() - started, 1)
-    references = [[pairs.targets[index] for index, _, _ in translations]]
-    metric, bleu = sacrebleu.BLEU(), {"bleu_of_first": 0.0, "bleu": 0.0}
-    for place, name in enumerate(bleu, start=1):
-        texts = [str(chosen[place]) for chosen in translations]
-        bleu[name] = round(metric.corpus_score(texts, references).score, 2) if texts else 0.0
-    signature = str(metric.get_signature()) if translations else ""
-    too_long = len(pairs) - len(fitting)
-    return {"pairs": len(translations), **bleu, "signature": signature, "too_long": too_long, "seconds": seconds}
-
-
-def _distil_problems(arguments: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    yield "" if arguments.train else "--train is missing: the pairs to translate"
-    yield "" if 1 <= arguments.beam <= MAX_BEAM_SIZE else f"--beam must be 1 to {MAX_BEAM_SIZE}, not {arguments.beam}"
-    yield "" if arguments.processes >= 1 else f"--processes must be at least 1, not {arguments.processes}"
-    if arguments.processes > 1 and device.type != "cpu":
-        yield "--processes is for CPUs: one process keeps a GPU busy"
-    out = arguments.out
-    if out is None:
-        yield "--out is missing: the file to write"
-    elif stem_suffix(out) != ".jsonl":
-        yield f"--out must end in .jsonl or .jsonl.gz, not be {out}"
-    elif out.exists():
-        yield f"{out} exists; choose another --out"
-
-
-@contextmanager
-def _written_aside(path: Path) -> Iterator[TextIO]:
-    """Writes beside `path` and renames at the end: the file is complete or absent."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        with (
-            gzip.open(aside, "wt", encoding="utf-8") if path.suffix == ".gz" else aside.open("w", encoding="utf-8")
-        ) as file:
-            yield file
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def add_recipes(command: argparse.ArgumentParser) -> None:
@@ -336,7 +246,12 @@ COMMANDS: dict[str, tuple[str, AddOptions, Run]] = {
     "demo": ("train the demo models on the corpora that come with this project", add_demo, run_demo),
     "evaluate": ("score a model, or compare several; the last line is JSON", add_evaluate, run_evaluate),
     "translate": ("translate files, or standard input, line by line", add_translate, run_translate),
-    "distil": ("have a translator translate a corpus for another one to learn from", add_distil, run_distil),
+    "distil": ("have a translator translate pairs or text for another one to learn from", add_distil, run_distil),
+    "backtranslate": (
+        "make pairs with synthetic sources from text in the target language",
+        add_backtranslate,
+        run_backtranslate,
+    ),
     "recipes": ("list the recipes; --show prints all of one, as TOML for --config", add_recipes, run_recipes),
     "inspect-corpus": ("say what is in a corpus, and train nothing", add_inspect_corpus, run_inspect_corpus),
     "import-marian": (

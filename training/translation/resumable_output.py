@@ -7,12 +7,13 @@ import contextlib
 import fcntl
 import gzip
 import hashlib
+import io
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self, TextIO, cast
 
 from training.errors import TrainingError
 
@@ -25,10 +26,19 @@ class ResumableOutput:
     so far, so that a resumed command notices another input. notes: numbers that are kept along.
 
     TrainingError if `out` exists, if a partial file is there without `resume` or the other way around, if its identity
-    differs, or if another command is writing it."""
+    differs, or if another command is writing it. compressed: the partial file; None: if `out` ends in .gz."""
 
-    def __init__(self, out: Path, identity: Mapping[str, object], *, resume: bool, unit: str = "line") -> None:
+    def __init__(
+        self,
+        out: Path,
+        identity: Mapping[str, object],
+        *,
+        resume: bool,
+        unit: str = "line",
+        compressed: bool | None = None,
+    ) -> None:
         self.out, self.unit = out, unit
+        self._compressed = out.suffix == ".gz" if compressed is None else compressed
         self.identity: Mapping[str, object] = json.loads(json.dumps(identity))
         self.partial = out.with_name(f"{out.name}.partial")
         self._record = out.with_name(f"{out.name}.partial.json")
@@ -86,7 +96,7 @@ class ResumableOutput:
 
     def write(self, data: bytes, inputs: list[str]) -> None:
         """Appends the results of these inputs."""
-        self._file.write(gzip.compress(data, 6, mtime=0) if self.out.suffix == ".gz" else data)
+        self._file.write(gzip.compress(data, 6, mtime=0) if self._compressed else data)
         for line in inputs:
             self._count_input(line)
         self.done += len(inputs)
@@ -120,6 +130,23 @@ class ResumableOutput:
         self._file.close()
         self.partial.replace(self.out)
         self._record.unlink(missing_ok=True)
+
+    def written_lines(self) -> Iterator[str]:
+        """The lines of an uncompressed partial file."""
+        self._file.flush()
+        with self.partial.open(encoding="utf-8", newline="\n") as file:
+            yield from file
+
+    def finish_with(self, write: Callable[[TextIO], None]) -> None:
+        """Replaces the partial file by what `write` writes."""
+        aside = self.partial.with_name(f"{self.partial.name}.new")
+        with aside.open("wb") as raw:
+            packed = gzip.GzipFile("", "wb", 6, raw, mtime=0) if self.out.suffix == ".gz" else raw
+            with packed, io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8", newline="\n") as file:
+                write(file)
+        aside.replace(self.out)
+        self._file.close()
+        self._remove()
 
     def _remove(self) -> None:
         self.partial.unlink(missing_ok=True)

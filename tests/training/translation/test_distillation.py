@@ -10,13 +10,15 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
+from models.decoding.options import DecodingOptions
 from models.networks.loading import load_network
 from tests.training.cli.commands import refused
 from training.__main__ import main
-from training.data import distillation
 from training.data.corpus_loading import read_pairs
-from training.data.distillation import Teacher
 from training.evaluation.model_outputs import translate
+from training.translation import distillation
+from training.translation.distillation import Teacher
+from training.translation.line_translator import LineTranslator
 
 SOURCES = ["ab ba", "b", "a b a b a b", "ba", "abab", "b a"]
 TARGETS = ["ba ab", "a", "b a b a b a", "ab", "baba", "a b"]
@@ -32,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def teacher(folder: Path, beam: int) -> Teacher:
-    return Teacher(folder / TRANSLATOR, torch.device("cpu"), beam)
+    return Teacher(LineTranslator([folder / TRANSLATOR], torch.device("cpu"), "fp32"), beam)
 
 
 def written(path: Path) -> list[tuple[str, str]]:
@@ -67,7 +69,7 @@ def test_the_file_has_the_corpus_in_its_order_and_can_be_trained_on(
 ) -> None:
     monkeypatch.setattr(distillation, "CHUNK_PAIRS", 2)
     one = teacher(tiny_checkpoints, 3)
-    chosen = sorted(one.choose([(i, s, t) for i, (s, t) in enumerate(zip(SOURCES, TARGETS, strict=True))]))
+    chosen = sorted(one([(i, s, t) for i, (s, t) in enumerate(zip(SOURCES, TARGETS, strict=True))]))
     expected = [(SOURCES[i], text) for i, _, text in chosen if text.strip()]
     assert len(expected) > 2
     assert distil(tiny_checkpoints, "d.jsonl.gz", "--beam", "3") == 0
@@ -98,19 +100,47 @@ def test_sources_that_a_server_would_refuse_are_left_out(
     assert json.loads(capsys.readouterr().out)["too_long"] == 1
 
 
-def test_failure_leaves_no_partial_file(here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_command_goes_on(here: Path, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distillation, "CHUNK_PAIRS", 2)
-    choose, calls = Teacher.choose, [0]
+    assert distil(tiny_checkpoints, "whole.jsonl.gz") == 0
+    work, calls = Teacher.__call__, [0]
 
     def interrupted(self: Teacher, pairs: list[tuple[int, str, str]]) -> list[distillation.ChosenTranslation]:
         calls[0] += 1
         if calls[0] == 2:
             raise KeyboardInterrupt
-        return choose(self, pairs)
+        return work(self, pairs)
 
-    monkeypatch.setattr(Teacher, "choose", interrupted)
-    assert distil(tiny_checkpoints, "d.jsonl") == 130
-    assert sorted(path.name for path in here.iterdir()) == ["pairs.tsv"]
+    monkeypatch.setattr(Teacher, "__call__", interrupted)
+    assert distil(tiny_checkpoints, "d.jsonl.gz") == 130
+    assert not (here / "d.jsonl.gz").exists()
+    assert distil(tiny_checkpoints, "d.jsonl.gz", "--resume") == 0
+    assert calls == [4]  # three chunks, and the interrupted one again
+    assert (here / "d.jsonl.gz").read_bytes() == (here / "whole.jsonl.gz").read_bytes()
+    assert not list(here.glob("*.partial*"))
+
+
+def test_a_text_becomes_pairs_with_its_best_translations(
+    here: Path, ending_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    most = checkpoints.read(ending_model).config.max_source_tokens
+    lines = ["ab", "", *SOURCES, "a b " * most]
+    (here / "one.txt").write_text("\r\n".join(lines[:4]), encoding="utf-8")
+    (here / "two.txt.gz").write_bytes(gzip.compress("\n".join(lines[4:]).encode()))
+    model, cpu = str(ending_model), ("--device", "cpu", "--beam", "3", "--precision", "fp32")
+    assert main(["distil", model, "--train", "one.txt", "--text", "two.txt.gz", "--out", "d.jsonl", *cpu]) == 0
+    translator = LineTranslator([Path(model)], torch.device("cpu"), "fp32")
+    results = translator.translate(lines[:-1], DecodingOptions(beam_size=3))
+    expected = [
+        (line, result.candidates[0].text.strip())
+        for line, result in zip(lines, results, strict=False)
+        if result.candidates[0].text.strip() and not result.unfinished
+    ]
+    assert len(expected) > 2
+    assert written(here / "d.jsonl") == expected
+    output = json.loads(capsys.readouterr().out)
+    assert (output["pairs"], output["too_long"]) == (len(expected), 1)
+    assert output["empty"] + output["unfinished"] == len(lines) - 1 - len(expected)
 
 
 def test_all_problems_are_reported_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +148,9 @@ def test_all_problems_are_reported_at_once(here: Path, capsys: pytest.CaptureFix
     for part in ("--train is missing", "--beam must be 1 to 64, not 0", "--processes must be at least 1, not 0"):
         assert part in output
     assert "--out must end in .jsonl or .jsonl.gz, not be d.tsv" in output
+    (here / "text").write_text("one column\n", encoding="utf-8")
+    mixed = refused(capsys, "distil", "m", "--train", "text", "pairs.tsv", "--out", "d.jsonl", "--device", "cpu")
+    assert "text is a text and pairs.tsv holds pairs: translate them one after the other" in mixed
 
 
 def test_unusable_teachers_and_corpora_are_refused(
@@ -125,7 +158,7 @@ def test_unusable_teachers_and_corpora_are_refused(
 ) -> None:
     common = ("--train", "pairs.tsv", "--out", "d.jsonl", "--device", "cpu")
     lyricist = tiny_checkpoints / LYRICIST
-    expected = f"{lyricist} is a lyricist, and only a translator can teach one."
+    expected = f"{lyricist} is a lyricist, and only a translator can translate."
     assert refused(capsys, "distil", str(lyricist), *common) == expected
     assert "nowhere" in refused(capsys, "distil", "nowhere", *common)
     (here / "d.jsonl").write_text("kept\n", encoding="utf-8")
