@@ -26,6 +26,7 @@ from training.evaluation.comet_score import DEFAULT_MODEL, comet_scores, find_pr
 from training.evaluation.ensemble import Ensemble, load_ensemble, tokenizer_digest
 from training.evaluation.hypothesis_files import hypothesis_lines, read_hypotheses, write_hypotheses
 from training.evaluation.model_outputs import MAX_BEAM_SIZE, Languages, for_languages, load_model, load_translator
+from training.evaluation.sacrebleu_test_sets import PREFIX, is_test_set, read_test_set
 from training.evaluation.scores import Score, Search, score_lyricist, score_summary, translate_and_score
 from training.evaluation.system_comparison import System, compare_systems
 from training.evaluation.text_metrics import FEW_SENTENCES, RESAMPLES, TextMetrics, text_scores
@@ -58,7 +59,8 @@ TRANSLATOR_OPTIONS = {
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument("folders", type=Path, nargs="*", metavar="FOLDER", help="checkpoint folders of one kind")
-    command.add_argument("--test", metavar="PAIRS", help=f"for translators: {PAIRS}")
+    text = f"for translators: {PAIRS}; or a test set of sacreBLEU, such as {PREFIX}wmt20 or {PREFIX}wmt20/de-en"
+    command.add_argument("--test", metavar="PAIRS", help=text)
     command.add_argument("--source", metavar="CODE", help="of translators with several language pairs: the source")
     command.add_argument("--target", metavar="CODE", help="of translators with several language pairs: the target")
     add_columns(command)
@@ -168,7 +170,7 @@ class TestSet:
     """references: the targets of the pairs, and further ones."""
 
     pairs: Pairs
-    references: list[list[str]]
+    references: list[Sequence[str]]
     metrics: TextMetrics
 
 
@@ -260,7 +262,13 @@ def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointC
 
 
 def _read_test(arguments: argparse.Namespace, languages: Languages | None) -> TestSet:
-    pairs = read_pairs(arguments.test, languages, parse_columns(arguments.columns))
+    if arguments.test.startswith(PREFIX):
+        pairs, references = read_test_set(arguments.test, languages)
+    elif is_test_set(arguments.test):
+        raise TrainingError(f"{arguments.test} is no file; sacreBLEU's test set is --test {PREFIX}{arguments.test}.")
+    else:
+        pairs = read_pairs(arguments.test, languages, parse_columns(arguments.columns))
+        references = [pairs.targets]
     report = pairs.reported()
     for note in report.notes:
         _note(note)
@@ -269,7 +277,7 @@ def _read_test(arguments: argparse.Namespace, languages: Languages | None) -> Te
     target, tokenize = languages[1] if languages else "", arguments.tokenize
     if tokenize is None and (better := UNSPACED.get(target.partition("-")[0].lower())):
         _note(f"BLEU's default tokenizer 13a splits {target} at spaces only; --tokenize {better} is made for it.")
-    references = [list(pairs.targets), *(read_hypotheses(path, pairs) for path in arguments.reference or ())]
+    references += [read_hypotheses(path, pairs) for path in arguments.reference or ()]
     metrics = TextMetrics(tokenize or "13a", bool(arguments.ter))
     metrics.build()  # raises before the decoding
     return TestSet(pairs, references, metrics)

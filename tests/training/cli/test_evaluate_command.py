@@ -11,10 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import numpy as np
 import pytest
 import sacrebleu
+from sacrebleu.dataset import DATASETS
 
 from tests import tiny as folders
 from tests.training.small import CPU
@@ -219,6 +221,58 @@ def test_perplexities_of_different_tokenizers_are_not_to_be_compared(
     assert warning in capsys.readouterr().out
     assert evaluate("seed-1", "seed-2", *TEST, "--paired-bs-n", "9") == 0
     assert warning not in capsys.readouterr().out
+
+
+def test_a_multilingual_model_is_scored_on_one_of_its_pairs(
+    here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for seed in (1, 2):
+        folders.write_multilingual(tmp_path / f"many-{seed}", [("de", "en"), ("de", "es")], seed=seed)
+    sentence = "many-1 translates de → en, de → es: say which source and target language are meant."
+    assert refused(capsys, "many-1", *TEST) == sentence
+    scores = [compared(capsys, "many-1", "--target", target)["nats_per_token"] for target in ("en", "es")]
+    assert scores[0] != scores[1]
+    assert refused(capsys, "seed-1", *TEST, "--target", "fr").startswith("seed-1 translates de → en, and not")
+    single = load_model(here / "many-1", CPU)[0].for_pair("de", "es")
+    assert score_translator(single, load_model(here / "many-1", CPU)[1], pairs_of(here))["nats_per_token"] == scores[1]
+    result = compared(capsys, "many-1", "many-2", "--ensemble", "--target", "es", "--paired-bs-n", "9")
+    assert result["systems"][0]["nats_per_token"] == scores[1]
+    assert result["systems"][2]["members"] == 2
+
+
+def test_test_sets_of_sacrebleu_go_by_their_names(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_set = DATASETS["wmt14"]
+    monkeypatch.setattr(data_set, "_outdir", str(here / "cache"))
+    monkeypatch.setattr(data_set, "_rawdir", str(here / "cache" / "raw"))
+
+    def no_network(url: str) -> None:
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr("urllib.request.urlopen", no_network)
+    assert refused(capsys, "seed-1", "--test", "sacrebleu:wmt14") == (
+        "sacrebleu:wmt14 cannot be downloaded (Name or service not known): try again with a network, or give the files"
+        " themselves."
+    )
+    for field in data_set.fieldnames("de-en"):
+        side = here / ("test.de" if field == "src" else "test.en")
+        (here / "cache" / f"wmt14.de-en.{field}").write_text(side.read_text())
+    found = []
+    for name in ("sacrebleu:wmt14", "sacrebleu:wmt14/de-en", "sacrebleu:wmt14:de-en", "test.de,test.en"):
+        assert evaluate("seed-1", "--test", name) == 0
+        found.append(json.loads(capsys.readouterr().out)["chrf"])
+    assert len(set(found)) == 1
+    assert refused(capsys, "seed-1", "--test", "wmt14") == (
+        "wmt14 is no file; sacreBLEU's test set is --test sacrebleu:wmt14."
+    )
+    sentence = refused(capsys, "back", "--test", "sacrebleu:wmt14/de-xx")
+    assert sentence.startswith("sacreBLEU's wmt14 has no pair de-xx; it has cs-en, ")
+    sentence = refused(capsys, "--hypotheses", "good.txt", "--test", "sacrebleu:wmt14")
+    assert sentence.startswith("sacreBLEU's wmt14 needs a pair; it has ")
+    assert refused(capsys, "seed-1", "--test", "sacrebleu:wmt114") == (
+        "sacreBLEU has no test set 'wmt114', did you mean wmt14?: `sacrebleu --list` prints all names."
+    )
 
 
 def test_lyricists_stand_side_by_side(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
