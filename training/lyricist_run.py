@@ -17,7 +17,7 @@ from training.errors import TrainingError, pluralize
 from training.evaluation.bleu_validator import validation_sample
 from training.evaluation.memorisation import measure_memorisation
 from training.evaluation.scores import Scores, score_lyricist
-from training.loop.progress import Sample
+from training.loop.progress import Quality, Sample
 from training.loop.tasks import LyricsTask
 from training.output_folder import publish
 from training.report.card_writer import lyricist_card
@@ -61,7 +61,7 @@ def train_lyricist(
             title=f"lyrics ({network.config.cell})",
             texts=[[train, valid]],
             tokenizers=checkpoint.tokenizers,
-            validator=lambda: (None, samples()),
+            validator=lambda: Quality(None, samples()),
             validates_start=start is not None,
         )
         if not run.workers.writes:

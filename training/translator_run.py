@@ -14,15 +14,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import Checkpoint, CheckpointConfig
+from models.checkpoint import Checkpoint, CheckpointConfig, LanguagePair
 from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.mixing import MixedEpochs, mix_summary
-from training.data.segmentation import Segmentation, pair_ids, special_ids
+from training.data.segmentation import Segmentation, epoch_rows, pair_ids, special_ids
 from training.data.sentence_pairs import Pairs
-from training.data.tokenizer_training import fit_translator_tokenizers, sequence_ids
+from training.data.tokenizer_training import fit_translator_tokenizers, language_ids, language_token, sequence_ids
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, subsample
@@ -77,17 +77,20 @@ def train_translator(
             if start is not None and not run.resume:
                 start.keep(run.out)
         held_out = subsample(valid, config.loop.validate_sentences) if valid else None
-        validator = BleuValidator(checkpoint, network, held_out, config.loop) if held_out else None
         texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
         if mix is not None:
             texts += [mix[0].sources, mix[0].targets]
         valid_ids = pair_ids(checkpoint, held_out) if held_out else None
         special = special_ids(checkpoint, "source"), special_ids(checkpoint, "target")
-        task = TranslationTask(network, epochs, valid_ids, config, special)
+        sizes = [size for _, size in held_out.parts] if held_out else []
+        task = TranslationTask(network, epochs, valid_ids, config, special, sizes)
+        validator: BleuValidator | None = None
+        if held_out:
+            validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
         outcome = run.train(
             task,
             config,
-            title=f"{config.source_language}→{config.target_language}",
+            title=", ".join(f"{source}→{target}" for source, target in config.pairs),
             texts=texts,
             tokenizers=tokenizers,
             validator=validator,
@@ -99,7 +102,7 @@ def train_translator(
             average_with_start(start, config.tuning.average_with_start, task, outcome)
         scores: Scores = {}
         held_out_sets = {
-            "validation (greedy)": valid,
+            **{named("validation", pair, 1): part for pair, part in (valid.by_part() if valid else ())},
             "held out of the general pairs (greedy)": mix[1] if mix else None,
         }
         some = {name: first(pairs, SCORED_SENTENCES) for name, pairs in held_out_sets.items() if pairs}
@@ -112,11 +115,10 @@ def train_translator(
             for name in some:
                 bleu = f"BLEU {before[name]['bleu']:.2f} with the starting weights, {scores[name]['bleu']:.2f} tuned"
                 run.workers.note(f"{name}: {bleu}")
-        if test:
-            scores[f"{test.origin} (greedy)"] = score_translator(checkpoint, network, test)
-            if test_beam > 1:
-                name = f"{test.origin} (beam {test_beam})"
-                scores[name] = score_translator(checkpoint, network, test, beam=test_beam)
+        for pair, part in test.by_part() if test else ():
+            for beam in dict.fromkeys((1, test_beam)):
+                name = named(part.origin, pair, beam)
+                scores[name] = score_translator(checkpoint, network, part, beam=beam)
         scores = with_earlier_scores(scores, network, run)
         samples = validator.examples() if validator else ()
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
@@ -126,14 +128,23 @@ def train_translator(
         return scores
 
 
+def named(origin: str, pair: str, beam: int) -> str:
+    """The name of a score. pair: of a multilingual translator, else ""."""
+    return f"{origin} {pair}".strip() + (" (greedy)" if beam == 1 else f" (beam {beam})")
+
+
 def first(pairs: Pairs, most: int) -> Pairs:
     return Pairs(pairs.sources[:most], pairs.targets[:most])
 
 
 def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) -> dict[str, Tokenizer]:
     """Tokenizers of the training texts, fitted by rank 0; a note if the texts have fewer pieces than wanted."""
+    texts = train
+    if train.parts:  # as often as an epoch reads them
+        rows = epoch_rows(train.parts, config.multilingual.sampling_temperature, f"{config.loop.seed} vocabulary")
+        texts = Pairs([train.sources[i] for i in rows], [train.targets[i] for i in rows])
     tokenizers = run.workers.on_rank_0(
-        lambda: fit_translator_tokenizers(config.tokenizer, train.sources, train.targets)
+        lambda: fit_translator_tokenizers(config.tokenizer, texts.sources, texts.targets, config.multilingual.targets)
     )
     wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
     if config.tokenizer.kind == "sentencepiece" and largest < wanted:
@@ -160,15 +171,21 @@ def translator_metadata(
 ) -> CheckpointConfig:
     """Metadata of a new translator without scores, which follow at the end of a run."""
     ids = sequence_ids(tokenizers, config.tokenizer.source_end)
+    languages, never = language_ids(tokenizers["source"]), language_ids(tokenizers["target"])
+    pairs = tuple(
+        LanguagePair(source=source, target=target, source_prefix=(languages[language_token(target)],))
+        for source, target in config.multilingual.pairs
+    )
     return CheckpointConfig(
         kind="translator",
         architecture=loading.architecture("transformer", network.config),
-        source_language=config.source_language,
-        target_language=config.target_language,
+        source_language=None if pairs else config.source_language,
+        target_language=None if pairs else config.target_language,
+        language_pairs=pairs,
         source_suffix=(ids.source_end,),
         target_prefix=(ids.start,),
         eos=ids.end,
-        suppressed=ids.suppressed,
+        suppressed=tuple(sorted({*ids.suppressed, *never.values()})),
         max_source_tokens=config.max_tokens,
         max_new_tokens=config.max_tokens,
         parameters=sum(p.numel() for p in network.parameters()),

@@ -25,6 +25,7 @@ from training.cli.command_options import (
 from training.cli.distil_commands import add_backtranslate, add_distil, run_backtranslate, run_distil
 from training.cli.evaluate_command import add_evaluate, run_evaluate
 from training.cli.export_command import add_export, run_export
+from training.cli.multilingual_options import add_multilingual, multilingual_request, problems_beside_multilingual
 from training.cli.translate_command import add_translate, run_translate
 from training.config.overrides import Override
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
@@ -43,6 +44,7 @@ from training.data.corpus_loading import (
 )
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.data.mixing import read_mix
+from training.data.multilingual_corpora import read_multilingual_corpora
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import Scores
 from training.lyricist_run import train_lyricist
@@ -56,8 +58,11 @@ def add_translator(command: argparse.ArgumentParser) -> None:
     add_override(command, "--source", "source_language", "CODE", "source language code, such as de")
     add_override(command, "--target", "target_language", "CODE", "target language code, such as en")
     command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=PAIRS)
-    command.add_argument("--valid", metavar="PAIRS", help="held-out pairs (default: a share of --train)")
-    command.add_argument("--test", metavar="PAIRS", help="scored once, at the end, for the model card")
+    text = "held-out pairs (default: a share of --train)"
+    command.add_argument("--valid", metavar="PAIRS", nargs="+", action="extend", help=text)
+    text = "scored once, at the end, for the model card"
+    command.add_argument("--test", metavar="PAIRS", nargs="+", action="extend", help=text)
+    add_multilingual(command)
     add_columns(command)
     add_cleaning(command)
     add_start(command)
@@ -80,13 +85,22 @@ def add_translator(command: argparse.ArgumentParser) -> None:
 
 def run_translator(arguments: argparse.Namespace) -> Scores:
     data = {name: getattr(arguments, name) for name in ("train", "mix", "valid", "test", "columns")}
+    for role in ("valid", "test"):
+        if data[role] and len(data[role]) == 1 and not arguments.multilingual:
+            (data[role],) = data[role]
     data["from"] = arguments.start_from
+    raise_all(problems_beside_multilingual(arguments))
     start = read_start(arguments, "translator")
-    request = build_request(arguments, TRANSLATORS, "finetune" if start else "tiny", data, REQUIRED, start)
+    required = {"train": "--train"} if arguments.multilingual else REQUIRED
+    request = build_request(arguments, TRANSLATORS, "finetune" if start else "tiny", data, required, start)
+    request = multilingual_request(arguments, request)
     config, workers = request.config, arguments.workers
     run = start_run(arguments, request)
     languages = (config.source_language, config.target_language)
-    train, valid, test = read_run_corpora(request.data, languages, config.cleaning, config.loop.seed)
+    if config.multilingual.pairs:
+        train, valid, test = read_multilingual_corpora(request.data, config)
+    else:
+        train, valid, test = read_run_corpora(request.data, languages, config.cleaning, config.loop.seed)
     workers.note("\n".join(train.reported().lines()))
     mix = None
     if request.data.get("mix"):

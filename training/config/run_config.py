@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from models.networks.config_fields import option
+from training.config.corpus_languages import LanguageCodes, parse_pair_name
 from training.errors import CannotStart
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Config = TypeVar("Config", bound="TranslatorConfig | LyricsConfig")
 LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
+MULTIPLE_LANGUAGES = "mul"  # ISO 639-2: source_language and target_language of a multilingual run
 NetworkOptions = Mapping[str, Any]
 """The fields of the network's own config but those that follow from the data."""
 
@@ -263,6 +265,37 @@ class TranslatorTuningConfig(TuningConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MultilingualConfig:
+    """One network for several language pairs: a token before each source selects the target language (Johnson et al.
+    2017, arXiv 1611.04558)."""
+
+    language_pairs: str = option(
+        "", "of --multilingual, from --train: the pairs with commas between, such as de-en,en-fr"
+    )
+    sampling_temperature: float = option(
+        5.0,
+        "T of a corpus's share of an epoch, in proportion to its pairs ** (1/T) (Arivazhagan et al. 2019, arXiv"
+        " 1907.05019): the largest is read once, smaller ones several times; 1: each pair once",
+    )
+
+    def problems(self) -> Iterable[str]:
+        yield from below(self, 1, "sampling_temperature", spec="g")
+        for name in filter(None, self.language_pairs.split(",")):
+            if parse_pair_name(name) is None:
+                yield f"language_pairs must name pairs such as de-en or pt_BR-en, not {name!r}"
+
+    @property
+    def pairs(self) -> tuple[LanguageCodes, ...]:
+        """(source, target) of each pair; () for a translator of one pair."""
+        return tuple(pair for name in self.language_pairs.split(",") if (pair := parse_pair_name(name)) is not None)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The target languages, each once."""
+        return tuple(dict.fromkeys(target for _, target in self.pairs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorConfig:
     recipe: str = field(metadata={"help": "name of the recipe that it began with"})
     source_language: str = option("src", "language code, as clients of the model name it")
@@ -286,6 +319,7 @@ class TranslatorConfig:
     tokens_per_batch: int = option(4096, "of the longer side, padding included")
     max_tokens: int = option(256, "longer training pairs are left out, and reported; also the served model's limit")
     tuning: TranslatorTuningConfig = later_option(TranslatorTuningConfig(), "of runs with --from")
+    multilingual: MultilingualConfig = later_option(MultilingualConfig(), "of runs with --multilingual")
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
@@ -293,12 +327,21 @@ class TranslatorConfig:
     def __post_init__(self) -> None:
         raise_all([*problems_of_parts(self), *self.problems()])
 
+    @property
+    def pairs(self) -> tuple[LanguageCodes, ...]:
+        """(source, target) of each language pair."""
+        return self.multilingual.pairs or ((self.source_language, self.target_language),)
+
     def problems(self) -> Iterable[str]:
         """Problems of its own options, without nested configs."""
         for name in ("source_language", "target_language"):
             code = getattr(self, name)  # clients cannot name any other code
             if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
                 yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
+        if self.multilingual.pairs and self.tokenizer.kind != "sentencepiece":
+            yield f"--multilingual needs tokenizer.kind = sentencepiece, not {self.tokenizer.kind}"
+        if self.multilingual.pairs and self.bidirectional_epochs:
+            yield "bidirectional_epochs is for one language pair: --both-directions trains several in both directions"
         yield from outside(self, "[0, 1)", "label_smoothing", "source_word_dropout", "target_word_dropout")
         yield from below(self, 1, "tokens_per_batch", "max_tokens")
         yield from below(self, 0, "r_drop", "r_drop_after_epochs", "bidirectional_epochs")

@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import torch
 
+from training.config.corpus_languages import split_languages
 from training.config.overrides import NONE, options_of
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.errors import TrainingError, os_error_reason
@@ -97,8 +98,9 @@ class RunFile:
         def located(named: str) -> str:
             if any(Path(part).exists() for part in corpus_parts(named)):
                 return named
-            beside = ",".join(str(self.folder / part) for part in named.split(","))
-            return beside if any(Path(part).exists() for part in beside.split(",")) else named
+            languages, corpus = named.removesuffix(without_languages(named)), without_languages(named)
+            beside = ",".join(str(self.folder / part) for part in corpus.split(","))
+            return languages + beside if any(Path(part).exists() for part in beside.split(",")) else named
 
         named: CorpusArgument | None = self.data.get(role)
         if isinstance(named, list):
@@ -111,11 +113,12 @@ class RunFile:
         for role, named in self.data.items():
             if role == "sha256":
                 continue
-            parts = named if role in SEVERAL and isinstance(named, list) else [named]
+            several = (*SEVERAL, "valid", "test") if "multilingual" in self.options else SEVERAL
+            parts = named if role in several and isinstance(named, list) else [named]
             if role not in DATA_ROLES:
                 yield f"data.{role} is no option, which are {', '.join(DATA_ROLES)} ({self.name})"
             elif not parts or not all(isinstance(part, str) for part in parts):
-                wanted = "a text or a list of texts" if role in SEVERAL else "a text"
+                wanted = "a text or a list of texts" if role in several else "a text"
                 yield f"data.{role} must be {wanted}, not {named!r} ({self.name})"
             elif not given.get(role):
                 for file, digest in file_digests(self.located(role) or "").items():
@@ -172,7 +175,14 @@ def run_file_text(
 
 def corpus_parts(named: CorpusArgument) -> list[str]:
     arguments = [named] if isinstance(named, str) else named
-    return [part for one in arguments for part in ([one] if Path(one).exists() else one.split(","))]
+    corpora = [without_languages(argument) for argument in arguments]
+    return [part for one in corpora for part in ([one] if Path(one).exists() else one.split(","))]
+
+
+def without_languages(argument: str) -> str:
+    """A corpus argument without the languages at its beginning (`corpus_languages`)."""
+    languages = None if Path(argument).exists() else split_languages(argument)
+    return languages.corpus if languages else argument
 
 
 def file_digests(named: CorpusArgument) -> dict[str, str]:

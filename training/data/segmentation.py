@@ -11,7 +11,7 @@ from models.tokenizer import SentencePieceTokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.batches import TokenIds
 from training.data.sentence_pairs import Pairs
-from training.data.tokenizer_training import SPECIAL_TOKENS, UNKNOWN
+from training.data.tokenizer_training import SPECIAL_TOKENS, UNKNOWN, language_ids
 from training.errors import TrainingError, pluralize
 
 PairIds = tuple[Sequence[TokenIds], Sequence[TokenIds]]
@@ -34,12 +34,32 @@ def special_ids(checkpoint: Checkpoint, side: str) -> SpecialIds:
         if side == "source"
         else (*config.target_prefix, *target_end(config))
     )
-    return SpecialIds(special.unknown, tuple(sorted({*special.ids(), *around})))
+    languages = language_ids(checkpoint.tokenizers[side])
+    return SpecialIds(special.unknown, tuple(sorted({*special.ids(), *around, *languages.values()})))
 
 
 def target_end(config: CheckpointConfig) -> tuple[int, ...]:
     """The tokens behind every target; () if the model has no end token."""
     return () if config.eos is None else (config.eos,)
+
+
+def epoch_sizes(counts: Sequence[int], temperature: float) -> list[int]:
+    """How many pairs an epoch reads of corpora of so many: shares in proportion to count ** (1/T) (Arivazhagan et al.
+    2019, arXiv 1907.05019), of an epoch that reads the largest corpus once."""
+    largest = max(counts)
+    return [round(largest * (count / largest) ** (1 / temperature)) if count else 0 for count in counts]
+
+
+def epoch_rows(parts: Sequence[tuple[str, int]], temperature: float, seed: str) -> list[int]:
+    """The pairs of one epoch over consecutive parts (name, number of pairs), of `epoch_sizes`: each pair of a part as
+    often as any other of it, or once more."""
+    rows, first, sizes = list[int](), 0, epoch_sizes([count for _, count in parts], temperature)
+    for (name, count), size in zip(parts, sizes, strict=True):
+        part = range(first, first + count)
+        rows += [*part] * (size // max(count, 1))
+        rows += sorted(random.Random(f"{name} {seed}").sample(part, size % max(count, 1)))
+        first += count
+    return rows
 
 
 def pair_ids(checkpoint: Checkpoint, pairs: Pairs) -> PairIds:
@@ -66,21 +86,26 @@ class Segmentation:
         self.checkpoint, self.config = checkpoint, config
         self.best: PairIds = [sources[i] for i in kept], [targets[i] for i in kept]
         self.texts = [pairs.sources[i] for i in kept], [pairs.targets[i] for i in kept]
+        self.parts = pairs.only(kept, pairs.origin).parts if pairs.parts else ()
 
     def epoch(self, number: int) -> PairIds:
         """The pairs of epoch 0, 1, ... A sampled segmentation may exceed `max_tokens`."""
-        sources = self._side("source", number, self.config.tokenizer.source_sampling)
-        targets = self._side("target", number, self.config.tokenizer.target_sampling)
+        temperature, seed = self.config.multilingual.sampling_temperature, f"{self.config.loop.seed} {number}"
+        rows = epoch_rows(self.parts, temperature, seed) if self.parts else None
+        sources = self._side("source", number, self.config.tokenizer.source_sampling, rows)
+        targets = self._side("target", number, self.config.tokenizer.target_sampling, rows)
         if number < self.config.bidirectional_epochs:
             return self._swap_half(sources, targets, number)
         return sources, targets
 
-    def _side(self, side: str, epoch: int, share: float) -> Sequence[TokenIds]:
+    def _side(self, side: str, epoch: int, share: float, rows: Sequence[int] | None) -> Sequence[TokenIds]:
+        """rows: the pairs of this epoch; None: all of them."""
         which, tokenizer = ("source", "target").index(side), self.checkpoint.tokenizers[side]
         if not share or not isinstance(tokenizer, SentencePieceTokenizer):
-            return self.best[which]
+            return self.best[which] if rows is None else [self.best[which][i] for i in rows]
         seed = self._generator(side, epoch).getrandbits(64)
-        sampled = tokenizer.sample(self.texts[which], share, seed, self.config.tokenizer.algorithm)
+        texts = self.texts[which] if rows is None else [self.texts[which][i] for i in rows]
+        sampled = tokenizer.sample(texts, share, seed, self.config.tokenizer.algorithm)
         checkpoint, config = self.checkpoint, self.checkpoint.config
         if side == "source":
             return [(*checkpoint.source_prefix(ids), *ids, *config.source_suffix) for ids in sampled]

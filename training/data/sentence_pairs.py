@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +60,7 @@ class CorpusReport:
     overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
     held_out: int = 0  # pairs set aside for validation
     notes: list[str] = field(default_factory=list)  # warnings about the files, without a full stop
+    language_pairs: dict[str, CorpusReport] = field(default_factory=dict)  # of a multilingual corpus
 
     @property
     def left_out(self) -> int:
@@ -92,6 +94,11 @@ class CorpusReport:
         held_out = f", {self.held_out:,} held out" if self.held_out else ""
         read = pluralize(self.read, "pair")
         yield f"{self.origin}: {read} read, {self.left_out:,} left out{held_out}, {self.kept:,} kept"
+        if self.language_pairs:
+            for name, report in self.language_pairs.items():
+                first, *others = report.lines(examples=examples)
+                yield from (f"  {name}: {first}", *(f"  {line}" for line in others))
+            return
         yield from (f"  note: {note}" for note in self.notes)
         for name, reason in self.dropped.items():
             yield f"  {reason.count:>9,}  {name}"
@@ -112,7 +119,15 @@ class CorpusReport:
     def as_json(self) -> dict[str, Any]:
         dropped = {name: asdict(reason) for name, reason in self.dropped.items()}
         counts = {"read": self.read, "held_out": self.held_out, "kept": self.kept}
-        return {"origin": self.origin, **counts, "notes": self.notes, "dropped": dropped, "overlaps": self.overlaps}
+        parts = {name: report.as_json() for name, report in self.language_pairs.items()}
+        return {
+            "origin": self.origin,
+            **counts,
+            "notes": self.notes,
+            "dropped": dropped,
+            "overlaps": self.overlaps,
+            **({"language_pairs": parts} if parts else {}),
+        }
 
     def write(self, path: Path, mixed: CorpusReport | None = None) -> None:
         """mixed: of the general pairs that are mixed in."""
@@ -129,7 +144,8 @@ def shortened(text: str, most: int = 60) -> str:
 class Pairs:
     """Sources and targets, line by line: lists, or `TextArray`s from LARGE_PAIRS pairs on. origin: their corpus. lines:
     each pair's file and line in `files`, packed into one integer (8 bytes a pair); None: pair n is line n of `origin`.
-    folder: where a large corpus is prepared on disk."""
+    folder: where a large corpus is prepared on disk. parts: of a multilingual corpus the name of each language pair and
+    the number of its pairs, in their order."""
 
     sources: Sequence[str]
     targets: Sequence[str]
@@ -138,6 +154,7 @@ class Pairs:
     lines: array[int] | None = field(default=None, compare=False, repr=False)
     report: CorpusReport | None = field(default=None, compare=False, repr=False)
     folder: Path | None = field(default=None, compare=False, repr=False)
+    parts: tuple[tuple[str, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -163,7 +180,24 @@ class Pairs:
         sources, targets = selected(self.sources, indices), selected(self.targets, indices)
         if len(indices) < LARGE_PAIRS:
             sources, targets = list(sources), list(targets)
-        return Pairs(sources, targets, origin, self.files, lines, report)
+        parts, end, taken = [], 0, 0
+        for name, count in self.parts:
+            end += count
+            before, taken = taken, bisect_left(indices, end)
+            parts.append((name, taken - before))
+        return Pairs(sources, targets, origin, self.files, lines, report, parts=tuple(parts))
+
+    def by_part(self) -> Iterator[tuple[str, Pairs]]:
+        """Each language pair of a multilingual corpus; others as one part without a name."""
+        if not self.parts:
+            yield "", self
+            return
+        first = 0
+        for name, count in self.parts:
+            origin = self.report.language_pairs[name].origin if self.report else self.origin
+            part = self.only(range(first, first + count), origin)
+            yield name, replace(part, parts=())
+            first += count
 
 
 class PairCollector:

@@ -14,6 +14,7 @@ import sentencepiece
 
 from models.checkpoint import sha256
 from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
+from models.tokenizer.base import LANGUAGE
 from training.config.run_config import TokenizerConfig
 from training.errors import TrainingError, pluralize
 
@@ -62,13 +63,20 @@ def sequence_ids(tokenizers: Mapping[str, Tokenizer], source_end: str) -> Sequen
     )
 
 
-def fit_translator_tokenizers(config: TokenizerConfig, sources: list[str], targets: list[str]) -> dict[str, Tokenizer]:
-    """{"source": ..., "target": ...}; the same tokenizer twice for a joint vocabulary."""
+def fit_translator_tokenizers(
+    config: TokenizerConfig, sources: Sequence[str], targets: Sequence[str], languages: Sequence[str] = ()
+) -> dict[str, Tokenizer]:
+    """{"source": ..., "target": ...}; the same tokenizer twice for a joint vocabulary. languages: the target languages
+    of a multilingual corpus, whose sources begin with a language token: of each the vocabulary has one."""
+    if languages:
+        sources = [
+            text.removeprefix(LANGUAGE.match(text)[0]).strip() if LANGUAGE.match(text) else text for text in sources
+        ]
     if config.joint:
-        both = fit_tokenizer(config, [*sources, *targets], casefold=False)
+        both = fit_tokenizer(config, [*sources, *targets], casefold=False, languages=languages)
         return {"source": both, "target": both}
     return {
-        "source": fit_tokenizer(config, sources, casefold=config.casefold_source),
+        "source": fit_tokenizer(config, sources, casefold=config.casefold_source, languages=languages),
         "target": fit_tokenizer(config, targets, casefold=False),
     }
 
@@ -110,9 +118,11 @@ def tokenizer_digest(tokenizers: Mapping[str, Tokenizer]) -> str:
     return ", ".join(digests)
 
 
-def fit_tokenizer(config: TokenizerConfig, texts: list[str], *, casefold: bool) -> Tokenizer:
+def fit_tokenizer(
+    config: TokenizerConfig, texts: list[str], *, casefold: bool, languages: Sequence[str] = ()
+) -> Tokenizer:
     if config.kind == "sentencepiece":
-        return sentencepiece_tokenizer(texts, config, casefold=casefold)
+        return sentencepiece_tokenizer(texts, config, casefold=casefold, targets=languages)
     if config.kind == "word":
         return word_tokenizer(config, texts)
     return VocabularyTokenizer("character", [*_special_pieces(config), *sorted(set("".join(texts)))], SPECIAL_TOKENS)
@@ -140,6 +150,15 @@ def character_tokenizer(text: str, *, unknown: bool) -> VocabularyTokenizer:
 def language_token(code: str) -> str:
     """The token before a source that selects the target language, as in OPUS-MT's models."""
     return f">>{code}<<"
+
+
+def language_ids(tokenizer: Tokenizer) -> Mapping[str, int]:
+    """The language tokens of a vocabulary, with their ids."""
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return tokenizer.languages
+    if isinstance(tokenizer, MarianTokenizer):
+        return {piece: tokenizer.vocabulary.index(piece) for piece in tokenizer.languages}
+    return {}
 
 
 def sentencepiece_tokenizer(

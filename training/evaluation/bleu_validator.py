@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import sacrebleu
 
 from models.backends.select import Network
@@ -31,10 +33,18 @@ def subsample(pairs: Pairs, most: int) -> Pairs:
 
 
 class BleuValidator:
-    """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU."""
+    """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU. losses: the
+    last validation losses of the language pairs of a multilingual corpus."""
 
-    def __init__(self, checkpoint: Checkpoint, network: Network, pairs: Pairs, config: LoopConfig) -> None:
-        self.checkpoint, self.network = checkpoint, network
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        network: Network,
+        pairs: Pairs,
+        config: LoopConfig,
+        losses: Callable[[], Sequence[float]] = tuple,
+    ) -> None:
+        self.checkpoint, self.network, self.losses = checkpoint, network, losses
         self.scores_bleu = config.choose_by == "bleu"
         self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
 
@@ -44,9 +54,18 @@ class BleuValidator:
         return tuple(zip(some.sources, some.targets, outputs, strict=True))
 
     def __call__(self) -> Quality:
+        names = [name for name, _ in self.pairs.parts]
+        by_pair = {name: {"loss": loss} for name, loss in zip(names, self.losses(), strict=True)}
         if not self.scores_bleu:
-            return None, self.examples()
+            return Quality(None, self.examples(), by_pair)
         sources, references = self.pairs.sources, self.pairs.targets
         outputs = translate(self.checkpoint, self.network, sources)
-        bleu = sacrebleu.BLEU().corpus_score(outputs, [references]).score
-        return bleu, tuple((sources[i], references[i], outputs[i]) for i in self.samples)
+        scores, first = list[float](), 0
+        for name, part in self.pairs.by_part():
+            end = first + len(part)
+            scores.append(sacrebleu.BLEU().corpus_score(outputs[first:end], [part.targets]).score)
+            if name:
+                by_pair[name]["bleu"] = scores[-1]
+            first = end
+        samples = tuple((sources[i], references[i], outputs[i]) for i in self.samples)
+        return Quality(sum(scores) / len(scores), samples, by_pair)

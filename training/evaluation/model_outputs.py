@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,13 +22,41 @@ MAX_BEAM_SIZE = 64
 SAMPLE_TEMPERATURE = 0.8  # of a lyricist's samples
 
 
-def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
-    """Raises TrainingError without a valid checkpoint."""
+class PairChoice(NamedTuple):
+    """The language pair for which a translator is used; None stands for its only one. zero_shot: also a pair that a
+    multilingual translator was not trained for, of one of its target languages."""
+
+    source: str | None = None
+    target: str | None = None
+    zero_shot: bool = False
+
+
+ONLY_PAIR = PairChoice()
+
+
+def load_model(folder: Path, device: torch.device, pair: PairChoice = ONLY_PAIR) -> tuple[Checkpoint, Any]:
+    """A checkpoint of one language pair, and its network. Raises TrainingError without a valid checkpoint, or if it
+    does not have the pair."""
     try:
         checkpoint = checkpoints.read(folder)
-        return checkpoint, load_network(checkpoint, device)
+        network = load_network(checkpoint, device)
     except checkpoints.CheckpointError as error:
         raise TrainingError(str(error)) from error
+    return (checkpoint_of_pair(checkpoint, pair) if checkpoint.config.kind == "translator" else checkpoint), network
+
+
+def checkpoint_of_pair(checkpoint: Checkpoint, pair: PairChoice) -> Checkpoint:
+    """Raises TrainingError if the translator does not have the pair, or has several."""
+    try:
+        return checkpoint.for_pair(pair.source, pair.target)
+    except checkpoints.CheckpointError as error:
+        into = [each for each in checkpoint.single_pairs() if each.config.target_language == pair.target]
+        if pair.source and into and checkpoint.config.language_pairs:
+            if pair.zero_shot:
+                return replace(into[0], config=replace(into[0].config, source_language=pair.source))
+            raise TrainingError(f"{str(error).removesuffix('.')}: give --zero-shot to try it all the same.") from error
+        way_out = " (--source, --target)" if "say which" in str(error) else ""
+        raise TrainingError(f"{str(error).removesuffix('.')}{way_out}.") from error
 
 
 Languages = tuple[str, str]  # source, target

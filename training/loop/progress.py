@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,8 +13,19 @@ Sample = tuple[str, str, str]
 """Source, reference, and what the network wrote. A lyricist's reference is ""."""
 
 
-Quality = tuple[float | None, tuple[Sample, ...]]
-"""BLEU of generated texts, None unless weights are chosen by it; and samples of them."""
+ScoresByPair = Mapping[str, Mapping[str, float]]
+"""Language pair -> "loss" and "bleu" -> value."""
+
+
+class Quality(NamedTuple):
+    """BLEU of generated texts, None unless weights are chosen by it, and samples of them. by_pair: of a multilingual
+    translator, whose loss and BLEU are the means over its language pairs."""
+
+    bleu: float | None
+    samples: tuple[Sample, ...]
+    by_pair: ScoresByPair | None = None
+
+
 Validator = Callable[[], Quality]
 
 
@@ -24,6 +35,7 @@ class Validation(NamedTuple):
     loss: float
     bleu: float | None = None
     samples: tuple[Sample, ...] = ()
+    by_pair: ScoresByPair | None = None
 
     def cost(self, choose_by: str) -> float:
         """The value to minimize; nan without a validation result to choose by."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
@@ -76,7 +77,8 @@ def drop_words(ids: Tensor, share: float, special: SpecialIds = OWN_IDS) -> Tens
 class TranslationTask(Task[PairBatch]):
     """Label-smoothed cross-entropy of pairs of token ids: sources with end token, targets with start and end tokens.
     train: the pairs of every epoch, or a function that returns the pairs of epoch 0, 1, ... special: of the source and
-    of the target."""
+    of the target. parts: sizes of the language pairs of `valid`, one behind the other; part_losses: their last losses,
+    of which the validation loss is the mean."""
 
     network: Transformer
 
@@ -87,7 +89,9 @@ class TranslationTask(Task[PairBatch]):
         valid: PairIds | None,
         config: TranslatorConfig,
         special: tuple[SpecialIds, SpecialIds] = (OWN_IDS, OWN_IDS),
+        parts: Sequence[int] = (),
     ) -> None:
+        self.parts, self.part_losses = parts, list[float]()
         self.network, self.train, self.valid, self.config = network, train, valid, config
         self.special = special
         self.r_drop = config.r_drop  # of the running epoch
@@ -132,7 +136,15 @@ class TranslationTask(Task[PairBatch]):
     def validate(self) -> float | None:
         if self.valid is None:
             return None
-        parts = [self._cross_entropy(batch, 0.0) for batch in self._batches(self.valid, 0)]
+        if not self.parts:
+            return self._mean_nats(self.valid)
+        ends = list(accumulate(self.parts))
+        parts = [slice(end - size, end) for end, size in zip(ends, self.parts, strict=True)]
+        self.part_losses = [self._mean_nats((self.valid[0][part], self.valid[1][part])) for part in parts]
+        return sum(self.part_losses) / len(self.part_losses)
+
+    def _mean_nats(self, pairs: PairIds) -> float:
+        parts = [self._cross_entropy(batch, 0.0) for batch in self._batches(pairs, 0)]
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)
 

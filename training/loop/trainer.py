@@ -240,7 +240,7 @@ class Trainer:
             if self.planner.cools_down(progress) and (best := self.workers.on_rank_0(self.best.best)) is not None:
                 self.network.load_state_dict(best)
                 self.average.restart()
-        self.report.validation(progress.update, validation.loss, progress.seconds, validation.bleu)
+        self.report.validation(progress.update, validation.loss, progress.seconds, validation.bleu, validation.by_pair)
         self.report.samples(progress.update, validation.samples)
 
     def _measure(self) -> Validation | None:

@@ -48,13 +48,18 @@ def translator_card(
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
     validation = f"; validation on {valid.origin}" if valid else ""
     mixing = f"; mixed in: {mixed}" if mixed else ""
+    pairs, rest = [f"{source} → {target}" for source, target in config.pairs], ""
+    if config.multilingual.pairs:
+        temperature = config.multilingual.sampling_temperature
+        kept = (f"{name} {pluralize(part.kept, 'pair')}" for name, part in report.language_pairs.items())
+        rest = f"; in training: {', '.join(kept)}, sampled with temperature {temperature:g}"
     return model_card(
         *(config, metadata, outcome, run),
-        title=f"{config.source_language} → {config.target_language}",
-        summary=f"Translates {config.source_language} to {config.target_language}, sentence by sentence.",
+        title=", ".join(pairs),
+        summary=f"Translates {', '.join(pair.replace('→', 'to') for pair in pairs)}, sentence by sentence.",
         limits=f"For sentences like those of its data. Up to {metadata.max_source_tokens} source tokens. It has seen"
         " nothing but that data: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
-        data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}",
+        data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}{rest}",
         left_out=report.table(),
         samples=samples,
     )
@@ -106,7 +111,14 @@ def model_card(
     samples: Sequence[Sample] = (),
 ) -> str:
     """Markdown. left_out: table of dropped pairs. memorised: overlap of generated and held-out text with training's."""
-    languages = [code for code in (metadata.source_language, metadata.target_language) if code]
+    served = [(pair.source, pair.target) for pair in metadata.language_pairs]
+    languages = [
+        code
+        for code in dict.fromkeys(
+            code for pair in served or [(metadata.source_language, metadata.target_language)] for code in pair
+        )
+        if code
+    ]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     origin = metadata.training.get("from")
     licences = licences_of(run.licence, origin)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from training.loop.progress import Sample
+from training.loop.progress import Sample, ScoresByPair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,12 +189,20 @@ class ProgressReport:
         self._write({**self.last, "loss": loss, "tokens_per_second": speed, "seconds": round(seconds, 2)})
         self.tokens, self.loss, self._logged = 0, 0.0, self._trained
 
-    def validation(self, update: int, loss: float, seconds: float, bleu: float | None = None) -> None:
+    def validation(
+        self, update: int, loss: float, seconds: float, bleu: float | None = None, by_pair: ScoresByPair | None = None
+    ) -> None:
         self.log(seconds)
         perplexity = math.exp(min(loss, 700.0))
         row = {"update": update, "valid_loss": loss, "valid_perplexity": perplexity, "seconds": round(seconds, 2)}
-        self._write(row if bleu is None else {**row, "valid_bleu": bleu})
+        row |= {} if bleu is None else {"valid_bleu": bleu}
+        self._write(
+            {**row, "valid_by_pair": {name: dict(scores) for name, scores in by_pair.items()}} if by_pair else row
+        )
         self._held_out = f", held-out perplexity {perplexity:.2f}" + ("" if bleu is None else f", BLEU {bleu:.2f}")
+        if by_pair:
+            measure = "loss" if bleu is None else "bleu"
+            self._held_out += f" ({', '.join(f'{name} {scores[measure]:.2f}' for name, scores in by_pair.items())})"
         self._clock = time.monotonic()
 
     def samples(self, update: int, samples: Sequence[Sample]) -> None:

@@ -1,0 +1,70 @@
+"""The languages at the start of a multilingual run's corpus arguments.
+
+de-en:pairs.tsv            one pair
+de<>en:pairs.tsv           both directions
+de-en,de-fr:memory.tmx     several pairs of one file"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LanguageCodes = tuple[str, str]  # source, target
+_CODE = r"[A-Za-z]{2,8}(?:_[A-Za-z0-9]{1,8})*"  # a hyphen would not show where the second code begins
+_PAIR = rf"{_CODE}(?:-|<>){_CODE}"
+_SPELLING = re.compile(rf"({_PAIR}(?:,{_PAIR})*):(.+)", re.DOTALL)
+SPELLING = "SOURCE-TARGET:PAIRS, such as de-en:pairs.tsv (a region with an underscore: pt_BR-en:pairs.tsv)"
+
+
+class CorpusLanguages(NamedTuple):
+    """A corpus argument. pairs: (the languages in which the corpus is read, whether it also serves the other way
+    around), as many as the argument names. corpus: the argument without them."""
+
+    pairs: tuple[tuple[LanguageCodes, bool], ...]
+    corpus: str
+
+    @property
+    def directions(self) -> Iterator[LanguageCodes]:
+        for (source, target), both in self.pairs:
+            yield source, target
+            if both:
+                yield target, source
+
+    def in_both_directions(self) -> CorpusLanguages:
+        return self._replace(pairs=tuple((languages, True) for languages, _ in self.pairs))
+
+    def __str__(self) -> str:
+        names = (pair_name(languages).replace("-", "<>" if both else "-") for languages, both in self.pairs)
+        return f"{','.join(names)}:{self.corpus}"
+
+
+def split_languages(argument: str) -> CorpusLanguages | None:
+    """The parts of a corpus argument; None if it does not begin with languages."""
+    match = _SPELLING.fullmatch(argument)
+    if match is None:
+        return None
+    pairs = []
+    for pair in match[1].split(","):
+        both = "<>" in pair
+        source, target = pair.split("<>" if both else "-")
+        pairs.append(((source.replace("_", "-"), target.replace("_", "-")), both))
+    return CorpusLanguages(tuple(pairs), match[2])
+
+
+def pair_name(languages: LanguageCodes) -> str:
+    """As configurations spell a pair: de-en, pt_BR-en."""
+    return "-".join(code.replace("-", "_") for code in languages)
+
+
+def parse_pair_name(name: str) -> LanguageCodes | None:
+    """The inverse of `pair_name`; None for anything else."""
+    if not re.fullmatch(rf"{_CODE}-{_CODE}", name):
+        return None
+    source, target = name.replace("-", " ").replace("_", "-").split()
+    return source, target
+
+
+def missing_languages(option: str, argument: str) -> str:
+    """The problem of an argument that does not begin with languages."""
+    return f"{option} {argument} does not begin with its languages: write {SPELLING}"
