@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import shlex
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stderr
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from types import FrameType
 
 import torch
 
@@ -16,7 +20,9 @@ from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
 from training.distributed.watchdog import Terminated, is_peer_failure
-from training.errors import TrainingError, os_error_reason
+from training.errors import TrainingError, os_error_reason, pluralize
+from training.loop import snapshot
+from training.loop.stop_signals import Stopped
 
 MODULE = "training"
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
@@ -46,15 +52,39 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0; 2 after a user's mistake, with a sentence on stderr; 130 if interrupted; 1 if a peer died."""
+    """Returns 0; 2 after a user's mistake, with a sentence on stderr; 130 or 143 after SIGINT or SIGTERM; 1 if a peer
+    died."""
+    with sigterm_raises():
+        return run_command(argv)
+
+
+@contextmanager
+def sigterm_raises() -> Iterator[None]:
+    """SIGTERM ends the command as an interrupt does: temporary files go, and a sentence says what is left."""
+
+    def on_sigterm(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, on_sigterm)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def run_command(argv: Sequence[str] | None) -> int:
     arguments = parse(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
     if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0
     workers = arguments.workers = Workers()
     try:
         if arguments.command in SHARED:
             if arguments.processes > 1 and not torchrun.launch_name():
-                return launch_processes(arguments.processes, MODULE, sys.argv[1:] if argv is None else argv)
+                return launch_processes(arguments.processes, MODULE, given)
             workers = arguments.workers = join_group()
             arguments.resume = workers.on_rank_0(
                 lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out)
@@ -72,11 +102,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         workers.print_error(f"error: The run cannot go on: {os_error_reason(error)}.")
         return 2
+    except Stopped as stopped:
+        code = 128 + stopped.number
+        done = f"{pluralize(stopped.update, 'update')} ({pluralize(stopped.epoch, 'finished epoch')}) are saved"
+        workers.print_error(f"Stopped: {done} in {arguments.out}. Go on with: {resuming(given)}")
+        workers.exit(code)
+        return code
     except KeyboardInterrupt:
-        shared = arguments.command in SHARED
-        workers.print_error("Stopped. Go on with --resume where it had saved." if shared else "Stopped.")
+        workers.print_error(stopped_sentence(arguments, given))
         return 130
     except (Terminated, RuntimeError) as error:
+        if isinstance(error, Terminated) and workers.watchdog is None:
+            workers.print_error(stopped_sentence(arguments, given))
+            return 128 + signal.SIGTERM
         if any(sign in str(error) for sign in ALLOCATOR):
             workers.print_error(NO_MEMORY)
             return 2
@@ -88,6 +126,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(result, ensure_ascii=False))
     workers.close()
     return 0
+
+
+def stopped_sentence(arguments: argparse.Namespace, given: Sequence[str]) -> str:
+    """For a command that has been ended without a last snapshot."""
+    if arguments.command not in SHARED:
+        return "Stopped."
+    if arguments.out is None or not snapshot.exists(arguments.out):
+        return "Stopped; nothing had been saved yet."
+    return f"Stopped. {arguments.out} holds the run up to its last snapshot. Go on with: {resuming(given)}"
+
+
+def resuming(given: Sequence[str]) -> str:
+    """The command that goes on with this run."""
+    resume = [] if "--resume" in given else ["--resume"]
+    return f"python -m {MODULE} {shlex.join([*given, *resume])}"
 
 
 if __name__ == "__main__":

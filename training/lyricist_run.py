@@ -83,6 +83,7 @@ def train_lyricist(
         metadata = replace(metadata, scores=scores)
         card = lyricist_card(config, metadata, data, outcome, run, memorised, samples() if valid else ())
         publish(run.out, metadata, {"target": tokenizer}, network, card)
+        run.report_end(outcome, scores)
         return scores
 
 

@@ -17,11 +17,21 @@ from training.config.run_config import LyricsConfig, TranslatorConfig, recorded
 from training.data.tokenizer_training import tokenizer_digest
 from training.distributed.process_group import Workers, check_same_run, seed_rank
 from training.distributed.sharded_task import ShardedTask
+from training.evaluation.scores import Scores
 from training.loop import snapshot
 from training.loop.progress import Outcome, Validator
 from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
+from training.report.closing_lines import closing_lines
 from training.report.progress_report import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, ProgressReport
+
+
+def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
+    """The name of what training minimizes; held-out losses are plain cross-entropy."""
+    if isinstance(config, LyricsConfig):
+        return "loss"
+    smoothed = "label-smoothed loss" if config.label_smoothing else "loss"
+    return f"{smoothed} with R-Drop" if config.r_drop else smoothed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +62,11 @@ class TrainingRun:
         tokenizers: Mapping[str, Tokenizer],
         validator: Validator | None = None,
         validates_start: bool = False,
+        sentences: int = 0,
     ) -> Outcome:
         """Runs the trainer; afterwards the task's network holds the weights to keep, in evaluation mode. title: of the
         progress bar. texts, tokenizers: must match the snapshot at a resume. validator, validates_start: as in
-        `Trainer`."""
+        `Trainer`; sentences: that its BLEU is measured on."""
         fingerprint = snapshot.fingerprint(recorded(config), texts)
         if self.workers.count > 1:
             check_same_run(self.workers, f"{fingerprint} {config.loop}")  # the fingerprint leaves out the limits
@@ -68,7 +79,9 @@ class TrainingRun:
             shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
             self._write_run_file(config)
         folder, quiet = self.out if writes else None, self.quiet or not writes
-        report = ProgressReport(folder, title, quiet=quiet, tensorboard=self.tensorboard)
+        report = ProgressReport(
+            folder, title, quiet=quiet, tensorboard=self.tensorboard, loss_name=loss_name(config), sentences=sentences
+        )
         try:
             trainer = Trainer(
                 task,
@@ -92,6 +105,11 @@ class TrainingRun:
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
+
+    def report_end(self, outcome: Outcome, scores: Scores) -> None:
+        """The last lines for a reader: why the run ended, its scores, where the model lies and what comes next."""
+        if not self.quiet:
+            self.workers.note("\n".join(closing_lines(self.out, outcome, scores)))
 
     def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
         text = run_file.run_file_text(config, self.data, self.device, self.workers.count)

@@ -95,6 +95,7 @@ def train_translator(
             tokenizers=tokenizers,
             validator=validator,
             validates_start=start is not None,
+            sentences=len(held_out) if held_out else 0,
         )
         if not run.workers.writes:
             return {}
@@ -125,6 +126,7 @@ def train_translator(
         metadata = replace(metadata, scores=scores, alignment=alignment)
         card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples, mixed)
         publish(run.out, metadata, tokenizers, network, card)
+        run.report_end(outcome, scores)
         return scores
 
 

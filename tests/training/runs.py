@@ -56,7 +56,8 @@ RUNS = [translate, sing, sing_random, sing_unheard]
 
 
 def timeless(folder: Path) -> list[dict[str, Any]]:
-    rows = read_rows(folder / "metrics.jsonl")
+    """The lines of metrics.jsonl without their times, and without the one about the end of the run."""
+    rows = [row for row in read_rows(folder / "metrics.jsonl") if row.get("event") != "end"]
     return [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in rows]
 
 

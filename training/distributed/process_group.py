@@ -9,6 +9,7 @@ The first process (rank 0) alone reads and writes `--out`; the corpus must lie o
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import socket
 import sys
@@ -75,13 +76,13 @@ class Workers:
         """Whether this process reads and writes the run's folder and prints."""
         return self.rank == 0
 
-    def from_rank_0(self, value: float) -> float:
-        """Broadcasts rank 0's number, for decisions that depend on a clock."""
+    def agree(self, seconds: float, stop_signal: int) -> tuple[float, int]:
+        """Rank 0's clock, and the signal that any process has received (0: none), in one collective."""
         if self.count == 1:
-            return value
-        number = torch.tensor(value, dtype=torch.float64)
-        distributed.broadcast(number, src=0)
-        return number.item()
+            return seconds, stop_signal
+        numbers = torch.tensor([seconds if self.rank == 0 else -math.inf, float(stop_signal)], dtype=torch.float64)
+        distributed.all_reduce(numbers, distributed.ReduceOp.MAX)
+        return numbers[0].item(), int(numbers[1])
 
     def sum(self, value: Tensor) -> Tensor:
         """The sum over all processes, in place; asynchronous on a GPU."""
@@ -139,8 +140,14 @@ class Workers:
         """Ends this process, after `watchdog.is_peer_failure`."""
         if self.watchdog is not None:
             self.watchdog.report_failure()
+            self.exit(1)  # a normal exit makes PyTorch wait seconds for the dead peer
+
+    def exit(self, code: int) -> None:
+        """Ends a process of a group without leaving the group in order; returns in a single process."""
+        if self.count > 1:
             sys.stdout.flush()
-            os._exit(1)  # a normal exit makes PyTorch wait seconds for the dead peer
+            sys.stderr.flush()
+            os._exit(code)
 
     def close(self) -> None:
         """Leaves the group at the end of a run: a PyTorch thread alive at interpreter exit would abort the process."""

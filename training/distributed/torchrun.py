@@ -73,7 +73,7 @@ def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
 
 def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:
     """Runs `python -m module arguments` in `count` processes of one group, without torchrun's logs. Returns one exit
-    code: 0; 2 after a user's mistake; 130 for an interrupt; 1 otherwise."""
+    code: 0; 2 after a user's mistake; 130 for an interrupt, 143 for SIGTERM; 1 otherwise."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -94,6 +94,8 @@ def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:
         elastic_launch(config, sys.executable)("-m", module, *arguments)
     except ChildFailedError as error:
         return 2 if any(failure.exitcode == 2 for failure in error.failures.values()) else 1
-    except (SignalException, KeyboardInterrupt):
+    except SignalException as stopped:
+        return 128 + stopped.sigval
+    except KeyboardInterrupt:
         return 130
     return 0

@@ -16,6 +16,7 @@ from torch.distributed.distributed_c10d import Store
 
 CHECK_IN_S = 3.0  # for survivors to check in; they notice a death at about the same time
 GRACE_S = 6.0  # for the main thread to end by itself before the process exits
+SAVING_S = 25.0  # the same if all processes are alive, and save a last snapshot; torchrun kills after 30
 LAST_STEPS_S = 0.5  # the same, after a process has printed the reason
 SIGTERM_EXIT_CODE = 128 + signal.SIGTERM
 
@@ -93,6 +94,13 @@ class Watchdog:
             return []
         return missing
 
+    def _all_alive(self) -> bool:
+        """Whether every process has received the signal too, and none has ended: a stop that somebody asked for."""
+        missing = self._missing_ranks()
+        with contextlib.suppress(distributed.DistError):
+            return not missing and self.store.check([f"alive/{self.rank}"])
+        return False
+
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
         if not self.lock.locked():  # a locked process is about to exit and finishes printing first
             raise Terminated
@@ -100,9 +108,9 @@ class Watchdog:
     def _await_sigterm(self, reader: socket.socket, writer: socket.socket) -> None:
         while reader.recv(1)[0] != signal.SIGTERM:
             pass
-        with contextlib.suppress(distributed.DistError):
-            self.store.set(f"alive/{self.rank}", "")  # the main thread may be busy for longer than CHECK_IN_S
-        until = time.monotonic() + GRACE_S
+        started = time.monotonic()
+        # checks in as well: the main thread may be busy for longer than CHECK_IN_S
+        until = started + (SAVING_S if self._all_alive() else GRACE_S)
         while time.monotonic() < until and not self._has_printed():
             time.sleep(0.1)
         time.sleep(LAST_STEPS_S)

@@ -4,10 +4,10 @@ Exact resume: on a CPU, a run that is killed at any moment and resumed with the 
 kind with the same number of threads, PyTorch and kernels, computes bit for bit the same weights, averages, choices and
 lines of metrics.jsonl. All inputs of an update are therefore either in the snapshot (weights, optimizer, schedule, loss
 scale, averages, best weights, counters, random state) or follow from (seed, epoch) alone (data order). Snapshots fall
-between updates. A clock decides when to save, which changes nothing; how fast a decaying schedule with a time limit
-passes, which is saved before an update uses it (`schedule.Planner`); and when the time is up. Limits
-(`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value and decays over the rest of
-the run."""
+between updates; a signal causes one more (`stop_signals`). A clock decides when to save, which changes nothing; how
+fast a decaying schedule with a time limit passes, which is saved before an update uses it (`schedule.Planner`); and
+when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value
+and decays over the rest of the run."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
 from training.loop.progress import Outcome, Progress, Validation, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
+from training.loop.stop_signals import Stopped, StopSignals
 from training.loop.tasks import AnyTask
 from training.loop.weight_selection import BestWeights, MovingAverage, Weights
 from training.report.progress_report import ProgressReport
@@ -42,7 +43,8 @@ DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightl
 
 
 class Update(NamedTuple):
-    """loss []: sum over tokens; norm []: of the mean loss's unclipped gradient. fraction: of the run so far."""
+    """epoch: from 1. loss []: sum over tokens; norm []: of the mean loss's unclipped gradient. fraction: of the run so
+    far."""
 
     number: int
     epoch: int
@@ -51,6 +53,12 @@ class Update(NamedTuple):
     tokens: int
     learning_rate: float
     fraction: float
+
+
+def progress_row(progress: Progress) -> dict[str, float]:
+    """The beginning of a line of metrics.jsonl. epoch: the one that the update belongs to, from 1."""
+    epoch = progress.epoch + (1 if progress.batch else 0)
+    return {"update": progress.update, "epoch": epoch, "seconds": round(progress.seconds, 2)}
 
 
 class Trainer:
@@ -90,20 +98,25 @@ class Trainer:
         self._unread: list[Update] = []
         self.epoch_losses: list[float] = []
         self.limits_changed = False
+        self.signals = StopSignals(announces=self.workers.writes)
+        self._stop_signal = 0  # of any process
 
     def run(self, *, resume: bool = False) -> Outcome:
-        """Trains until the first limit. With `resume`, continues from the snapshot."""
+        """Trains until the first limit. With `resume`, continues from the snapshot. Raises Stopped after a signal."""
         if resume:
             self._restore()
         self._started = time.monotonic() - self.progress.seconds
         self._saved = self.progress.seconds
         if self.backend:
             self.report.note(f"Trains with {self.backend}.")
-        if self.validates_start and not self.progress.update:
-            self._validate()
-        ended_by = self._epochs()
-        self._validate()  # updates since the last validation count too
-        self._save(force=True)
+        with self.signals:
+            if self.validates_start and not self.progress.update:
+                self._validate()
+            ended_by = self._epochs()
+            self._validate()  # updates since the last validation count too
+            self._save(force=True)
+        self._stop_if_asked()
+        self.report.event(progress_row(self.progress), "end", f"ended by {ended_by}")
         return self._outcome(ended_by)
 
     def _epochs(self) -> str:
@@ -137,11 +150,23 @@ class Trainer:
 
     def _limit_reached(self) -> str:
         self._tick()
+        self._stop_if_asked()
         return self.planner.limit_reached(self.progress)
 
     def _tick(self) -> None:
-        """The only place where a clock enters decisions of the run."""
-        self.progress.seconds = self.workers.from_rank_0(time.monotonic() - self._started)
+        """The only place where a clock or a signal enters decisions of the run: all processes decide alike."""
+        seconds = time.monotonic() - self._started
+        self.progress.seconds, self._stop_signal = self.workers.agree(seconds, self.signals.requested)
+
+    def _stop_if_asked(self) -> None:
+        """Saves and raises Stopped after a signal. Between updates alone, so that a resume repeats nothing."""
+        if not self._stop_signal:
+            return
+        if (
+            not self.limits_changed
+        ):  # else the snapshot of the resume is as new, and has the limits that the plan follows
+            self._save(force=True)
+        raise Stopped(self._stop_signal, self.progress.update, self.progress.epoch)
 
     def _step(self, batches: Sequence[object]) -> None:
         """One optimizer step on the mean loss over all tokens of the batches."""
@@ -153,7 +178,7 @@ class Trainer:
             progress.skipped += 1
             return
         done = self.planner.fraction_done(progress)
-        self._unread.append(Update(progress.update + 1, progress.epoch, loss, norm, tokens, rate, done))
+        self._unread.append(Update(progress.update + 1, progress.epoch + 1, loss, norm, tokens, rate, done))
         if self.reads_at_once:
             self._read_updates()
         set_learning_rate(self.optimizer, rate)
@@ -231,6 +256,7 @@ class Trainer:
             validation = self.workers.on_rank_0(self._measure)
         if validation is None:
             return
+        cooled = False
         if self.best.offer(validation.cost(self.config.choose_by), progress.update, self._averaged_weights):
             progress.best_loss, progress.best_bleu = validation.loss, validation.bleu
             progress.best_update, progress.without_gain = progress.update, 0
@@ -240,8 +266,15 @@ class Trainer:
             if self.planner.cools_down(progress) and (best := self.workers.on_rank_0(self.best.best)) is not None:
                 self.network.load_state_dict(best)
                 self.average.restart()
-        self.report.validation(progress.update, validation.loss, progress.seconds, validation.bleu, validation.by_pair)
-        self.report.samples(progress.update, validation.samples)
+                cooled = True
+        row = progress_row(progress)
+        self.report.validation(row, validation.loss, validation.bleu, validation.by_pair)
+        self.report.samples(row, validation.samples)
+        if cooled:
+            back = f"back to the weights of update {progress.best_update:,}, from which the learning rate falls"
+            reason = f"{pluralize(self.config.patience, 'validation')} without a gain: {back}"
+            self.report.event({**row, "from_update": progress.best_update}, "cool-down", reason)
+            self.report.note(f"Update {progress.update:,}: {reason}.")
 
     def _measure(self) -> Validation | None:
         """Validates the current weights; None without a held-out set."""
@@ -312,6 +345,7 @@ class Trainer:
             "fingerprint": self.fingerprint,
             "vocabulary": self.vocabulary,
             "launch": launch_name(),
+            "first_epoch": 1,  # of metrics.jsonl; earlier versions began with 0
         }
 
     def _machine(self) -> str:
@@ -351,7 +385,8 @@ class Trainer:
         self.task.restore(state["carried"])
         restore_random_state(state["random"], self.workers.rank, self.device)
         loss, tokens, last = (*state["logged"], None)[:3]  # earlier versions saved only two
-        self.report.resumed(self.progress.update, loss, tokens, last, self.progress.validated)
+        from_0 = "first_epoch" not in state
+        self.report.resumed(self.progress.update, loss, tokens, last, self.progress.validated, epochs_from_0=from_0)
         if state["machine"] != self._machine() and self.workers.writes:
             self.report.note(
                 f"This run goes on as {self._machine()} and was {state['machine']} before: a sound run, though not bit"

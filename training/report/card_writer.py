@@ -92,7 +92,7 @@ def _outcome_sentence(outcome: Outcome) -> str:
     best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
     return (
         f"Trained for {progress.seconds / 60:.1f} minutes, {pluralize(progress.update, 'update')}{skipped},"
-        f" {pluralize(progress.epoch, 'whole epoch')}; ended by {outcome.ended_by}{best}."
+        f" {pluralize(progress.epoch, 'finished epoch')}; ended by {outcome.ended_by}{best}."
     )
 
 

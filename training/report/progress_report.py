@@ -8,6 +8,7 @@ import math
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from training.errors import pluralize
 from training.loop.progress import Sample, ScoresByPair
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ EVENT_TAGS = {
     "rate": "learning_rate",
     "tokens_per_second": "tokens_per_second",
 }
+RUNNING_MEAN_UPDATES = 50  # of the loss on the bar
+FEW_SENTENCES = 500  # below, a BLEU is shown with their number
 REPETITION = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 MIN_SHORTENED_CHARACTERS = 40  # of a repetition, to be shortened
 
@@ -45,31 +49,37 @@ def read_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line] if path.exists() else []
 
 
-def remove_rows(path: Path, unwanted: Callable[[Row], bool]) -> None:
-    """Removes the unwanted rows and a torn last line, atomically."""
+def rewrite_rows(path: Path, change: Callable[[Row], Row | None]) -> None:
+    """Replaces each row by `change(row)`, or removes it for None; also a torn last line. Atomic."""
     if not path.exists():
         return
     kept = ""
     for line in path.read_text("utf-8").split("\n"):
         with contextlib.suppress(ValueError):  # a torn line
             row = json.loads(line)
-            kept += f"{line}\n" if isinstance(row, dict) and not unwanted(row) else ""
+            changed = change(row) if isinstance(row, dict) else None
+            if changed is not None:
+                kept += f"{line if changed is row else json.dumps(changed, ensure_ascii=False)}\n"
     aside = path.with_name(f"{path.name}.new")
     aside.write_text(kept, encoding="utf-8")
     aside.replace(path)
 
 
+def _from_epoch_1(row: Row) -> Row:
+    return {**row, "epoch": row["epoch"] + 1} if "epoch" in row else row
+
+
 def samples_markdown(rows: Sequence[Row]) -> str:
     """samples.md: each source with its reference and the network's text at each validation."""
-    texts: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in rows:
         for source, reference, text in row["samples"]:
-            texts.setdefault((source, reference), []).append((row["update"], text))
+            texts.setdefault((source, reference), []).append((f"{row['update']:,} | {row.get('epoch', '')}", text))
     parts = ["# Samples\n\nWhat the network made of these texts while it learnt.\n"]
     for (source, reference), versions in texts.items():
         wanted = f"Reference: {escape_markdown(reference)}\n\n" if reference else ""
-        table = "".join(f"| {update:,} | {escape_markdown(shorten_repetition(text))} |\n" for update, text in versions)
-        parts.append(f"## {escape_markdown(source)}\n\n{wanted}| update | text |\n|---:|---|\n{table}")
+        table = "".join(f"| {when} | {escape_markdown(shorten_repetition(text))} |\n" for when, text in versions)
+        parts.append(f"## {escape_markdown(source)}\n\n{wanted}| update | epoch | text |\n|---:|---:|---|\n{table}")
     return "\n".join(parts)
 
 
@@ -94,7 +104,10 @@ def escape_markdown(text: str) -> str:
 
 
 PANELS = (
-    ("loss (nats per token)", (("loss", "training, under dropout", "C0"), ("valid_loss", "held out", "C1"))),
+    (
+        "loss (nats per token)",
+        (("loss", "training, with dropout and any label smoothing", "C0"), ("valid_loss", "held out, without", "C1")),
+    ),
     ("BLEU, held out", (("valid_bleu", "greedy", "C2"),)),
     ("learning rate", (("rate", "", "C7"),)),
 )
@@ -113,6 +126,9 @@ def draw_curves(metrics: Sequence[Row], path: Path) -> None:
         for name, label, colour in curves:
             _draw_curve(axes, [row for row in metrics if row.get(name) is not None], name, label, colour)
         axes.set_ylabel(title)
+        for row in metrics:
+            if "event" in row:
+                _mark_event(axes, row, labelled=axes is grid[0, 0])
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
             axes.legend()
@@ -133,6 +149,14 @@ def _draw_curve(axes: Axes, rows: Sequence[Row], name: str, label: str, colour: 
     axes.plot(updates, values, label=label or None, color=colour, marker="." if held_out or len(rows) < 3 else None)
 
 
+def _mark_event(axes: Axes, row: Row, *, labelled: bool) -> None:
+    """A vertical line at the end of a run, or where a cool-down goes back to the best weights."""
+    text, style = f"end, update {row['update']:,}", ":"
+    if row["event"] == "cool-down":
+        text, style = f"cool-down, from the weights of update {row['from_update']:,}", "--"
+    axes.axvline(row["update"], color="C3", linestyle=style, linewidth=1, label=text if labelled else None)
+
+
 def tensorboard_problems() -> Iterator[str]:
     if find_spec("tensorboardX") is None:
         yield "--tensorboard needs the package tensorboardX: pip install tensorboardX"
@@ -141,7 +165,17 @@ def tensorboard_problems() -> Iterator[str]:
 class ProgressReport:
     """A bar with loss, tokens/s and time left of this session, and a JSON line per log step in metrics.jsonl."""
 
-    def __init__(self, folder: Path | None, title: str, *, quiet: bool = False, tensorboard: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        title: str,
+        *,
+        quiet: bool = False,
+        tensorboard: bool = False,
+        loss_name: str = "loss",
+        sentences: int = 0,
+    ) -> None:
+        """loss_name: of the loss that training minimizes. sentences: held-out ones that a BLEU is measured on."""
         self.folder = folder
         self.events_folder = folder / EVENTS_FOLDER if folder and tensorboard else None
         self._events_writer: Any = None
@@ -156,6 +190,8 @@ class ProgressReport:
             bar_format="{desc} {percentage:3.0f}% |{bar:20}| {elapsed}, {remaining} left{postfix}",
             ascii=not terminal,
         )
+        self.loss_name = loss_name
+        self._recent: deque[tuple[float, int]] = deque(maxlen=RUNNING_MEAN_UPDATES)  # (summed loss, tokens) by update
         self.tokens = 0  # since the last line
         self.loss = 0.0  # summed over these tokens
         self.last: Row = {}  # fields of the last update, with which the next line starts
@@ -163,9 +199,11 @@ class ProgressReport:
         self._started = time.monotonic()
         self._clock: float | None = None  # when training last resumed
         self._held_out = ""
+        self._sentences = f" ({sentences} sentences)" if 0 < sentences < FEW_SENTENCES else ""
 
     def step(self, update: int, epoch: int, loss: float, tokens: int, rate: float, fraction: float) -> None:
-        """Reports an update. loss: mean nats per token. fraction: of the run that was over before it."""
+        """Reports an update. epoch: from 1. loss: mean nats per token. fraction: of the run that was over before it.
+        The bar shows the mean loss of the last updates, over their tokens: one batch says little."""
         if self._clock is None:
             self._clock = self._started
             self.bar.initial = self.bar.n = fraction  # a resumed run did not do the first part in this session
@@ -176,7 +214,10 @@ class ProgressReport:
         self.loss += loss * tokens
         self.last = {"update": update, "epoch": epoch, "rate": rate}
         speed = self._trained[0] / max(self._trained[1], 1e-9)
-        state = f"epoch {epoch + 1}, loss {loss:.3f}, {speed:,.0f} tokens/s{self._held_out}"
+        self._recent.append((loss * tokens, tokens))
+        mean = sum(summed for summed, _ in self._recent) / sum(counted for _, counted in self._recent)
+        shown = f"{self.loss_name} {mean:.3f} (mean of {pluralize(len(self._recent), 'update')})"
+        state = f"epoch {epoch}, {shown}, {speed:,.0f} tokens/s{self._held_out}"
         self.bar.set_postfix_str(state, refresh=False)
         self.bar.update(max(0.0, fraction - self.bar.n))
 
@@ -189,26 +230,30 @@ class ProgressReport:
         self._write({**self.last, "loss": loss, "tokens_per_second": speed, "seconds": round(seconds, 2)})
         self.tokens, self.loss, self._logged = 0, 0.0, self._trained
 
-    def validation(
-        self, update: int, loss: float, seconds: float, bleu: float | None = None, by_pair: ScoresByPair | None = None
-    ) -> None:
-        self.log(seconds)
+    def validation(self, row: Row, loss: float, bleu: float | None = None, by_pair: ScoresByPair | None = None) -> None:
+        """row: update, epoch and seconds."""
+        self.log(row["seconds"])
         perplexity = math.exp(min(loss, 700.0))
-        row = {"update": update, "valid_loss": loss, "valid_perplexity": perplexity, "seconds": round(seconds, 2)}
-        row |= {} if bleu is None else {"valid_bleu": bleu}
-        self._write(
-            {**row, "valid_by_pair": {name: dict(scores) for name, scores in by_pair.items()}} if by_pair else row
-        )
-        self._held_out = f", held-out perplexity {perplexity:.2f}" + ("" if bleu is None else f", BLEU {bleu:.2f}")
+        measured = {**row, "valid_loss": loss, "valid_perplexity": perplexity}
+        measured |= {} if bleu is None else {"valid_bleu": bleu}
+        measured |= {"valid_by_pair": {name: dict(scores) for name, scores in by_pair.items()}} if by_pair else {}
+        self._write(measured)
+        shown = "" if bleu is None else f", BLEU {bleu:.2f}{self._sentences}"
+        self._held_out = f", held-out perplexity {perplexity:.2f}{shown}"
         if by_pair:
             measure = "loss" if bleu is None else "bleu"
             self._held_out += f" ({', '.join(f'{name} {scores[measure]:.2f}' for name, scores in by_pair.items())})"
         self._clock = time.monotonic()
 
-    def samples(self, update: int, samples: Sequence[Sample]) -> None:
+    def event(self, row: Row, name: str, reason: str) -> None:
+        """A turn of the run, for metrics.jsonl and the curves. row: update, epoch and seconds."""
+        self._write({**row, "event": name, "reason": reason})
+
+    def samples(self, row: Row, samples: Sequence[Sample]) -> None:
         if self.folder is None or not samples:
             return
-        path, row = self.folder / SAMPLES_FILE, {"update": update, "samples": samples}
+        path, update = self.folder / SAMPLES_FILE, row["update"]
+        row = {"update": update, "epoch": row["epoch"], "samples": samples}
         append_row(path, row)
         (self.folder / "samples.md").write_text(samples_markdown(read_rows(path)), encoding="utf-8")
         if self.events_folder:
@@ -220,21 +265,36 @@ class ProgressReport:
             self.bar.write(text, file=sys.stderr)
 
     def resumed(
-        self, update: int, loss: float, tokens: int, last: Row | None = None, validated: int | None = None
+        self,
+        update: int,
+        loss: float,
+        tokens: int,
+        last: Row | None = None,
+        validated: int | None = None,
+        *,
+        epochs_from_0: bool = False,
     ) -> None:
         """Removes lines that the resumed run will write again: updates after the snapshot, and later entries of the
         snapshot's own update. loss and tokens: sums since the last line. last: start of the next line if no step
-        precedes it. validated: the last validated update. Snapshots of earlier versions have None for the last two."""
+        precedes it. validated: the last validated update. Snapshots of earlier
+        versions have None for these two, and their epochs began with 0."""
         self.loss, self.tokens, self.last = loss, tokens, dict(last or {"update": update})
         self._started = time.monotonic()
 
+        if epochs_from_0:
+            self.last = _from_epoch_1(self.last)
+            if self.folder:
+                rewrite_rows(self.folder / METRICS_FILE, _from_epoch_1)
+
         def happens_again(row: Row) -> bool:
+            if row.get("event") == "end":
+                return True
             known = validated is None or (tokens == 0 if "loss" in row else validated == update)
             return bool(row["update"] > update or (row["update"] == update and not known))
 
         if self.folder:
             for name in (METRICS_FILE, SAMPLES_FILE):
-                remove_rows(self.folder / name, happens_again)
+                rewrite_rows(self.folder / name, lambda row: None if happens_again(row) else row)
         if self.events_folder:  # it hides events of an earlier session about later updates
             self._events(purge_step=update + 1, filename_suffix=f".from-{update + 1}")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,30 @@ def test_killed_process_of_processes_option_is_reported_in_one_line(folder: Path
     assert "Traceback" not in killed.stderr
     resumed = processes(folder, *SING, "--out", "m", "--resume")
     assert resumed.returncode == 0, resumed.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_to_a_group_saves_once_and_resumes_bit_for_bit(folder: Path, number: signal.Signals, code: int) -> None:
+    command = [*SING[:-1], "200", "--processes", "2"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tests.training.mortal", *command, "--out", "m"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while not (folder / "m" / "metrics.jsonl").exists():
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.05)
+    started.send_signal(number)
+    out, errors = started.communicate(timeout=120)
+    assert started.returncode == code, errors
+    assert out == ""
+    assert errors.count("Stopped: ") == errors.count("Stopping: ") == 1, errors
+    assert "error: " not in errors
+    assert "Traceback" not in errors
+    assert processes(folder, *command[:-2], "--out", "m", "--resume").returncode == 0
+    assert processes(folder, *command[:-2], "--out", "whole").returncode == 0
+    assert weights(folder / "m") == weights(folder / "whole")

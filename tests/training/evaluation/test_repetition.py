@@ -30,6 +30,6 @@ def test_repeated_phrase_is_shown_twice_with_its_count(text: str, wanted: str) -
 
 
 def test_samples_jsonl_keeps_full_texts(tmp_path: Path) -> None:
-    ProgressReport(tmp_path, "", quiet=True).samples(5, [("ein Mann", "a man", ENDLESS)])
-    assert "| 5 | The man looks for looks for … (40 times) |\n" in (tmp_path / "samples.md").read_text()
+    ProgressReport(tmp_path, "", quiet=True).samples({"update": 5, "epoch": 1}, [("ein Mann", "a man", ENDLESS)])
+    assert "| 5 | 1 | The man looks for looks for … (40 times) |\n" in (tmp_path / "samples.md").read_text()
     assert json.loads((tmp_path / "samples.jsonl").read_text())["samples"][0][2] == ENDLESS

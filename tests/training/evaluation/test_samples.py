@@ -23,26 +23,29 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 
 def test_samples_are_listed_by_sentence_in_order(tmp_path: Path) -> None:
     report = ProgressReport(tmp_path, "", quiet=True)
-    report.samples(1, [])
+    report.samples({"update": 1, "epoch": 1}, [])
     assert not (tmp_path / "samples.jsonl").exists()
-    report.samples(10, [("ein Haus", "a house", "a | mouse"), ("*zwei*", "two", "")])
-    report.samples(20, [("ein Haus", "a house", "a house"), ("*zwei*", "two", "two\nlines")])
+    report.samples({"update": 10, "epoch": 1}, [("ein Haus", "a house", "a | mouse"), ("*zwei*", "two", "")])
+    report.samples({"update": 20, "epoch": 1}, [("ein Haus", "a house", "a house"), ("*zwei*", "two", "two\nlines")])
     rows = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [row["update"] for row in rows] == [10, 20]
     assert rows[1]["samples"] == [["ein Haus", "a house", "a house"], ["*zwei*", "two", "two\nlines"]]
     readable = (tmp_path / "samples.md").read_text()
-    assert "## ein Haus\n\nReference: a house\n\n| update | text |\n|---:|---|\n| 10 | a \\| mouse |\n" in readable
+    assert (
+        "## ein Haus\n\nReference: a house\n\n| update | epoch | text |\n|---:|---:|---|\n| 10 | 1 | a \\| mouse |\n"
+        in readable
+    )
     assert "## \\*zwei\\*\n" in readable
-    assert "| 10 | (nothing) |\n| 20 | two<br>lines |\n" in readable
+    assert "| 10 | 1 | (nothing) |\n| 20 | 1 | two<br>lines |\n" in readable
 
 
 def test_resume_removes_later_samples(tmp_path: Path) -> None:
     report = ProgressReport(tmp_path, "", quiet=True)
     for update in (10, 20, 30):
-        report.samples(update, [("a", "b", str(update))])
+        report.samples({"update": update, "epoch": 1}, [("a", "b", str(update))])
     again = ProgressReport(tmp_path, "", quiet=True)
     again.resumed(20, 0.0, 0)
-    again.samples(30, [("a", "b", "new")])
+    again.samples({"update": 30, "epoch": 1}, [("a", "b", "new")])
     rows = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [(row["update"], row["samples"][0][2]) for row in rows] == [(10, "10"), (20, "20"), (30, "new")]
 
@@ -77,7 +80,7 @@ def test_speed_excludes_earlier_sessions_and_validations(tmp_path: Path, monkeyp
     clock.now += 2
     report.step(41, 0, 1.0, 100, 0.1, 0.5)
     clock.now += 60  # a validation
-    report.validation(41, 1.0, 0.0)
+    report.validation({"update": 41, "epoch": 1, "seconds": 0.0}, 1.0)
     clock.now += 2
     report.step(42, 0, 1.0, 300, 0.1, 0.51)
     report.log(0.0)
@@ -96,7 +99,7 @@ def test_remaining_time_accounts_for_validation_and_resume(
         clock.now += 10
         report.step(41 + update, 0, 1.0, 10, 0.1, 0.5 + update / 100)
         clock.now += 2
-        report.validation(41 + update, 1.0, 0.0)
+        report.validation({"update": 41 + update, "epoch": 1, "seconds": 0.0}, 1.0)
     clock.now += 10
     report.step(46, 0, 1.0, 10, 0.1, 0.55)
     report.close()

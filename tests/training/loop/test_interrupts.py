@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,38 +15,73 @@ from typing import Any
 import pytest
 
 from models import checkpoint as checkpoints
-from tests.training.cli.commands import SING, TRANSLATE, refused
+from tests.training.cli.commands import SING, TRANSLATE
+from tests.training.runs import timeless
 from tests.training.small import text
 from training.__main__ import main
+from training.loop import snapshot
 from training.loop import trainer as loops
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("no_curves")
 
 
-def test_interrupt_prints_a_sentence_and_is_resumable(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
+def signal_at_step(patch: pytest.MonkeyPatch, number: int, *signals: signal.Signals) -> None:
+    """Sends the signals in the middle of update `number`, from 1."""
     step, calls = loops.Trainer._step, [0]
 
     def interrupted(self: loops.Trainer, *arguments: Any) -> None:
         calls[0] += 1
-        if calls[0] == 5:
-            raise KeyboardInterrupt
+        if calls[0] == number:
+            for one in signals:
+                signal.raise_signal(one)
         step(self, *arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(loops.Trainer, "_step", interrupted)
-        assert main(SING) == 130
-    captured = capsys.readouterr()
-    assert captured.err.splitlines()[-1] == "Stopped. Go on with --resume where it had saved."
+    patch.setattr(loops.Trainer, "_step", interrupted)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("arguments", [TRANSLATE, SING])
+def test_a_signal_finishes_the_update_and_saves(
+    here: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], number: signal.Signals, code: int
+) -> None:
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.MonkeyPatch.context() as patch:
+        signal_at_step(patch, 5, number)
+        assert main(arguments) == code
+    captured = capfd.readouterr()
     assert captured.out == ""
-    assert refused(capsys, *SING) == "m holds an unfinished run; go on with --resume, or choose another --out."
-    assert main([*SING, "--resume"]) == 0
-    assert main([*SING, "--out", "whole"]) == 0
+    assert captured.err.count("Stopping: the running update") == 1
+    last = captured.err.splitlines()[-1]
+    assert re.fullmatch(r"Stopped: 5 updates \(\d finished epochs?\) are saved in m. Go on with: (.*)", last), last
+    assert last.endswith(f"python -m training {shlex.join(arguments)} --resume")
+    assert snapshot.load(here / "m")["progress"]["update"] == 5
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert main([*arguments, "--resume"]) == 0
+    assert main([*arguments, "--out", "whole"]) == 0
     weights = [(here / name / "model.safetensors").read_bytes() for name in ("m", "whole")]
     assert weights[0] == weights[1]
+    assert timeless(here / "m") == timeless(here / "whole")
+
+
+def test_a_second_signal_ends_the_run_at_once(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        signal_at_step(patch, 5, signal.SIGINT, signal.SIGINT)
+        assert main(SING) == 130
+    assert capfd.readouterr().err.splitlines()[-1] == "Stopped; nothing had been saved yet."
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loops, "SNAPSHOT_EVERY_S", 0.0)
+        signal_at_step(patch, 5, signal.SIGTERM, signal.SIGTERM)
+        assert main(SING) == 143
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("Stopped. m holds the run up to its last snapshot. Go on with: python -m training lyrics")
+    assert snapshot.load(here / "m")["progress"]["update"] == 4
+    assert refused_out(capfd) == "m holds an unfinished run; go on with --resume, or choose another --out."
+
+
+def refused_out(capfd: pytest.CaptureFixture[str]) -> str:
+    assert main(SING) == 2
+    return capfd.readouterr().err.splitlines()[-1].removeprefix("error: ")
 
 
 def start(here: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -82,6 +119,6 @@ def test_interrupted_process_can_be_resumed(here: Path) -> None:
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert out == ""
-    assert errors.splitlines()[-1] == "Stopped. Go on with --resume where it had saved."
+    assert re.match(r"Stopped: [\d,]+ updates \(\d+ finished epochs?\) are saved in m", errors.splitlines()[-1])
     assert "Traceback" not in errors
     assert not checkpoints.is_checkpoint(here / "m")

@@ -19,8 +19,8 @@ def test_resume_with_nothing_left_to_train_logs_its_update(tmp_path: Path) -> No
             looping(Counting(batches=12), tmp_path, max_epochs=2).run()
     for _ in range(2):  # the second time it reads what the first has written
         looping(Counting([1.0], batches=12), tmp_path, max_epochs=2, max_minutes=1e-9).run(resume=True)
-        measured = {"update": 8, "valid_loss": 1.0, "valid_perplexity": pytest.approx(2.71828, rel=1e-5)}
-        assert timeless(tmp_path) == [{"update": 8, "epoch": 0, "rate": 1.0, "loss": -3.5}, measured]
+        measured = {"update": 8, "epoch": 1, "valid_loss": 1.0, "valid_perplexity": pytest.approx(2.71828, rel=1e-5)}
+        assert timeless(tmp_path) == [{"update": 8, "epoch": 1, "rate": 1.0, "loss": -3.5}, measured]
 
 
 def test_validation_after_the_last_snapshot_is_logged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

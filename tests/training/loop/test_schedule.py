@@ -16,6 +16,7 @@ from training.loop import trainer as loops
 from training.loop.progress import Outcome
 from training.loop.schedule import SchedulePlan, learning_rate
 from training.loop.trainer import Trainer
+from training.report.progress_report import read_rows
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 LINEAR = replace(STEP_BY_ONE, schedule="linear", final_fraction=0.0)
@@ -185,12 +186,16 @@ def test_clock_decisions_survive_a_kill(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(resumed) >= 120 - dies_after
 
 
-def test_patience_lets_a_high_rate_fall_from_the_best_weights_before_it_ends_the_run() -> None:
+def test_patience_lets_a_high_rate_fall_from_the_best_weights_before_it_ends_the_run(tmp_path: Path) -> None:
     """The best of 20 epochs is the 8th; two more without a gain, then 0.3 of 10 updates to cool down, in which the 11th
     is better still."""
     task = Counting([9.0 - n for n in range(8)] + [5.0, 5.0, 0.5, 5.0])
-    loop = looping(task, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=0.3)
+    loop = looping(task, tmp_path, optimizer=LINEAR, max_epochs=20, patience=2, cooldown=0.3)
     rates, outcome = run(loop)
+    events = [row for row in read_rows(tmp_path / "metrics.jsonl") if "event" in row]
+    assert [(row["event"], row["update"], row["epoch"]) for row in events] == [("cool-down", 10, 10), ("end", 13, 13)]
+    assert events[0]["from_update"] == 8
+    assert events[0]["reason"].startswith("2 validations without a gain: back to the weights of update 8")
     assert outcome.ended_by == "2 validations without a gain, and a cool-down"
     assert rates[:10] == pytest.approx([1 - n / 20 for n in range(10)])
     assert rates[10:] == pytest.approx([1 / 2, 1 / 3, 1 / 6])

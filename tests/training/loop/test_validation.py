@@ -104,7 +104,7 @@ def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> No
     assert outcome.ended_by == "2 validations without a gain"
     rows = read_rows(tmp_path / "metrics.jsonl")
     assert [row["valid_bleu"] for row in rows if "valid_bleu" in row] == [5, 9, 8, 9]
-    assert calls == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
+    assert [(row["update"], samples) for row, samples in calls] == [(n, (("a", "b", "c"),)) for n in (1, 2, 3, 4)]
     by_loss = looping(Counting([1.0, 2.0, 3.0, 4.0]), validator=Said(5, 9, 8, 9), **options)
     assert by_loss.run().progress.best_update == 1
 
@@ -118,7 +118,7 @@ def test_choose_by_bleu_is_refused_for_lyrics() -> None:
 def samples(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The samples of all validations."""
     calls: list[Any] = []
-    monkeypatch.setattr(ProgressReport, "samples", lambda self, update, given: calls.append(given))
+    monkeypatch.setattr(ProgressReport, "samples", lambda self, row, given: calls.append(given))
     return calls
 
 

@@ -23,19 +23,19 @@ from training.translator_run import train_translator
 
 def test_a_log_line_is_the_mean_over_tokens_since_the_last(tmp_path: Path) -> None:
     report = ProgressReport(tmp_path, "", quiet=True)
-    report.step(1, 0, 4.0, 10, 0.1, 0.0)
-    report.step(2, 0, 1.0, 30, 0.2, 0.5)
+    report.step(1, 1, 4.0, 10, 0.1, 0.0)
+    report.step(2, 1, 1.0, 30, 0.2, 0.5)
     report.log(1.234)
     report.log(9.0)  # nothing new: no line
-    report.step(3, 1, 2.0, 5, 0.3, 1.0)
-    report.validation(3, 1.5, 2.0)
+    report.step(3, 2, 2.0, 5, 0.3, 1.0)
+    report.validation({"update": 3, "epoch": 2, "seconds": 2.0}, 1.5)
     report.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert all(line.pop("tokens_per_second", 1) > 0 for line in lines)
     assert lines == [
-        {"update": 2, "epoch": 0, "rate": 0.2, "loss": 1.75, "seconds": 1.23},
-        {"update": 3, "epoch": 1, "rate": 0.3, "loss": 2.0, "seconds": 2.0},
-        {"update": 3, "valid_loss": 1.5, "valid_perplexity": pytest.approx(4.4816891), "seconds": 2.0},
+        {"update": 2, "epoch": 1, "rate": 0.2, "loss": 1.75, "seconds": 1.23},
+        {"update": 3, "epoch": 2, "rate": 0.3, "loss": 2.0, "seconds": 2.0},
+        {"update": 3, "epoch": 2, "valid_loss": 1.5, "valid_perplexity": pytest.approx(4.4816891), "seconds": 2.0},
     ]
 
 
@@ -50,22 +50,33 @@ def test_resume_removes_lines_of_later_updates(tmp_path: Path) -> None:
     assert read_rows(path)[-1]["loss"] == 2.0  # (12 + 4 * 1) / 8
 
 
+def test_epochs_of_an_earlier_version_are_counted_from_1(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"update": 1, "epoch": 0, "loss": 3.0}\n{"update": 1, "valid_loss": 2.0}\n')
+    report = ProgressReport(tmp_path, "", quiet=True)
+    report.resumed(2, loss=12.0, tokens=4, last={"update": 2, "epoch": 1}, validated=1, epochs_from_0=True)
+    report.log(5.0)
+    rows = read_rows(path)
+    assert rows[:2] == [{"update": 1, "epoch": 1, "loss": 3.0}, {"update": 1, "valid_loss": 2.0}]
+    assert (rows[2]["update"], rows[2]["epoch"]) == (2, 2)
+
+
 def test_a_resumed_run_without_a_log_starts_one(tmp_path: Path) -> None:
     ProgressReport(tmp_path, "", quiet=True).resumed(2, 0.0, 0)
     assert read_rows(tmp_path / "metrics.jsonl") == []
 
 
 def test_bar_shows_loss_speed_and_validation(capsys: pytest.CaptureFixture[str]) -> None:
-    report = ProgressReport(None, "de→en")
-    report.step(1, 0, 2.5, 10, 0.1, 0.25)
-    report.validation(1, 0.0, 1.0)
-    report.step(2, 1, 1.25, 10, 0.1, 0.5)
+    report = ProgressReport(None, "de→en", loss_name="label-smoothed loss", sentences=40)
+    report.step(1, 1, 2.5, 10, 0.1, 0.25)
+    report.validation({"update": 1, "epoch": 1, "seconds": 1.0}, 0.0, 12.5)
+    report.step(2, 2, 1.25, 30, 0.1, 0.5)
     report.close()
     output = capsys.readouterr().err
     assert "de→en" in output
     assert "50%" in output
-    assert "epoch 2, loss 1.250" in output
-    assert "held-out perplexity 1.00" in output
+    assert "epoch 2, label-smoothed loss 1.562 (mean of 2 updates)" in output
+    assert "held-out perplexity 1.00, BLEU 12.50 (40 sentences)" in output
 
 
 def test_bar_of_a_resumed_run_refreshes_as_often(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +85,9 @@ def test_bar_of_a_resumed_run_refreshes_as_often(capsys: pytest.CaptureFixture[s
     for update in range(5):
         report.step(update, 4, 2.0 + update, 10, 0.1, 0.5 + update / 100)
     heard = capsys.readouterr().err
-    assert [f"loss {loss}.000" in heard for loss in (2, 3, 4, 5, 6)] == [True] * 5
+    assert [f"loss {loss:.3f} (mean of {n} update" in heard for n, loss in enumerate((2, 2.5, 3, 3.5, 4), start=1)] == [
+        True
+    ] * 5
 
 
 def test_curves_equal_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,8 +109,8 @@ def test_curves_equal_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (list(training.get_xdata()), list(training.get_ydata())[:2]) == (list(range(1, 9)), [4.0, 2.0])
     assert (list(held_out.get_xdata()), list(held_out.get_ydata())) == ([4, 8], [1.25, 0.625])
     assert [line.get_label() for line in (training, held_out)] == [
-        "training, under dropout",
-        "held out, best 0.625 at update 8",
+        "training, with dropout and any label smoothing",
+        "held out, without, best 0.625 at update 8",
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -134,8 +147,9 @@ def test_files_of_a_finished_run(model: Path) -> None:
     ]
     assert len((model / "curves.png").read_bytes()) > 5000
     rows = read_rows(model / "metrics.jsonl")
-    assert [row["epoch"] for row in rows if "loss" in row] == [0, 1, 2, 3]
+    assert [row["epoch"] for row in rows if "loss" in row] == [1, 2, 3, 4]
     assert len([row for row in rows if "valid_loss" in row]) == 4
+    assert rows[-1] == {**rows[-1], "event": "end", "reason": "ended by the limit of 4 epochs", "epoch": 4}
 
 
 def test_card_states_data_recipe_scores_and_limits(model: Path) -> None:

@@ -54,7 +54,7 @@ def test_curves_of_a_training_run_are_read(tmp_path: Path) -> None:
     for update in range(1, 5):
         report.step(update, update // 3, 4.0 / update, 10, 0.001 * update, update / 4)
         report.log(float(update))
-    report.validation(4, 0.5, 5.0, bleu=12.5)
+    report.validation({"update": 4, "epoch": 1, "seconds": 5.0}, 0.5, bleu=12.5)
     report.close()
     assert len(read_rows(tmp_path / METRICS_FILE)) == 5
     loss, valid_loss, bleu, rate = read_curves(tmp_path).curves
