@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +66,13 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", metavar="CODE", help="of translators with several language pairs: the target")
     add_columns(command)
     command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
-    command.add_argument("--beam", type=int, help=f"for translators: 1 (greedy, the default) to {MAX_BEAM_SIZE}")
+    command.add_argument(
+        "--beam",
+        "--beam-size",
+        type=int,
+        metavar="N",
+        help=f"for translators: 1 (greedy, the default) to {MAX_BEAM_SIZE}",
+    )
     text = f"for beams: a hypothesis' score is divided by its length to this power (default: 1), {PENALTIES}"
     command.add_argument("--length-penalty", type=float, metavar="POWER", help=text)
     text = "of the weights in decoding (default: fp32); int8 is the fastest on most CPUs"
@@ -80,7 +87,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     several.add_argument("--paired-bs-n", type=int, metavar="N", help=text)
     texts = command.add_argument_group("outputs and scores of translators")
     text = "write the translations, a line for each pair; - for standard output; of several systems a folder"
-    texts.add_argument("--output", metavar="FILE", help=text)
+    texts.add_argument("--output", "-o", metavar="FILE", help=text)
     text = "further references, a line for each pair; may be repeated"
     texts.add_argument("--reference", type=Path, metavar="FILE", action="append", help=text)
     text = f"sacreBLEU's tokenizer for BLEU: {', '.join(TOKENIZERS)} (default: 13a)"
@@ -109,7 +116,9 @@ def run_evaluate(arguments: argparse.Namespace) -> Mapping[str, object]:
 def _problems(arguments: argparse.Namespace) -> Iterator[str]:
     beam, penalty, resamples = arguments.beam, arguments.length_penalty, arguments.paired_bs_n
     systems = len(arguments.folders) + len(arguments.hypotheses or ())
-    if not systems:
+    if not systems and arguments.comet is not None and Path(arguments.comet).is_dir():
+        yield f"--comet took the folder {arguments.comet} for its model: put --comet last, or write --comet=NAME"
+    elif not systems:
         yield "a FOLDER is missing: the model to score"
     for folder in {folder for folder in arguments.folders if arguments.folders.count(folder) > 1}:
         yield f"{folder} is given twice"
@@ -301,6 +310,10 @@ def _check_output(arguments: argparse.Namespace, others: Sequence[tuple[str, Pat
     read = [*arguments.test.split(","), arguments.test, *(arguments.reference or ()), *(file for _, file in others)]
     if path.exists() and any(Path(name).exists() and path.samefile(name) for name in read):
         raise TrainingError(f"--output {path} would overwrite a file that this command reads: choose another name.")
+    folder = path if several else path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):  # now rather than behind minutes of decoding
+        raise TrainingError(f"--output {path} cannot be written: permission denied; choose another place.")
 
 
 def _translated(

@@ -386,6 +386,14 @@ def test_comet_without_its_program_is_one_sentence(
             ("seed-1", "--hypotheses", "seed-1=good.txt", *TEST),
             "Two systems are called 'seed-1': give --hypotheses other names, NAME=FILE.",
         ),
+        (
+            ("--comet", "seed-1", *TEST),
+            "This cannot start: --comet took the folder seed-1 for its model: put --comet last, or write --comet=NAME.",
+        ),
+        (
+            ("seed-1", *TEST, "--output", "good.txt/hyps.txt"),
+            "The run cannot go on: good.txt is in the way: it is a file or a broken link.",
+        ),
         (("--hypotheses", "good.txt"), "--hypotheses are translations: give --test SOURCE,TARGET."),
         (("--hypotheses", "x=no.txt", *TEST), "no.txt does not exist."),
         (
