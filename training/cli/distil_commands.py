@@ -13,7 +13,7 @@ import torch
 
 from models.decoding.options import DecodingOptions
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
-from training.cli.translate_command import add_precision
+from training.cli.translate_command import add_pair, add_precision
 from training.config.run_config import raise_all
 from training.data.corpus_files import numbered_lines, stem_suffix
 from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora
@@ -41,6 +41,7 @@ def _add_common(command: argparse.ArgumentParser, beam: int, precision: str) -> 
     command.add_argument("--ensemble", action="store_true", help="several folders are one teacher together")
     text = f"hypotheses of the teacher's search, 1 to {MAX_BEAM_SIZE} (default: {beam})"
     command.add_argument("--beam", "--beam-size", type=int, metavar="N", help=text)
+    add_pair(command)
     add_precision(command, precision)
     text = "on a CPU (default: one for each core; one for pairs)"
     command.add_argument("--processes", type=int, metavar="N", help=text)
@@ -190,7 +191,8 @@ def _translator(arguments: argparse.Namespace, device: torch.device, processes: 
     precision = arguments.precision
     if precision == "auto" and arguments.resume:
         precision = _recorded(arguments).get("precision")
-    return LineTranslator([arguments.folder, *more], device, precision), processes
+    pair = arguments.source, arguments.target
+    return LineTranslator([arguments.folder, *more], device, precision, pair), processes
 
 
 def _recorded(arguments: argparse.Namespace) -> Mapping[str, object]:

@@ -42,6 +42,7 @@ TRANSLATOR_OPTIONS = {
     "test": "--test",
     "source": "--source",
     "target": "--target",
+    "zero_shot": "--zero-shot",
     "columns": "--columns",
     "beam": "--beam",
     "length_penalty": "--length-penalty",
@@ -64,6 +65,8 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--test", metavar="PAIRS", help=text)
     command.add_argument("--source", metavar="CODE", help="of translators with several language pairs: the source")
     command.add_argument("--target", metavar="CODE", help="of translators with several language pairs: the target")
+    text = "also a pair that a multilingual translator was not trained for, into one of its targets"
+    command.add_argument("--zero-shot", action="store_true", default=None, help=text)
     add_columns(command)
     command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
     command.add_argument(
@@ -192,7 +195,7 @@ def _evaluate_translators(
     taken = [*names, *([ENSEMBLE] * bool(arguments.ensemble)), *(name for name, _ in others)]
     if repeated := [name for name in taken if taken.count(name) > 1]:
         raise TrainingError(f"Two systems are called {repeated[0]!r}: give --hypotheses other names, NAME=FILE.")
-    languages = _languages(arguments, configs)
+    languages, zero_shot = _languages(arguments, configs), bool(arguments.zero_shot)
     if arguments.comet is not None:
         find_program()  # before minutes of decoding
     test = _read_test(arguments, languages)
@@ -202,11 +205,18 @@ def _evaluate_translators(
     search = Search(arguments.beam or 1, penalty, arguments.precision or "fp32")
     systems = []
     for name, folder in zip(names, arguments.folders, strict=True):
-        systems.append(_translated(name, *load_translator(folder, device, languages), test, search))
+        systems.append(
+            _translated(name, *load_translator(folder, device, languages, zero_shot=zero_shot), test, search)
+        )
     alone = len(systems)
     if arguments.ensemble:
         systems.append(
-            _translated(ENSEMBLE, *load_ensemble(arguments.folders, device, weights, languages), test, search)
+            _translated(
+                ENSEMBLE,
+                *load_ensemble(arguments.folders, device, weights, languages, zero_shot=zero_shot),
+                test,
+                search,
+            )
         )
     for name, outputs in hypotheses.items():
         score: Score = {**text_scores(outputs, test.references, test.metrics), "sentences": len(test.pairs)}
@@ -262,7 +272,7 @@ def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointC
     first, *_ = configs
     directions = dict[Path, Languages]()
     for folder, config in configs.items():
-        config = for_languages(Checkpoint(folder, config, {}), wanted).config
+        config = for_languages(Checkpoint(folder, config, {}), wanted, zero_shot=bool(arguments.zero_shot)).config
         directions[folder] = (config.source_language or "source", config.target_language or "target")
         if directions[folder] != directions[first]:
             theirs, ours = ("→".join(directions[name]) for name in (folder, first))

@@ -34,6 +34,13 @@ One line comes out for each line that goes in; an empty line stays empty. Files 
 end in .gz are compressed. A line that is longer than the model takes is translated sentence by sentence."""
 
 
+def add_pair(command: argparse.ArgumentParser) -> None:
+    """Options of the language pair of a multilingual model."""
+    for side in ("source", "target"):
+        text = f"of a model with several language pairs: the {side} language"
+        command.add_argument(f"--{side}", metavar="CODE", help=text)
+
+
 def add_search(command: argparse.ArgumentParser, beam: int) -> None:
     """Options of the search, with their usual spellings."""
     text = f"hypotheses that the search keeps, 1 (greedy) to {MAX_BEAM_SIZE} (default: {beam})"
@@ -62,6 +69,7 @@ def add_translate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--resume", action="store_true", help=text)
     text = "translate with several models that share their tokenizer: the mean of their distributions"
     command.add_argument("--ensemble", action="store_true", help=text)
+    add_pair(command)
     add_search(command, DEFAULT_BEAM)
     text = "the N best translations of each line, as lines of NUMBER ||| TEXT ||| F0= LOG-PROBABILITY ||| SCORE, from 0"
     command.add_argument("--n-best", "--nbest", type=int, metavar="N", help=text)
@@ -87,7 +95,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     processes = torch.get_num_threads() if device.type == "cpu" else 1
     if device.type == "cpu":
         torch.set_num_threads(1)  # a process for each core is faster than threads
-    translator = LineTranslator(folders, device, precision)
+    translator = LineTranslator(folders, device, precision, (arguments.source, arguments.target))
     source = LineInput(files, sys.stdin.buffer)
     if not files and sys.stdin.isatty():
         say("Type a sentence on each line; Ctrl-D ends.")

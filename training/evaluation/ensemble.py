@@ -21,7 +21,7 @@ from models.checkpoint import Checkpoint
 from models.interface import Decodable, Precision, Prompt
 from models.networks.transformer import Transformer
 from training.errors import TrainingError
-from training.evaluation.model_outputs import Languages, load_translator
+from training.evaluation.model_outputs import AnyLanguages, load_translator
 
 TOKEN_RULES = ("source_prefix", "source_suffix", "target_prefix", "eos", "suppressed", "renormalise", "forced_end")
 
@@ -117,12 +117,14 @@ def load_ensemble(
     folders: Sequence[Path],
     device: torch.device,
     weights: Sequence[float] | None = None,
-    languages: Languages | None = None,
+    languages: AnyLanguages | None = None,
+    *,
+    zero_shot: bool = False,
 ) -> tuple[Checkpoint, Transformer | Ensemble]:
     """The translators of these folders as one network, to pass on to `hypotheses`; of one folder the network itself.
-    The checkpoint is the first one's, with the smallest limits of all. languages: as of `load_translator`.
+    The checkpoint is the first one's, with the smallest limits of all. languages, zero_shot: as of `load_translator`.
     TrainingError for a folder without a translator, or models that differ in languages, tokenizers or token rules."""
-    loaded = [load_translator(folder, device, languages) for folder in folders]
+    loaded = [load_translator(folder, device, languages, zero_shot=zero_shot) for folder in folders]
     first = loaded[0][0]
     for checkpoint, _ in loaded:
         if checkpoint.config.kind != "translator":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -22,62 +22,47 @@ MAX_BEAM_SIZE = 64
 SAMPLE_TEMPERATURE = 0.8  # of a lyricist's samples
 
 
-class PairChoice(NamedTuple):
-    """The language pair for which a translator is used; None stands for its only one. zero_shot: also a pair that a
-    multilingual translator was not trained for, of one of its target languages."""
-
-    source: str | None = None
-    target: str | None = None
-    zero_shot: bool = False
-
-
-ONLY_PAIR = PairChoice()
-
-
-def load_model(folder: Path, device: torch.device, pair: PairChoice = ONLY_PAIR) -> tuple[Checkpoint, Any]:
-    """A checkpoint of one language pair, and its network. Raises TrainingError without a valid checkpoint, or if it
-    does not have the pair."""
+def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
+    """Raises TrainingError without a valid checkpoint."""
     try:
         checkpoint = checkpoints.read(folder)
-        network = load_network(checkpoint, device)
+        return checkpoint, load_network(checkpoint, device)
     except checkpoints.CheckpointError as error:
         raise TrainingError(str(error)) from error
-    return (checkpoint_of_pair(checkpoint, pair) if checkpoint.config.kind == "translator" else checkpoint), network
-
-
-def checkpoint_of_pair(checkpoint: Checkpoint, pair: PairChoice) -> Checkpoint:
-    """Raises TrainingError if the translator does not have the pair, or has several."""
-    try:
-        return checkpoint.for_pair(pair.source, pair.target)
-    except checkpoints.CheckpointError as error:
-        into = [each for each in checkpoint.single_pairs() if each.config.target_language == pair.target]
-        if pair.source and into and checkpoint.config.language_pairs:
-            if pair.zero_shot:
-                return replace(into[0], config=replace(into[0].config, source_language=pair.source))
-            raise TrainingError(f"{str(error).removesuffix('.')}: give --zero-shot to try it all the same.") from error
-        way_out = " (--source, --target)" if "say which" in str(error) else ""
-        raise TrainingError(f"{str(error).removesuffix('.')}{way_out}.") from error
 
 
 Languages = tuple[str, str]  # source, target
+AnyLanguages = tuple[str | None, str | None]
+"""Source and target as options name them; None stands for any language."""
 
 
-def load_translator(folder: Path, device: torch.device, languages: Languages | None = None) -> tuple[Checkpoint, Any]:
+def load_translator(
+    folder: Path, device: torch.device, languages: AnyLanguages | None = None, *, zero_shot: bool = False
+) -> tuple[Checkpoint, Any]:
     """As `load_model`; of a model with several language pairs the checkpoint of this one."""
     checkpoint, network = load_model(folder, device)
-    return for_languages(checkpoint, languages or (None, None)), network
+    return for_languages(checkpoint, languages or (None, None), zero_shot=zero_shot), network
 
 
-def for_languages(checkpoint: Checkpoint, wanted: tuple[str | None, str | None]) -> Checkpoint:
-    """The checkpoint of one language pair. None stands for any language. TrainingError if the model has no such pair,
-    or several; a model of unknown languages takes any."""
-    config = checkpoint.config
-    if not config.language_pairs and None in (config.source_language, config.target_language):
+def for_languages(checkpoint: Checkpoint, wanted: AnyLanguages, *, zero_shot: bool = False) -> Checkpoint:
+    """The checkpoint of one language pair. TrainingError if the model has no such pair, or several; a model of unknown
+    languages takes any. zero_shot: also a pair that a multilingual model was not trained for, of one of its targets."""
+    config, (source, target) = checkpoint.config, wanted
+    if config.kind != "translator" or (
+        not config.language_pairs and None in (config.source_language, config.target_language)
+    ):
         return checkpoint
     try:
-        return checkpoint.for_pair(*wanted)
+        return checkpoint.for_pair(source, target)
     except checkpoints.CheckpointError as error:
-        raise TrainingError(str(error)) from error
+        message = str(error).removesuffix(".")
+        into = [each for each in checkpoint.single_pairs() if each.config.target_language == target]
+        if source and into and config.language_pairs:
+            if zero_shot:
+                return replace(into[0], config=replace(into[0].config, source_language=source))
+            raise TrainingError(f"{message}; evaluate --zero-shot tries it all the same.") from error
+        options = " (--source, --target)" if "say which" in message else ""
+        raise TrainingError(f"{message}{options}.") from error
 
 
 def token_rules(config: CheckpointConfig) -> TokenRules:

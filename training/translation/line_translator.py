@@ -18,7 +18,7 @@ from models.interface import Decodable, Precision, Prompt
 from models.networks.transformer import Transformer
 from training.errors import TrainingError
 from training.evaluation.ensemble import load_ensemble
-from training.evaluation.model_outputs import load_model, token_rules
+from training.evaluation.model_outputs import AnyLanguages, load_translator, token_rules
 from training.translation.long_lines import parts_that_fit, white_space_between
 
 GREEDY_ROWS, BEAM_ROWS = 128, 64  # of a batch on a CPU: more no longer fit the cache of a core
@@ -49,14 +49,21 @@ EMPTY_LINE = TranslatedLine((Candidate("", 0.0, 0.0),), 0, False)
 
 class LineTranslator:
     """A translator, ready to decode in a precision; auto: the fastest of the device, as the server chooses it. Several
-    folders are an ensemble. TrainingError for folders that cannot translate."""
+    folders are an ensemble. languages: the pair of a multilingual model. TrainingError for folders that cannot
+    translate, or not this pair."""
 
     def __init__(
-        self, folders: Sequence[Path], device: torch.device, precision: Precision | Literal["auto"] = "auto"
+        self,
+        folders: Sequence[Path],
+        device: torch.device,
+        precision: Precision | Literal["auto"] = "auto",
+        languages: AnyLanguages | None = None,
     ) -> None:
-        self.folders, self.device = tuple(folders), device
+        self.folders, self.device, self.languages = tuple(folders), device, languages
         self.checkpoint, network = (
-            load_ensemble(folders, device) if len(folders) > 1 else load_model(folders[0], device)
+            load_ensemble(folders, device, languages=languages)
+            if len(folders) > 1
+            else load_translator(folders[0], device, languages)
         )
         if self.checkpoint.config.kind != "translator":
             raise TrainingError(f"{folders[0]} is a lyricist, and only a translator can translate.")
@@ -72,7 +79,7 @@ class LineTranslator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
-        return LineTranslator, (self.folders, self.device, self.precision)
+        return LineTranslator, (self.folders, self.device, self.precision, self.languages)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """The network, with weights converted once (`models.backends.select.SelfDecoding`)."""

@@ -228,7 +228,9 @@ def test_a_multilingual_model_is_scored_on_one_of_its_pairs(
 ) -> None:
     for seed in (1, 2):
         folders.write_multilingual(tmp_path / f"many-{seed}", [("de", "en"), ("de", "es")], seed=seed)
-    sentence = "many-1 translates de → en, de → es: say which source and target language are meant."
+    sentence = (
+        "many-1 translates de → en, de → es: say which source and target language are meant (--source, --target)."
+    )
     assert refused(capsys, "many-1", *TEST) == sentence
     scores = [compared(capsys, "many-1", "--target", target)["nats_per_token"] for target in ("en", "es")]
     assert scores[0] != scores[1]

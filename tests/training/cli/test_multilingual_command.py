@@ -15,7 +15,7 @@ from models import checkpoint as checkpoints
 from tests.training.cli.commands import refused
 from training.__main__ import main
 from training.errors import TrainingError
-from training.evaluation.model_outputs import PairChoice, load_model, translate
+from training.evaluation.model_outputs import load_translator, translate
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 NETWORK = """
@@ -75,7 +75,7 @@ def test_one_network_learns_both_targets(corpora: list[str], capsys: pytest.Capt
     source = Path("capitals.tsv").read_text().partition("\t")[0]
     outputs = {}
     for target in ("bw", "cap"):
-        own, network = load_model(Path("m"), torch.device("cpu"), PairChoice("aa", target))
+        own, network = load_translator(Path("m"), torch.device("cpu"), ("aa", target))
         (outputs[target],) = translate(own, network, [source])
     assert outputs == {"bw": source[::-1], "cap": source.upper()}
     rows = [json.loads(line) for line in Path("m/metrics.jsonl").read_text().splitlines()]
@@ -164,17 +164,17 @@ def test_a_model_of_several_pairs_is_used_for_one(corpora: list[str]) -> None:
     train("--train", corpora[0], "--both-directions", "--max-epochs", "1", "--out", "m")
     cpu, folder = torch.device("cpu"), Path("m")
 
-    def chosen(*pair: Any) -> tuple[str | None, str | None, tuple[int, ...]]:
-        config = load_model(folder, cpu, PairChoice(*pair))[0].config
+    def chosen(*pair: Any, zero_shot: bool = False) -> tuple[str | None, str | None, tuple[int, ...]]:
+        config = load_translator(folder, cpu, pair, zero_shot=zero_shot)[0].config
         return config.source_language, config.target_language, config.source_prefix
 
     assert chosen(None, "aa")[:2] == chosen("bw", None)[:2] == ("bw", "aa")
     assert chosen("aa", "bw")[2] != chosen("bw", "aa")[2]
-    assert chosen("cc", "aa", True) == ("cc", "aa", chosen("bw", "aa")[2])
-    for pair, sentence in (
-        ((), r"m translates aa → bw, bw → aa: say which source and target language are meant \(--source, --target\)."),
-        (("cc", "aa"), "m translates aa → bw, bw → aa, and not cc → aa: give --zero-shot to try it all the same."),
-        (("aa", "cc", True), "m translates aa → bw, bw → aa, and not aa → cc."),
-    ):
-        with pytest.raises(TrainingError, match=sentence):
-            chosen(*pair)
+    assert chosen("cc", "aa", zero_shot=True) == ("cc", "aa", chosen("bw", "aa")[2])
+    meant = r"m translates aa → bw, bw → aa: say which source and target language are meant \(--source, --target\)\."
+    with pytest.raises(TrainingError, match=meant):
+        chosen(None, None)
+    with pytest.raises(TrainingError, match="and not cc → aa; evaluate --zero-shot tries it all the same"):
+        chosen("cc", "aa")
+    with pytest.raises(TrainingError, match="m translates aa → bw, bw → aa, and not aa → cc"):
+        chosen("aa", "cc", zero_shot=True)
