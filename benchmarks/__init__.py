@@ -15,6 +15,8 @@ precision.py     what int8 and bf16 change in BLEU and in answers
 limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained with several seeds, scored once each, served
 multi30k_training.py  the teachers, what they make of the training set, and the student
+domain_shift.py  a translator of captions tuned on railway talk, with and without mixing
+marian_folder.py  a Marian folder of opus-mt's shapes with random weights
 railway_talk.py  a made corpus of railway talk, for shifts in domain
 railway_grammar.py  its sentences in German and English
 railway_words.py  its words, from the tables in railway/
