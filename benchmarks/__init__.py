@@ -51,6 +51,7 @@ fidelity.py      terms, tags and layout that a translation has to keep
 fidelity_terms.py  one term for each sentence
 fidelity_texts.py  made-up pages and layouts
 inspection.py    the bytes and the time of an answer of POST /attention, beside bertviz's page
+exports.py       our tokens in transformers, CTranslate2 and onnxruntime, from exported folders
 mfu.py           the share of a GPU's peak that training reaches
 peers/           whom we race
 """

@@ -4,9 +4,8 @@ python -m benchmarks.exports --checkpoint FOLDER --data MULTI30K [--sentences 20
 
 Exports a trained translator to transformers, CTranslate2 and ONNX (fp32) and translates the first sentences of
 Multi30k's validation set with each, greedily and with a beam of 4, from our own token ids. Also: the ids that
-transformers' tokenizer gives for the same texts and for odd ones; the SHA-256 of the weights that `import-marian` makes
-of the export; and the same for a network of Marian's shape (post-norm, Marian's positions) with random weights.
-onnxruntime has no beam search for these graphs, so our decoder searches over them.
+transformers' tokenizer gives for the same texts and for odd ones; and the SHA-256 of the weights that `import-marian`
+makes of the export. onnxruntime has no beam search for these graphs, so our decoder searches over them.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def export_checkpoint(folder: Path, form: Form, out: Path, *, quantization: str 
             write_transformers_folder(model, staging, form)
         notes += notes_on(model, form)
         write_readme(model, staging, form, notes)
-    summary = {"form": form, "out": str(out), "files": sorted(path.name for path in out.iterdir())}
+    files = sorted(path.name for path in out.iterdir())
+    summary: dict[str, object] = {"form": form, "out": str(out), "files": files}
     if form == "onnx":
         summary["opset"] = OPSET
     return {

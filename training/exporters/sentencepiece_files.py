@@ -45,7 +45,7 @@ def write_tokenizer_files(model: Exportable, folder: Path, rows: tuple[int, int]
     tokenizers = subword_tokenizers(model, form)
     pieces = {side: pieces_of(tokenizers[side], size) for side, size in zip(("source", "target"), rows, strict=True)}
     separate = pieces["source"] != pieces["target"]
-    settings = _tokenizer_settings(model, tokenizers, form) | {"separate_vocabs": separate}
+    settings = {**_tokenizer_settings(model, tokenizers, form), "separate_vocabs": separate}
     for side, tokenizer in tokenizers.items():
         (folder / f"{side}.spm").write_bytes(tokenizer.model)
     for name, side in ((VOCABULARY_FILE, "source"), *([(TARGET_VOCABULARY_FILE, "target")] if separate else [])):

@@ -51,10 +51,11 @@ for pieces in (result.hypotheses[0] for result in results):
 """
 ONNX_PROGRAM = """
 import json
+import pathlib
 import numpy as np
 import onnxruntime{imports}
 
-def read(name): return json.load(open(name, encoding="utf-8"))
+def read(name): return json.loads(pathlib.Path(name).read_text("utf-8"))
 def load(name): return onnxruntime.InferenceSession(name + ".onnx")
 encoder, first_step, next_step = load("encoder_model"), load("decoder_model"), load("decoder_with_past_model")
 rules, ids = read("generation_config.json"), read("vocab.json")
@@ -76,11 +77,12 @@ print({join})
 """
 LYRICIST_PROGRAM = """
 import json
+import pathlib
 import numpy as np
 import onnxruntime
 
 network = onnxruntime.InferenceSession("model.onnx")
-ids = json.load(open("vocab.json", encoding="utf-8"))
+ids = json.loads(pathlib.Path("vocab.json").read_text("utf-8"))
 piece_of = {{i: piece for piece, i in ids.items()}}
 hidden = memory = np.zeros(({layers}, 1, {hidden}), np.float32)
 text = list({text})
@@ -124,9 +126,9 @@ def _front_matter(model: Exportable, card: str, form: Form) -> str:
         languages = [code for code in (config.source_language, config.target_language) if code]
         licence = config.training.get("licence")
         task = "text-generation" if config.kind == "lyrics" else "translation"
-        made = front_matter(licence if isinstance(licence, str) else None, languages, task)
+        made = front_matter(licence.split(", ") if isinstance(licence, str) else [], languages, task)
         values = yaml.safe_load(made.strip("-"))
-    origin = config.training.get("imported_from")
+    origin = config.training.get("imported_from")  # a tuned model's card names its base_model already
     if isinstance(origin, str) and HUB_NAME.fullmatch(origin):
         values.setdefault("base_model", origin)
     values["library_name"] = LIBRARIES[form]
@@ -149,8 +151,8 @@ def program(model: Exportable, form: Form) -> str:
     parts = _tokenizer_parts(source, target)
     if form == "ctranslate2":
         added_there = config.source_suffix == (source.special.eos,)
-        prefix, suffix = ([source.piece(i) for i in ids] for ids in (source_prefix(config), config.source_suffix))
-        parts["prefix"] = f"{prefix} + " if prefix else ""
+        before, suffix = ([source.piece(i) for i in ids] for ids in (source_prefix(config), config.source_suffix))
+        parts["prefix"] = f"{before} + " if before else ""
         parts["suffix"] = f" + {suffix}" if suffix and not added_there else ""
         return CTRANSLATE2_PROGRAM.lstrip().format(text=text, limit=config.max_new_tokens, **parts)
     return ONNX_PROGRAM.lstrip().format(
@@ -201,7 +203,8 @@ def _possible_notes(model: Exportable, form: Form) -> Mapping[str, bool]:
     prefix = "".join(map(source.piece, config.source_prefix)) if source else ""
     tokens = {
         f"`{''.join(map(source.piece, pair.source_prefix))}` for {pair.source} to {pair.target}": None
-        for pair in (config.language_pairs if source else ())
+        for pair in config.language_pairs
+        if source
     }
     return {
         f"Put `{prefix}` before every text: Parlance does this by itself.": bool(prefix) and hugging_face,

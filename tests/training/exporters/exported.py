@@ -34,9 +34,11 @@ def tokenizer(side: str, casefold: bool = False) -> SentencePieceTokenizer:
     return sentencepiece_tokenizer(texts, config, casefold=casefold)
 
 
-def write_random(folder: Path, *, seed: int = 0, rules: dict[str, Any] | None = None, **options: Any) -> Checkpoint:
+def write_random(
+    folder: Path, *, seed: int = 0, eos_bias: float = 0.0, rules: dict[str, Any] | None = None, **options: Any
+) -> Checkpoint:
     """A checkpoint of 2 + 2 layers. options: of the network; with tied = all it has one vocabulary. rules: of the
-    checkpoint."""
+    checkpoint. eos_bias: on the end token's logit, with output_bias."""
     one = options.get("tied") == "all"
     tokenizers: dict[str, Tokenizer] = {
         "source": tokenizer("both" if one else "de", casefold=not one),
@@ -63,6 +65,8 @@ def write_random(folder: Path, *, seed: int = 0, rules: dict[str, Any] | None = 
                 parameter.normal_(0.0, 0.3 if "embedding" in name or name == "output.weight" else 0.5)
             elif name.endswith("norm.bias"):
                 parameter.mul_(0.2)
+        if network.output_bias is not None:
+            network.output_bias[EOS] += eos_bias
     return write_network(folder, network, tokenizers, **(rules or {}))
 
 

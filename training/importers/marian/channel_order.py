@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-AXES = {  # the last two parts of a parameter's name -> the axis of its tensor that runs over the channels
+AXES: dict[
+    tuple[str, ...], int
+] = {  # the last two parts of a parameter's name -> the axis of its tensor that runs over the channels
     **dict.fromkeys([("source_embedding", "weight"), ("target_embedding", "weight")], 1),
     **dict.fromkeys([("projection", "weight"), ("widen", "weight")], 1),
     **dict.fromkeys([(name, kind) for name in ("output", "narrow", "norm") for kind in ("weight", "bias")], 0),
@@ -29,6 +31,6 @@ def reorder_channels(tensors: Iterable[tuple[str, Tensor]], order: Tensor) -> Ma
     """The tensors of a Transformer, by our names, with channel order[i] at place i."""
     reordered = {}
     for name, tensor in tensors:
-        axis = 1 if name == LOGITS else AXES.get(tuple(name.split(".")[-2:]))  # type: ignore[call-overload]
+        axis = 1 if name == LOGITS else AXES.get(tuple(name.split(".")[-2:]))
         reordered[name] = tensor if axis is None else tensor.index_select(axis, order)
     return reordered

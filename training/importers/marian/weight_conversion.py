@@ -147,7 +147,7 @@ def _as_recorded(
     for option, ending in (("attention_bias", ATTENTION_BIASES), ("output_bias", ("output_bias",))):
         biases = [name for name in weights if name.endswith(ending)]
         if record.get(option) is False and not any(weights[name].any() for name in biases):
-            shape = replace(shape, **{option: False})
+            shape = replace(shape, **{option: False})  # type: ignore[arg-type]
             weights = {name: tensor for name, tensor in weights.items() if name not in biases}
     return shape, weights
 
