@@ -104,6 +104,7 @@ class OnnxTranslator:
     """The graphs of a folder as a network of our decoder, one row of a batch at a time where lengths differ."""
 
     def __init__(self, folder: Path) -> None:
+        self.pad = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))["pad_token_id"]
         self.encoder, self.first, self.next = (
             session(folder / f"{name}.onnx") for name in ("encoder_model", "decoder_model", "decoder_with_past_model")
         )
@@ -122,7 +123,7 @@ class OnnxTranslator:
         for row, prompt in zip(rows, prompts, strict=True):
             assert len(prompt.prefix) == 1
             source = np.array([prompt.source], dtype=np.int64)
-            mask = np.ones_like(source)
+            mask = (source != self.pad).astype(np.int64)
             (memory,) = self.encoder.run(None, {"input_ids": source, "attention_mask": mask})
             state[row] = {"encoder_attention_mask": mask, "encoder_hidden_states": memory}
 

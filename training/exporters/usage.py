@@ -62,7 +62,8 @@ rules, ids = read("generation_config.json"), read("vocab.json")
 piece_of = {{i: piece for piece, i in {target}.items()}}
 {load}text = {text}
 source = np.array([{before}[ids.get(piece, {unknown}) for piece in {split}]{after}])
-mask, state, tokens = np.ones_like(source), {{}}, [rules["decoder_start_token_id"]]
+mask = (source != rules["pad_token_id"]).astype(np.int64)
+state, tokens = {{}}, [rules["decoder_start_token_id"]]
 memory = encoder.run(None, {{"input_ids": source, "attention_mask": mask}})[0]
 while len(tokens) < rules["max_length"] and (len(tokens) == 1 or tokens[-1] != rules["eos_token_id"]):
     step = next_step if state else first_step
