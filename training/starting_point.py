@@ -275,16 +275,34 @@ def contradictions(config: TranslatorConfig | LyricsConfig, start: StartingPoint
         if config.init_std is not None:
             yield "init_std contradicts --from, which brings its weights"
         return
-    tokenizer = start.tokenizer_config()
-    for field in fields(TokenizerConfig):
-        value, its_own = getattr(config.tokenizer, field.name), getattr(tokenizer, field.name)
-        if field.name not in SAMPLING and value != its_own:
-            yield f"tokenizer.{field.name} = {value} contradicts --from {start.given}, whose tokenizer has {its_own}"
-    marian = any(isinstance(one, MarianTokenizer) for one in start.tokenizers.values())
-    if marian and any(getattr(config.tokenizer, name) for name in SAMPLING):
-        yield f"tokenizer.source_sampling and target_sampling are not for the Marian tokenizer of {start.given}"
+    yield from tokenizer_contradictions(config.tokenizer, start.tokenizer_config(), f"--from {start.given}")
+    yield from sampling_problems(config.tokenizer, start.tokenizers)
     if not config.tuning.other_languages:
         yield from _other_languages(config, start)
+
+
+def with_tokenizers(base: Config, tokenizers: Mapping[str, Tokenizer], recorded: Mapping[str, object]) -> Config:
+    """A recipe's configuration with existing tokenizers in place of its own; sampling stays the recipe's."""
+    if isinstance(base, LyricsConfig):
+        return base
+    own = base.tokenizer
+    described = tokenizer_config(tokenizers, own.source_end, recorded)
+    sampling = {name: getattr(own, name) for name in SAMPLING}
+    return replace(base, tokenizer=replace(described, **sampling))
+
+
+def tokenizer_contradictions(stated: TokenizerConfig, existing: TokenizerConfig, option: str) -> Iterator[str]:
+    """option: that brings the existing tokenizers, with its argument."""
+    for field in fields(TokenizerConfig):
+        value, its_own = getattr(stated, field.name), getattr(existing, field.name)
+        if field.name not in (*SAMPLING, "source_end") and value != its_own:
+            yield f"tokenizer.{field.name} = {value} contradicts {option}, whose tokenizer has {its_own}"
+
+
+def sampling_problems(config: TokenizerConfig, tokenizers: Mapping[str, Tokenizer]) -> Iterator[str]:
+    marian = any(isinstance(tokenizer, MarianTokenizer) for tokenizer in tokenizers.values())
+    if marian and any(getattr(config, name) for name in SAMPLING):
+        yield "tokenizer.source_sampling and tokenizer.target_sampling must be 0 with the tokenizer of a Marian model"
 
 
 def _other_languages(config: TranslatorConfig, start: StartingPoint) -> Iterator[str]:

@@ -44,6 +44,7 @@ def train_translator(
     run: TrainingRun,
     *,
     start: StartingPoint | None = None,
+    tokenizers: Mapping[str, Tokenizer] | None = None,
     mix: tuple[Pairs, Pairs | None] | None = None,
     test: Pairs | None = None,
     test_beam: int = TEST_BEAM,
@@ -51,12 +52,13 @@ def train_translator(
 ) -> Scores:
     """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
     processes of `run` call this; ranks other than 0 return {}. start: the model to train further; its network and
-    tokenizers must be those of `config` (`starting_point.adapted`). mix: general pairs to mix in, and held-out ones.
+    tokenizers must be those of `config` (`starting_point.adapted`). tokenizers: of a new network; None: fitted.
+    mix: general pairs to mix in, and held-out ones.
     aligned: held-out sentences for choosing alignment heads. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         if start is None:
-            tokenizers: Mapping[str, Tokenizer] = fitted_tokenizers(config, train, run)
+            tokenizers = tokenizers or fitted_tokenizers(config, train, run)
             network = build_translator(config, tokenizers, run.device)
             metadata = translator_metadata(config, network, tokenizers)
         else:

@@ -12,11 +12,14 @@ from typing import Any, Generic, Literal, get_args, get_origin
 
 import torch
 
+from models.tokenizer import Tokenizer
 from training import output_folder
 from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, Config, TranslatorConfig, raise_all
 from training.config.run_file import CorpusArgument, RunFile, Table, read_run_file
+from training.data.tokenizer_reading import read_tokenizers
+from training.data.tokenizer_training import tokenizer_digest
 from training.distributed.process_group import Workers
 from training.errors import CannotStart, TrainingError
 from training.report import progress_report
@@ -29,6 +32,9 @@ from training.starting_point import (
     known_languages,
     read_kept,
     read_starting_point,
+    sampling_problems,
+    tokenizer_contradictions,
+    with_tokenizers,
     without_start,
 )
 from training.training_run import TrainingRun
@@ -138,13 +144,14 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
     """A requested run. data: role -> corpus. machine: of the run file. renamed: a sentence per former option name.
-    start: of a run with --from."""
+    start: of a run with --from. tokenizers: of a run with --tokenizer."""
 
     config: Config
     data: Mapping[str, CorpusArgument]
     machine: Table
     renamed: Sequence[str]
     start: StartingPoint | None = None
+    tokenizers: Mapping[str, Tokenizer] | None = None
 
 
 def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> TrainingRun:
@@ -221,13 +228,25 @@ def build_request(
     problems += ["--out is missing"] * (arguments.out is None)
     base, recipe_problems = _base_config(recipes, default, overrides, file)
     base = base if start is None else adapted(base, start)
+    tokenizers, tokenizer_config = None, None
+    if isinstance(named := corpora.get("tokenizer"), str):
+        tokenizers, recorded = arguments.workers.on_rank_0(lambda: read_tokenizers(named))
+        if start is None:
+            base = with_tokenizers(base, tokenizers, recorded)
+            tokenizer_config = getattr(base, "tokenizer", None)
+        elif tokenizer_digest(tokenizers) != tokenizer_digest(start.tokenizers):
+            problems.append(f"--tokenizer {named} is not the tokenizer of --from {start.given}: leave it out")
     if not file.complete and "loop.max_minutes" in keys and "loop.max_epochs" not in keys:
         overrides.append(Override("loop.max_epochs", NO_END, "--max-minutes"))
     overrides = [override for override in overrides if override.key != "recipe"]
     config = assemble(base, overrides, [*problems, *recipe_problems])
     raise_all(contradictions(config, start) if start else without_start(config))
+    if tokenizers is not None and tokenizer_config is not None and isinstance(config, TranslatorConfig):
+        option = f"--tokenizer {corpora['tokenizer']}"
+        raise_all(tokenizer_contradictions(config.tokenizer, tokenizer_config, option))
+        raise_all(sampling_problems(config.tokenizer, tokenizers))
     given = {role: named for role, named in corpora.items() if named}
-    return RunRequest(config, given, file.machine, renamed, start)
+    return RunRequest(config, given, file.machine, renamed, start, tokenizers)
 
 
 def _base_config(

@@ -77,6 +77,8 @@ def add_translator(command: argparse.ArgumentParser) -> None:
         help="tune a model of other languages into --source and --target",
     )
     add_configuration(command, TRANSLATORS, "tiny, or finetune with --from")
+    text = "of a new network: an existing one, of a checkpoint folder, a SentencePiece .model file, or SOURCE,TARGET"
+    command.add_argument("--tokenizer", metavar="FOLDER|FILE", help=text)
     text = "pieces of the SentencePiece vocabulary, at most"
     add_override(command, "--vocab-size", "tokenizer.vocab_size", "PIECES", text)
     add_override(command, "--tokens-per-batch", "tokens_per_batch", "TOKENS", "of the longer side, padding included")
@@ -88,7 +90,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
     for role in ("valid", "test"):
         if data[role] and len(data[role]) == 1 and not arguments.multilingual:
             (data[role],) = data[role]
-    data["from"] = arguments.start_from
+    data |= {"from": arguments.start_from, "tokenizer": arguments.tokenizer}
     raise_all(problems_beside_multilingual(arguments))
     start = read_start(arguments, "translator")
     required = {"train": "--train"} if arguments.multilingual else REQUIRED
@@ -111,7 +113,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
         if stated and config.loop.choose_by == "bleu":
             raise_all(["loop.choose_by = bleu needs held-out pairs: give --valid"])
         workers.note("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
-    return train_translator(config, train, valid, run, start=start, mix=mix, test=test)
+    return train_translator(config, train, valid, run, start=start, tokenizers=request.tokenizers, mix=mix, test=test)
 
 
 def add_lyrics(command: argparse.ArgumentParser) -> None:

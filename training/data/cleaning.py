@@ -181,9 +181,9 @@ def held_out_count(pairs: int) -> int:
     return min(1000, max(int(pairs * 0.02), min(LEAST_HELD_OUT, max(10, pairs // 10))))
 
 
-def hold_out(pairs: Pairs, seed: int) -> tuple[Pairs, Pairs | None]:
+def hold_out(pairs: Pairs, seed: int, *, warns: bool = True) -> tuple[Pairs, Pairs | None]:
     """Training and validation pairs (None below 100 pairs). Drops training pairs that share a source or target with a
-    held-out pair, ignoring case and white space."""
+    held-out pair, ignoring case and white space. warns: with a note if few pairs are held out."""
     if len(pairs) < 100:
         return pairs, None
     order = random.Random(seed).sample(range(len(pairs)), held_out_count(len(pairs)))
@@ -198,7 +198,7 @@ def hold_out(pairs: Pairs, seed: int) -> tuple[Pairs, Pairs | None]:
     if not rest:
         return pairs, None
     report.held_out = len(chosen)
-    if len(chosen) < LEAST_HELD_OUT:
+    if warns and len(chosen) < LEAST_HELD_OUT:
         spread = BLEU_SPREAD / math.sqrt(len(chosen))
         report.notes.append(
             f"only {len(chosen):,} pairs are held out, so that a BLEU on them is uncertain by about ± {spread:.1f}"

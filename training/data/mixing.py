@@ -31,12 +31,12 @@ def read_mix(
     mix = read_corpora(
         named, languages, parse_columns(data.get("columns")), skip_malformed=cleaning.malformed == "skip"
     )
-    mix, held_out = hold_out(clean(mix, cleaning, validation=valid, test=test), seed, most=HELD_OUT)
+    mix, held_out = hold_out(clean(mix, cleaning, validation=valid, test=test), seed, warns=False)
     if held_out is None:
         return mix, held_out
     index = HeldOutIndex(train)
     keys = zip(map(comparison_key, held_out.sources), map(comparison_key, held_out.targets), strict=True)
-    unseen = [i for i, pair in enumerate(keys) if index.count(*pair) in (None, "target")]
+    unseen = [i for i, pair in enumerate(keys) if index.count(*pair) in (None, "target")][:HELD_OUT]
     return mix, held_out.only(unseen, held_out.origin) if unseen else None
 
 
