@@ -42,9 +42,7 @@ def _of_checkpoint(folder: Path) -> tuple[dict[str, Tokenizer], Mapping[str, obj
         text = str(error).rstrip(".")
         raise TrainingError(f"{text}: --tokenizer takes {TAKES}.") from error
     if checkpoint.config.kind != "translator":
-        raise TrainingError(
-            f"{folder} is a lyricist, which has one tokenizer only: --tokenizer takes {TAKES}."
-        )
+        raise TrainingError(f"{folder} is a lyricist, which has one tokenizer only: --tokenizer takes {TAKES}.")
     recorded = checkpoint.config.training.get("tokenizer")
     return dict(checkpoint.tokenizers), recorded if isinstance(recorded, Mapping) else {}
 
