@@ -9,12 +9,14 @@ import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from types import FrameType
 
 import torch
 
+from training import STARTED
 from training.cli.commands import COMMANDS
 from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
@@ -51,11 +53,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         return arguments
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:
     """Returns 0; 2 after a user's mistake, with a sentence on stderr; 130 or 143 after SIGINT or SIGTERM; 1 if a peer
     died."""
     with sigterm_raises():
-        return run_command(argv)
+        return run_command(argv, time.monotonic() if started is None else started)
 
 
 @contextmanager
@@ -75,8 +77,10 @@ def sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def run_command(argv: Sequence[str] | None) -> int:
+def run_command(argv: Sequence[str] | None, started: float) -> int:
+    """started: of the command, from when on a time limit counts."""
     arguments = parse(argv)
+    arguments.started = started
     given = sys.argv[1:] if argv is None else list(argv)
     if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0
@@ -144,4 +148,4 @@ def resuming(given: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(started=STARTED))

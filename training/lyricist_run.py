@@ -15,6 +15,7 @@ from training.config.run_config import LyricsConfig
 from training.data.tokenizer_training import character_tokenizer
 from training.errors import TrainingError, pluralize
 from training.evaluation.bleu_validator import validation_sample
+from training.evaluation.closing_time import lyricist_closing
 from training.evaluation.memorisation import measure_memorisation
 from training.evaluation.scores import Scores, score_lyricist
 from training.loop.progress import Quality, Sample
@@ -55,6 +56,9 @@ def train_lyricist(
             return validation_sample(checkpoint, network, train, config.loop.seed)
 
         task = LyricsTask(network, train_ids, valid_ids, config)
+        closing = None
+        if valid_ids is not None and len(valid_ids) > 1:
+            closing = lyricist_closing(checkpoint, network, train, valid_ids, config.loop.seed)
         outcome = run.train(
             task,
             config,
@@ -63,6 +67,7 @@ def train_lyricist(
             tokenizers=checkpoint.tokenizers,
             validator=lambda: Quality(None, samples()),
             validates_start=start is not None,
+            closing=closing,
         )
         if not run.workers.writes:
             return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from training.distributed.process_group import Workers, check_same_run, seed_ran
 from training.distributed.sharded_task import ShardedTask
 from training.evaluation.scores import Scores
 from training.loop import snapshot
-from training.loop.progress import Outcome, Validator
+from training.loop.progress import Closing, Outcome, Validator
 from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
 from training.report.closing_lines import closing_lines
@@ -37,7 +38,8 @@ def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
     """Settings of a run. quiet: no progress bar. data: role (train, valid, test, corpus) -> corpus argument, for
-    run.toml. licence: of the model, for its card."""
+    run.toml. licence: of the model, for its card. started: when the command began, in seconds of `time.monotonic`; a
+    time limit counts from then on."""
 
     out: Path
     device: torch.device
@@ -47,6 +49,7 @@ class TrainingRun:
     data: Mapping[str, str | list[str]] = field(default_factory=dict)
     licence: str | None = None
     tensorboard: bool = False
+    started: float | None = None
 
     def claimed(self) -> AbstractContextManager[None]:
         """Holds the output folder; see `output_folder.claim_output_folder`."""
@@ -63,6 +66,7 @@ class TrainingRun:
         validator: Validator | None = None,
         validates_start: bool = False,
         sentences: int = 0,
+        closing: Closing | None = None,
     ) -> Outcome:
         """Runs the trainer; afterwards the task's network holds the weights to keep, in evaluation mode. title: of the
         progress bar. texts, tokenizers: must match the snapshot at a resume. validator, validates_start: as in
@@ -94,6 +98,8 @@ class TrainingRun:
                 vocabulary=tokenizer_digest(tokenizers),
                 validator=validator,
                 workers=self.workers,
+                elapsed_s=0.0 if self.started is None else time.monotonic() - self.started,
+                closing=closing,
                 validates_start=validates_start,
             )
             outcome = trainer.run(resume=self.resume)

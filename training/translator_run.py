@@ -26,6 +26,7 @@ from training.data.tokenizer_training import fit_translator_tokenizers, language
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, subsample
+from training.evaluation.closing_time import translator_closing
 from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
@@ -78,7 +79,7 @@ def train_translator(
             segmentation.report.write(run.out / CORPUS_REPORT, general.report if mix else None)
             if start is not None and not run.resume:
                 start.keep(run.out)
-        held_out = subsample(valid, config.loop.validate_sentences) if valid else None
+        held_out = subsample(valid, config.loop.sentences_to_validate()) if valid else None
         texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
         if mix is not None:
             texts += [mix[0].sources, mix[0].targets]
@@ -89,6 +90,12 @@ def train_translator(
         validator: BleuValidator | None = None
         if held_out:
             validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
+        closing = None
+        if held_out and len(config.pairs) == 1:
+            mixed_in = min(len(mix[1]), SCORED_SENTENCES) if mix and mix[1] else 0
+            greedy = min(len(valid) if valid else 0, SCORED_SENTENCES) + mixed_in + (len(test) if test else 0)
+            beamed = len(test) if test and test_beam > 1 else 0
+            closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
             task,
             config,
@@ -98,6 +105,7 @@ def train_translator(
             validator=validator,
             validates_start=start is not None,
             sentences=len(held_out) if held_out else 0,
+            closing=closing,
         )
         if not run.workers.writes:
             return {}

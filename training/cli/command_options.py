@@ -14,6 +14,7 @@ import torch
 
 from models.tokenizer import Tokenizer
 from training import output_folder
+from training.cli.option_names import suggestion
 from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, Config, TranslatorConfig, raise_all
@@ -41,15 +42,6 @@ from training.training_run import TrainingRun
 
 PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
-SPELT_ELSEWHERE = dict.fromkeys(
-    (
-        *("--init-from", "--init-from-checkpoint", "--from-checkpoint", "--from-pretrained", "--finetune"),
-        *("--fine-tune", "--finetune-from", "--finetune-from-model", "--pretrained", "--pretrained-model"),
-        *("--pretrained-checkpoint", "--pretrain", "--init", "--init-model", "--initialize-from", "--warm-start"),
-        *("--load-model", "--base-model", "--model", "--checkpoint", "--continue-from", "--restore-file", "--params"),
-    ),
-    "--from",
-) | {"--freeze-layers": "--freeze", "--fixed-param-names": "--freeze", "--spm": "--tokenizer", "--vocab": "--tokenizer"}
 """Options of other trainers -> ours."""
 RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name
 NO_END = 10_000  # epochs: a time limit without a number of epochs replaces the recipe's number
@@ -74,6 +66,9 @@ def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Re
     add_override(command, "--recipe", "recipe", "NAME", f"{names} (default: {default}); see `recipes`")
     command.add_argument("--config", type=Path, metavar="FILE", help="options from a TOML file, such as a run.toml")
     add_override(command, "--learning-rate", "optimizer.learning_rate", "RATE", "peak learning rate")
+    text = "in which the learning rate rises to its peak"
+    add_override(command, "--warmup-updates", "optimizer.warmup_updates", "UPDATES", text)
+    add_override(command, "--patience", "loop.patience", "VALIDATIONS", "without a gain that end the run; 0: off")
     text = "any option of the configuration, such as optimizer.weight_decay=0.1; see `recipes --show NAME`"
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
 
@@ -162,7 +157,7 @@ def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> Tra
     if request.renamed:
         workers.note(f"{'; '.join(request.renamed)}.")
     options = {name: getattr(arguments, name) for name in ("out", "resume", "workers", "licence", "tensorboard")}
-    return TrainingRun(device=device, data=request.data, **options)
+    return TrainingRun(device=device, data=request.data, started=arguments.started, **options)
 
 
 def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | None:
@@ -271,9 +266,7 @@ def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
     options = [argument for argument in arguments.unknown if argument.startswith("-")]
     for option in options:
         name = option.partition("=")[0]
-        meant = SPELT_ELSEWHERE.get(name)
-        near = [meant] if meant in arguments.known else difflib.get_close_matches(name, arguments.known, 1, 0.75)
-        yield f"{name} is no option{did_you_mean(near)}"
+        yield f"{name} is no option{suggestion(arguments.command, name, arguments.known)}"
     if arguments.unknown and not options:
         yield f"nothing is to be done with {' '.join(arguments.unknown)}"
 

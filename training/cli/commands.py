@@ -81,6 +81,8 @@ def add_translator(command: argparse.ArgumentParser) -> None:
     command.add_argument("--tokenizer", metavar="FOLDER|FILE", help=text)
     text = "pieces of the SentencePiece vocabulary, at most"
     add_override(command, "--vocab-size", "tokenizer.vocab_size", "PIECES", text)
+    add_override(command, "--label-smoothing", "label_smoothing", "VALUE", "probability spread over all tokens alike")
+    add_override(command, "--dropout", "network.residual_dropout", "RATE", "of the output of every sublayer")
     add_override(command, "--tokens-per-batch", "tokens_per_batch", "TOKENS", "of the longer side, padding included")
     add_run(command)
 
@@ -123,6 +125,7 @@ def add_lyrics(command: argparse.ArgumentParser) -> None:
     text = f"small, or medium from {MEDIUM_TEXT:,} characters on, or finetune with --from"
     add_configuration(command, LYRICISTS, text)
     add_override(command, "--batch-size", "batch_size", "WINDOWS", "windows of the text in a batch")
+    add_override(command, "--dropout", "network.dropout", "RATE", "between layers, and before the output")
     add_override(command, "--bptt", "bptt", "CHARACTERS", "of a window, through which the gradient flows back")
     add_run(command)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Config = TypeVar("Config", bound="TranslatorConfig | LyricsConfig")
+SENTENCES_PER_MINUTE = 100  # of a time limit, in each validation
 LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 MULTIPLE_LANGUAGES = "mul"  # ISO 639-2: source_language and target_language of a multilingual run
 NetworkOptions = Mapping[str, Any]
@@ -118,7 +119,7 @@ class LoopConfig:
     not decayed by then first does so in a cool-down from the best weights, which improves them."""
 
     max_epochs: int = option(100, "passes over the corpus")
-    max_minutes: float | None = option(None, "of training, including those before a resume")
+    max_minutes: float | None = option(None, "of the whole command, with those before a resume")
     gradient_accumulation: int = option(1, "batches per update", formerly="accumulate")
     patience: int = option(0, "validations in a row without a gain that end the run; 0: off")
     cooldown: float = option(
@@ -126,7 +127,9 @@ class LoopConfig:
     )
     validate_every_epochs: int = option(1, "epochs between validations; 0: by updates alone")
     validate_every_updates: int = option(0, "updates between validations; 0: by epochs alone")
-    validate_sentences: int = option(2000, "held-out sentences of a translator's validation, at most")
+    validate_sentences: int = option(
+        2000, "held-out sentences of a translator's validation, at most; under a time limit at most 100 for each minute"
+    )
     validate_characters: int = option(200_000, "held-out characters of a lyricist's validation, at most")
     choose_by: Literal["loss", "bleu"] = option("loss", "measure of the best weights; bleu: of greedy translations")
     sample_translations: int = option(3, "held-out sentences translated for the report at every validation")
@@ -139,6 +142,12 @@ class LoopConfig:
     compile: Literal["auto", "on", "off"] = option(
         "auto", "torch.compile a translator's step; auto: on CUDA (a CPU has kernels)"
     )
+
+    def sentences_to_validate(self) -> int:
+        """`validate_sentences`, or fewer in a run so short that its validations would take most of it."""
+        if self.max_minutes is None:
+            return self.validate_sentences
+        return min(self.validate_sentences, max(100, int(SENTENCES_PER_MINUTE * self.max_minutes)))
 
     def problems(self) -> Iterable[str]:
         yield from below(self, 1, "max_epochs")

@@ -29,6 +29,10 @@ class Quality(NamedTuple):
 Validator = Callable[[], Quality]
 
 
+Closing = Callable[[float], float]
+"""Estimates the seconds of all that follows the last update from those of a validation; network in evaluation mode."""
+
+
 class Validation(NamedTuple):
     """A validation result. loss: nats per held-out token. bleu: of greedy translations, if weights are chosen by it."""
 
@@ -58,6 +62,10 @@ class Progress:
     skipped: int = 0  # batches with gradients that overflowed fp16: no updates
     seconds: float = 0.0
     validated: int = -1  # the last validated update
+    validations: int = 0
+    validated_at_s: float = 0.0  # when the last validation ended
+    validation_s: float = 0.0  # how long it took
+    clock_validation: int = -1  # the update at which the clock asks for a validation
     best_loss: float = math.inf  # of the best validation, by the measure that chooses
     best_bleu: float | None = None
     best_update: int = 0

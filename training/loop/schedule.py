@@ -12,6 +12,8 @@ from training.loop.progress import Progress
 MAX_WARMUP_FRACTION = 0.25  # of the run: a run shorter than its recipe's warm-up would otherwise never leave it
 DECAYING_SCHEDULES = ("cosine", "linear", "trapezoid")  # they follow the plan
 CLOCK_CHECKS = 20  # comparisons of the plan with the clock within the time limit
+LEAST_VALIDATIONS = 5  # within a time limit, the one at the end included
+MAX_CLOSING_FRACTION = 0.5  # of the time limit that is kept free for what follows the last update
 CLOCK_TOLERANCE = 0.05  # relative deviation beyond which the plan follows the clock
 
 
@@ -72,6 +74,7 @@ class MeasuredPace:
     seconds: float = 0.0  # at the last check
     update: int = 0
     each_s: float = 0.0  # seconds per update, exponentially averaged; 0: not measured yet
+    closing_s: float = 0.0  # estimate of what follows the last update: its validation, scores, publication
 
 
 class Planner:
@@ -92,20 +95,44 @@ class Planner:
             return f"{pluralize(config.patience, 'validation')} without a gain, and a cool-down"
         if config.patience and progress.without_gain >= config.patience and not progress.cooling:
             return f"{pluralize(config.patience, 'validation')} without a gain"
-        if config.max_minutes is not None and progress.seconds >= config.max_minutes * 60:
+        if config.max_minutes is not None and progress.seconds >= self.limit_s():
             return f"the limit of {pluralize(config.max_minutes, 'minute')}"
         return ""
 
+    def limit_s(self) -> float:
+        """When training ends so that the command keeps its time limit; inf without one."""
+        if self.config.max_minutes is None:
+            return math.inf
+        limit = self.config.max_minutes * 60
+        return limit - min(self.pace.closing_s, MAX_CLOSING_FRACTION * limit)
+
+    def asks_for_validation(self, progress: Progress) -> bool:
+        """Whether the clock asks for a validation, because epochs are too long for `LEAST_VALIDATIONS` in the limit.
+        The caller saves before it validates. The time left is shared evenly, but at most half of it goes to
+        validations."""
+        missing = LEAST_VALIDATIONS - progress.validations
+        if self.config.max_minutes is None or missing < 2 or progress.update <= max(progress.validated, 0):
+            return False
+        left = self.limit_s() - progress.validated_at_s - (missing - 1) * progress.validation_s
+        return progress.seconds - progress.validated_at_s >= max(left / missing, progress.validation_s)
+
+    def closing_note(self, progress: Progress) -> str:
+        """A sentence at the end of a run with a time limit about what follows, or ""."""
+        if self.config.max_minutes is None or not self.pace.closing_s:
+            return ""
+        count = progress.validations
+        few = f" There was time for {pluralize(count, 'validation')} only." if count < LEAST_VALIDATIONS else ""
+        return f"Training has ended; scoring and publishing take about {self.pace.closing_s:.0f} s.{few}"
+
     def fraction_done(self, progress: Progress) -> float:
         """The fraction of the run that is over, by the first limit."""
-        limit = self.config.max_minutes
-        return min(1.0, max(self.plan.at(progress.update), progress.seconds / (limit * 60) if limit else 0.0))
+        return min(1.0, max(self.plan.at(progress.update), progress.seconds / self.limit_s()))
 
     def updates_left(self, progress: Progress, batches: int) -> float:
         """Updates until the first limit; batches: of this epoch."""
-        left, limit = self._updates_left_by_epochs(progress, batches), self.config.max_minutes
-        if limit is not None and self.pace.each_s:
-            left = min(left, (limit * 60 - progress.seconds) / self.pace.each_s)
+        left = self._updates_left_by_epochs(progress, batches)
+        if self.config.max_minutes is not None and self.pace.each_s:
+            left = min(left, (self.limit_s() - progress.seconds) / self.pace.each_s)
         return max(left, 0.0)
 
     def begin_epoch(self, progress: Progress, batches: int) -> None:
@@ -128,15 +155,15 @@ class Planner:
 
     def follow_clock(self, progress: Progress, batches: int) -> bool:
         """Bends the plan to the measured speed if they deviate. Returns whether it did."""
-        limit, pace = self.config.max_minutes, self.pace
-        if limit is None or progress.cooling or not (self.falls or self._warms_up(progress.update)):
+        pace = self.pace
+        if self.config.max_minutes is None or progress.cooling or not (self.falls or self._warms_up(progress.update)):
             return False
-        due = int(progress.seconds / (limit * 60) * CLOCK_CHECKS)
+        due = int(progress.seconds / self.limit_s() * CLOCK_CHECKS)
         if due <= pace.checks:
             return False
         recent_s = (progress.seconds - pace.seconds) / max(progress.update - pace.update, 1)
         each_s = (pace.each_s + recent_s) / 2 if pace.each_s else recent_s
-        self.pace = MeasuredPace(due, progress.seconds, progress.update, each_s)
+        self.pace = MeasuredPace(due, progress.seconds, progress.update, each_s, pace.closing_s)
         left = max(self.updates_left(progress, batches), 1.0)
         if abs(self.plan.remaining(progress.update) - left) <= CLOCK_TOLERANCE * left:
             return False

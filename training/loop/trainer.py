@@ -6,8 +6,9 @@ lines of metrics.jsonl. All inputs of an update are therefore either in the snap
 scale, averages, best weights, counters, random state) or follow from (seed, epoch) alone (data order). Snapshots fall
 between updates; a signal causes one more (`stop_signals`). A clock decides when to save, which changes nothing; how
 fast a decaying schedule with a time limit passes, which is saved before an update uses it (`schedule.Planner`); and
-when the time is up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value
-and decays over the rest of the run."""
+when to validate in an epoch that is longer than a fifth of the time limit, which is saved, too; and when the time is
+up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value and decays over
+the rest of the run."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
-from training.loop.progress import Outcome, Progress, Validation, Validator
+from training.loop.progress import Closing, Outcome, Progress, Validation, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
 from training.loop.stop_signals import Stopped, StopSignals
 from training.loop.tasks import AnyTask
@@ -76,11 +77,14 @@ class Trainer:
         validator: Validator | None = None,
         workers: Workers | None = None,
         validates_start: bool = False,
+        elapsed_s: float = 0.0,
+        closing: Closing | None = None,
     ) -> None:
         """fingerprint: of config and corpus, vocabulary: of the tokenizers; both must match the snapshot at a resume.
         validator: writes sample texts, and translates held-out sentences if weights are chosen by BLEU. workers: the
-        processes that share `task`; None: a single process. validates_start: whether the initial weights are validated
-        too, and kept if no others are better."""
+        processes that share `task`; None: a single process. elapsed_s: of the command before this moment, which
+        count in the time limit, as does what follows the last update: closing estimates its seconds.
+        validates_start: whether the initial weights are validated too, and kept if no others are better."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
         self.fingerprint, self.vocabulary = fingerprint, vocabulary
@@ -98,6 +102,7 @@ class Trainer:
         self._unread: list[Update] = []
         self.epoch_losses: list[float] = []
         self.limits_changed = False
+        self.elapsed_s, self.closing = elapsed_s, closing
         self.signals = StopSignals(announces=self.workers.writes)
         self._stop_signal = 0  # of any process
 
@@ -105,7 +110,9 @@ class Trainer:
         """Trains until the first limit. With `resume`, continues from the snapshot. Raises Stopped after a signal."""
         if resume:
             self._restore()
-        self._started = time.monotonic() - self.progress.seconds
+        self._started = time.monotonic() - self.progress.seconds - self.elapsed_s
+        if not self.progress.validations:
+            self.progress.validated_at_s = self.elapsed_s  # the time before the first update is not shared
         self._saved = self.progress.seconds
         if self.backend:
             self.report.note(f"Trains with {self.backend}.")
@@ -116,6 +123,7 @@ class Trainer:
             self._validate()  # updates since the last validation count too
             self._save(force=True)
         self._stop_if_asked()
+        self._note(self.planner.closing_note(self.progress))
         self.report.event(progress_row(self.progress), "end", f"ended by {ended_by}")
         return self._outcome(ended_by)
 
@@ -137,6 +145,7 @@ class Trainer:
                 if self.planner.follow_clock(progress, len(batches)):
                     self._save(force=True)
                     self._note(self.planner.short_warmup(progress.update))
+                self._validate_if_clock_asks()
                 self._step(batches[progress.batch : progress.batch + accumulate])
                 if progress.batch < len(batches):
                     self._validate_if_due()
@@ -245,6 +254,16 @@ class Trainer:
         if due:
             self._validate()
 
+    def _validate_if_clock_asks(self) -> None:
+        """The decision is saved before the validation, so that a resumed run validates at the same update."""
+        progress = self.progress
+        if progress.clock_validation != progress.update:
+            if not self.planner.asks_for_validation(progress):
+                return
+            progress.clock_validation = progress.update
+            self._save(force=True)
+        self._validate()
+
     def _validate(self) -> None:
         """Validates, at most once per update."""
         progress = self.progress
@@ -254,6 +273,8 @@ class Trainer:
         progress.validated = progress.update
         with self.average.applied():
             validation = self.workers.on_rank_0(self._measure)
+        if self.config.max_minutes is not None:
+            self._measure_times()
         if validation is None:
             return
         cooled = False
@@ -275,6 +296,17 @@ class Trainer:
             reason = f"{pluralize(self.config.patience, 'validation')} without a gain: {back}"
             self.report.event({**row, "from_update": progress.best_update}, "cool-down", reason)
             self.report.note(f"Update {progress.update:,}: {reason}.")
+
+    def _measure_times(self) -> None:
+        """The seconds of a validation that has just ended, and an estimate of what will follow the last update."""
+        progress, started_s, closing = self.progress, self.progress.seconds, self.closing
+        self._tick()
+        progress.validations, progress.validation_s = progress.validations + 1, progress.seconds - started_s
+        if closing is not None:
+            with torch.inference_mode():
+                self.network.eval()
+                self.planner.pace.closing_s = self.workers.on_rank_0(lambda: closing(progress.validation_s))
+        progress.validated_at_s = progress.seconds
 
     def _measure(self) -> Validation | None:
         """Validates the current weights; None without a held-out set."""

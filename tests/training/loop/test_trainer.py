@@ -70,7 +70,7 @@ def test_validation_interval_in_epochs_and_at_the_end() -> None:
 def test_minutes_end_a_run_in_the_middle_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(loops, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    task = Counting([5.0, 4.0, 3.0], batches=4)
+    task = Counting([5.0, 4.0, 3.0, 2.0, 1.0], batches=4)
 
     def ten_seconds() -> None:
         clock[0] += 10
@@ -79,7 +79,7 @@ def test_minutes_end_a_run_in_the_middle_of_an_epoch(monkeypatch: pytest.MonkeyP
     outcome = looping(task, max_epochs=10_000, max_minutes=1.0).run()
     assert outcome.ended_by == "the limit of 1 minute"
     assert (outcome.progress.update, outcome.progress.epoch, outcome.progress.batch) == (6, 1, 2)
-    assert task.seen == [4.0, 6.0]  # what was learnt since the last validation counts too
+    assert task.seen == [2.0, 3.0, 4.0, 5.0, 6.0]  # five, of which one ends an epoch and one the run
     assert weight(outcome) == 6.0
 
 
