@@ -107,7 +107,15 @@ class TrainingRun:
         finally:
             report.close()
         if writes:
-            self._write_run_file(config)  # a resumed run may have other limits than the previous session
+            derived = {
+                "number_format": trainer.precision.format,
+                "kernels": trainer.backend,
+                "processes": self.workers.count,
+                "parameters": sum(parameter.numel() for parameter in task.network.parameters()),
+                "vocabulary": {role: tokenizer.size for role, tokenizer in tokenizers.items()},
+                **({"validated_sentences": sentences} if sentences else {}),
+            }
+            self._write_run_file(config, derived)  # a resumed run may have other limits than the previous session
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
@@ -117,6 +125,8 @@ class TrainingRun:
         if not self.quiet:
             self.workers.note("\n".join(closing_lines(self.out, outcome, scores)))
 
-    def _write_run_file(self, config: TranslatorConfig | LyricsConfig) -> None:
-        text = run_file.run_file_text(config, self.data, self.device, self.workers.count)
+    def _write_run_file(
+        self, config: TranslatorConfig | LyricsConfig, derived: Mapping[str, object] | None = None
+    ) -> None:
+        text = run_file.run_file_text(config, self.data, self.device, self.workers.count, derived)
         (self.out / run_file.RUN_FILE).write_text(text, encoding="utf-8")

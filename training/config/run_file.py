@@ -6,7 +6,9 @@ recipe = "tiny"           otherwise the base of options left out
 ...                       the options, as `python -m training recipes --show tiny` lists them
 [data]                    train, mix, valid, test, columns, corpus, from, tokenizer, as on the command line;
                           [data.sha256] of their files
-[machine]                 device and threads: on a CPU both decide the last bits of a sum"""
+[machine]                 device and threads: on a CPU both decide the last bits of a sum
+[derived]                 not read: what followed from the rest (number format, kernels, sizes of vocabularies, held-out
+                          sentences, network options at their defaults)"""
 
 from __future__ import annotations
 
@@ -60,16 +62,18 @@ def toml_lines(values: Table, comments: Mapping[str, str] | None = None, prefix:
 
 def explained_config(config: TranslatorConfig | LyricsConfig) -> str:
     """A config with all options, their choices and help texts, including network options at their defaults."""
-    options, values = options_of(type(config)), asdict(config)
-    comments, network = {}, {}
+    options, values, comments = options_of(type(config)), asdict(config), {}
     for key, option in options.items():
         choices = " | ".join(map(str, get_args(option.annotation))) if get_origin(option.annotation) is Literal else ""
         comments[key] = "; ".join(filter(None, [choices, option.help]))
-        group, _, name = key.partition(".")
-        if group == "network" and option.default is not MISSING:
-            network[name] = option.default
-    values["network"] = {**network, **values["network"]}
+    values["network"] = {**network_defaults(config), **values["network"]}
     return "\n".join(toml_lines(values, comments)) + "\n"
+
+
+def network_defaults(config: TranslatorConfig | LyricsConfig) -> dict[str, object]:
+    """The defaults of all network options."""
+    keys = {key: option.default for key, option in options_of(type(config)).items() if option.default is not MISSING}
+    return {key.removeprefix("network."): value for key, value in keys.items() if key.startswith("network.")}
 
 
 RUN_FILE = "run.toml"
@@ -146,6 +150,7 @@ def read_run_file(path: Path, command: str) -> RunFile:
     recorded_command = content.pop("command", command)
     if recorded_command != command:
         raise TrainingError(f"{path} is for `python -m training {recorded_command}`, not for {command}.")
+    content.pop("derived", None)  # for people: it follows from the rest
     complete, data, machine = (content.pop(name, {}) for name in ("complete", "data", "machine"))
     recorded = data.get("sha256", {}) if isinstance(data, dict) else {}
     for name, value in (("data", data), ("machine", machine), ("data.sha256", recorded)):
@@ -159,8 +164,10 @@ def run_file_text(
     data: Mapping[str, CorpusArgument],
     device: torch.device,
     processes: int = 1,
+    derived: Table | None = None,
 ) -> str:
-    """Text for `read_run_file`. data: role -> command-line corpus argument; {} for a corpus without files."""
+    """Text for `read_run_file`. data: role -> command-line corpus argument; {} for a corpus without files. derived:
+    what the run has chosen by itself, recorded beside the network options that are at their defaults."""
     command, shared = COMMANDS[type(config)], f" --processes {processes}" if processes > 1 else ""
     head = f"# The same run again: python -m training {command} --config {RUN_FILE}{shared} --out FOLDER\n"
     if not data:
@@ -170,6 +177,8 @@ def run_file_text(
         digests = {name: digest for named in data.values() for name, digest in file_digests(named).items()}
         options["data"] = {**data, **({"sha256": digests} if digests else {})}
     options["machine"] = {"device": device.type, "threads": torch.get_num_threads()}
+    defaults = {name: value for name, value in network_defaults(config).items() if name not in config.network}
+    options["derived"] = {**(derived or {}), **({"network": defaults} if defaults else {})}
     return head + "\n".join(toml_lines(options)) + "\n"
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from models import checkpoint as checkpoints
 from tests.training.cli.commands import SING, TRANSLATE, refused
+from tests.training.small import lyricist, translator
 from training.__main__ import main
+from training.config.run_file import explained_config
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -84,3 +86,30 @@ def test_a_key_that_a_later_version_added_keeps_its_neutral_default(here: Path) 
     assert main(["translator", "--config", "m/run.toml", "--out", "again"]) == 0
     training = checkpoints.read(here / "again").config.training
     assert training["loop"]["ema_decay"] == 0.0  # the recipe has 0.9
+
+
+@pytest.mark.parametrize("arguments", [TRANSLATE, SING])
+def test_every_option_of_recipes_show_has_its_value(here: Path, arguments: list[str]) -> None:
+    """Network options at their defaults included, which are not part of the configuration."""
+    assert main([*arguments, "--max-epochs", "1"]) == 0
+    content = tomllib.loads((here / "m/run.toml").read_text())
+    recorded = checkpoints.read(here / "m").config.training
+    config = {"translator": translator, "lyrics": lyricist}[arguments[0]]()
+    for group, value in tomllib.loads(explained_config(config)).items():
+        for name in value if isinstance(value, dict) else ():
+            assert name in content[group] or name in content["derived"][group], (group, name)
+        assert isinstance(value, dict) or group in content, group
+    derived = content["derived"]
+    assert derived["network"].keys().isdisjoint(recorded["network"])
+    assert (derived["number_format"], derived["processes"]) == ("fp32", 1)
+    assert derived["parameters"] == checkpoints.read(here / "m").config.parameters
+    sizes = {role: tokenizer.size for role, tokenizer in checkpoints.read(here / "m").tokenizers.items()}
+    assert derived["vocabulary"] == sizes
+
+
+def test_a_run_file_of_an_earlier_version_without_derived_values(here: Path) -> None:
+    assert main([*SING, "--max-epochs", "1"]) == 0
+    path = here / "m/run.toml"
+    path.write_text(path.read_text().split("\n[derived")[0])
+    assert main(["lyrics", "--config", "m/run.toml", "--out", "again", "--device", "cpu"]) == 0
+    assert (here / "m/model.safetensors").read_bytes() == (here / "again/model.safetensors").read_bytes()
