@@ -158,6 +158,9 @@ def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) 
     tokenizers = run.workers.on_rank_0(
         lambda: fit_translator_tokenizers(config.tokenizer, texts.sources, texts.targets, config.multilingual.targets)
     )
+    if config.tokenizer.kind == "sentencepiece" and len(train) > config.tokenizer.sample_pairs:
+        sample = f"a random sample of {config.tokenizer.sample_pairs:,} pairs (tokenizer.sample_pairs)"
+        run.workers.note(f"The vocabulary is fitted to {sample}.")
     wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
     if config.tokenizer.kind == "sentencepiece" and largest < wanted:
         enough = f"enough for a vocabulary of {pluralize(largest, 'piece')}"

@@ -56,6 +56,10 @@ class Tokenizer(ABC):
     def encode(self, text: str) -> list[int]:
         return [piece.id for piece in self.pieces(text)]
 
+    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """`encode` of each text. threads: at most, where the tokenizer can use them."""
+        return [self.encode(text) for text in texts]
+
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str: ...
 

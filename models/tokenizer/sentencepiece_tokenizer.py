@@ -184,11 +184,20 @@ class SentencePieceTokenizer(Tokenizer):
         begin = LANGUAGE.match(text)
         return begin.group() if begin and begin.group() in self.languages else ""
 
-    def sample(self, texts: Sequence[str], share: float, seed: int, algorithm: str = "bpe") -> list[list[int]]:
+    def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        begins = [self._language(text) for text in texts] if self.languages else [""] * len(texts)
+        rest = [text[len(begin) :] for text, begin in zip(texts, begins, strict=True)]
+        ids: list[list[int]] = self._processor.encode(rest, num_threads=threads)
+        return [[self.languages[begin], *row] if begin else row for begin, row in zip(begins, ids, strict=True)]
+
+    def sample(
+        self, texts: Sequence[str], share: float, seed: int | random.Random, algorithm: str = "bpe"
+    ) -> list[list[int]]:
         """Random segmentations, determined by these arguments alone in every process and on every machine. share:
-        dropout of merges for bpe, alpha for unigram. Requires pieces that do not cross spaces, as
-        `training.data.tokenizer_training` trains them."""
-        generator, (of, known) = random.Random(seed), self._cutter(share, algorithm)
+        dropout of merges for bpe, alpha for unigram. seed: or the generator that has drawn for the texts before these.
+        Requires pieces that do not cross spaces, as `training.data.tokenizer_training` trains them."""
+        generator = seed if isinstance(seed, random.Random) else random.Random(seed)
+        of, known = self._cutter(share, algorithm)
         unknown: int = self._processor.unk_id()
         drawn, begins = [], [self._language(text) for text in texts]
         rest = [text[len(begin) :] for text, begin in zip(texts, begins, strict=True)]

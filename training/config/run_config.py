@@ -213,6 +213,9 @@ class TokenizerConfig:
     )
     algorithm: Literal["bpe", "unigram"] = option("bpe", "of sentencepiece only")
     vocab_size: int = option(8000, "pieces, at most; of sentencepiece only", formerly="size")
+    sample_pairs: int = later_option(
+        1_000_000, "pairs that a sentencepiece vocabulary is fitted to, drawn at random from a larger corpus"
+    )
     source_sampling: float = option(
         0.0, "subword sampling in training: bpe's dropout, or unigram's alpha (small is wild); 0: off"
     )
@@ -225,7 +228,7 @@ class TokenizerConfig:
     source_end: Literal["eos", "pad"] = option("eos", "the last token of every source")
 
     def problems(self) -> Iterable[str]:
-        yield from below(self, 1, "vocab_size")
+        yield from below(self, 1, "vocab_size", "sample_pairs")
         if self.casefold_source and self.joint:
             yield "casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone"
         if self.casefold_source and self.kind != "sentencepiece":

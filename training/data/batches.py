@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -14,12 +14,13 @@ from torch import Tensor
 
 TokenIds = Sequence[int]
 Batch = TypeVar("Batch")
+Keys = NDArray[np.signedinteger[Any]]
 
 
 class Groups(Sequence[Sequence[int]]):
     """Row indices of each batch: consecutive parts of `order`, so that millions of batches are three arrays."""
 
-    def __init__(self, order: NDArray[np.int64], starts: Sequence[int], ends: Sequence[int]) -> None:
+    def __init__(self, order: NDArray[np.uint32], starts: Sequence[int], ends: Sequence[int]) -> None:
         self._order, self._starts, self._ends = order, starts, ends
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ PIECES = 16  # of a window, drawn from the whole corpus
 
 
 def batches_by_length(
-    lengths: Sequence[tuple[int, int]] | NDArray[np.int64],
+    lengths: Sequence[tuple[int, int]] | NDArray[np.int32],
     tokens_per_batch: int,
     seed: int,
     epoch: int,
@@ -85,16 +86,16 @@ def batches_by_length(
 
     A corpus of more than `window` pairs is cut into pieces; every window has other pieces of it in every epoch, and is
     batched when it is reached, so that memory and the part of the token files in use stay bounded."""
-    values = np.asarray(lengths, np.int64).reshape(-1, 2)
+    values = np.asarray(lengths, np.int32).reshape(-1, 2)
     if len(values) <= window:
         return _window_batches(values, tokens_per_batch, random.Random(seed * 1_000_003 + epoch))
     return WindowedBatches(values, tokens_per_batch, seed, epoch, window)
 
 
-def _window_batches(lengths: NDArray[np.int64], tokens_per_batch: int, generator: random.Random) -> Groups:
-    order = array("q", range(len(lengths)))
+def _window_batches(lengths: NDArray[np.int32], tokens_per_batch: int, generator: random.Random) -> Groups:
+    order = array("I", range(len(lengths)))
     generator.shuffle(order)
-    shuffled = np.frombuffer(order, np.int64)
+    shuffled = np.frombuffer(order, np.uint32)
     keys = _sort_keys(lengths)[shuffled]
     by_length = np.argsort(keys, kind="stable")
     starts = _batch_starts(keys[by_length], lengths, tokens_per_batch)
@@ -104,12 +105,17 @@ def _window_batches(lengths: NDArray[np.int64], tokens_per_batch: int, generator
     return Groups(shuffled[by_length], [starts[n] for n in numbers], [ends[n] for n in numbers])
 
 
-def _sort_keys(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[N]: integers in the order of (target length, source length)."""
-    return lengths[:, 1] * (int(lengths[:, 0].max(initial=0)) + 1) + lengths[:, 0]
+def _sort_keys(lengths: NDArray[np.int32]) -> Keys:
+    """[N]: integers in the order of (target length, source length), of four bytes if they fit."""
+    width = int(lengths[:, 0].max(initial=0)) + 1
+    most = width * (int(lengths[:, 1].max(initial=0)) + 1)
+    keys: Keys = lengths[:, 1].astype(np.int32 if most < 1 << 31 else np.int64)
+    keys *= width
+    keys += lengths[:, 0]
+    return keys
 
 
-def _batch_starts(keys: NDArray[np.int64], lengths: NDArray[np.int64], tokens_per_batch: int) -> list[int]:
+def _batch_starts(keys: Keys, lengths: NDArray[np.int32], tokens_per_batch: int) -> list[int]:
     """Where each batch begins among pairs sorted by length, of which `keys` are the sorted keys. Pairs of equal lengths
     are counted, not visited."""
     if not len(keys):
@@ -134,7 +140,7 @@ def _batch_starts(keys: NDArray[np.int64], lengths: NDArray[np.int64], tokens_pe
 class WindowedBatches(Sequence[Sequence[int]]):
     """The batches of a corpus that is larger than a window, one window after the other."""
 
-    def __init__(self, lengths: NDArray[np.int64], tokens_per_batch: int, seed: int, epoch: int, window: int) -> None:
+    def __init__(self, lengths: NDArray[np.int32], tokens_per_batch: int, seed: int, epoch: int, window: int) -> None:
         self._lengths, self._tokens_per_batch, self._key = lengths, tokens_per_batch, f"{seed} {epoch}"
         piece = -(-window // PIECES)
         pieces = [(first, min(first + piece, len(lengths))) for first in range(0, len(lengths), piece)]

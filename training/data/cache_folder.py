@@ -23,25 +23,22 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock of this name against other processes, so that one of them does the work and the others find it."""
+    """Holds a lock on this path against other processes, so that one of them does the work and the others find it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    with path.with_name(f"{path.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def folder_once(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fills `folder` unless it exists: aside, then renamed, so that it is complete or absent, whatever kills a run."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_name(f"{folder.name}.lock")):
-        if folder.is_dir():
-            return
-        for remains in folder.parent.glob(f"{folder.name}.part-*"):  # of a killed run: nobody else holds the lock
-            shutil.rmtree(remains, ignore_errors=True)
-        aside = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
-        try:
-            fill(aside)
-            aside.chmod(0o755)
-            aside.rename(folder)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fills a new folder aside, then renames it, so that it is complete or absent, whatever ends the run. The caller
+    holds its lock."""
+    for remains in folder.parent.glob(f"{folder.name}.part-*"):  # of a killed run
+        shutil.rmtree(remains, ignore_errors=True)
+    aside = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    try:
+        fill(aside)
+        aside.chmod(0o755)
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training.config.run_config import CleaningConfig
+from training.data.cache_folder import locked
 from training.data.cleaning import clean, hold_out
 from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, open_corpus_file, readable_lines, stem_suffix
 from training.data.parallel_files import read_moses
+from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
 from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora, shortened
 from training.data.tmx import translation_units
 from training.errors import TrainingError
@@ -68,15 +70,38 @@ def read_corpora(
 def read_run_corpora(
     data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
 ) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Cleaned training pairs; validation pairs, given or split off; test pairs. data: role -> corpus or columns."""
+    """Cleaned training pairs; validation pairs, given or split off; test pairs. data: role -> corpus or columns. Large
+    training pairs come from the files that an earlier run prepared, or are prepared for later ones."""
     columns = parse_columns(data.get("columns"))
     valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
+    folder = prepared_folder(data, languages, cleaning, seed)
+    if folder is None:
+        return *_cleaned_and_split(data, languages, cleaning, seed, valid, test), test
+    with locked(folder):  # one process prepares the corpus, the others of this run wait for it
+        if not folder.is_dir():
+            train, held_out = _cleaned_and_split(data, languages, cleaning, seed, valid, test)
+            if not train.large:
+                return train, held_out, test
+            save_prepared(folder, train, None if valid else held_out)
+    train, held_out = load_prepared(folder)
+    return train, valid or held_out, test
+
+
+def _cleaned_and_split(
+    data: Mapping[str, Any],
+    languages: tuple[str, str],
+    cleaning: CleaningConfig,
+    seed: int,
+    valid: Pairs | None,
+    test: Pairs | None,
+) -> tuple[Pairs, Pairs | None]:
+    columns = parse_columns(data.get("columns"))
     corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # run files may name only one
     train = read_corpora(corpora, languages, columns, skip_malformed=cleaning.malformed == "skip")
     train = clean(train, cleaning, validation=valid, test=test)
     if valid is None:
-        train, valid = hold_out(train, seed)
-    return train, valid, test
+        return hold_out(train, seed)
+    return train, valid
 
 
 def parse_columns(text: str | None) -> Columns | None:

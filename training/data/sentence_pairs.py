@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -47,6 +47,10 @@ class DroppedPair:
 class DropReason:
     count: int = 0
     examples: list[DroppedPair] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> DropReason:
+        return cls(values["count"], [DroppedPair(**example) for example in values["examples"]])
 
 
 @dataclass(slots=True)
@@ -128,6 +132,13 @@ class CorpusReport:
             "overlaps": self.overlaps,
             **({"language_pairs": parts} if parts else {}),
         }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> CorpusReport:
+        dropped = {name: DropReason.from_json(reason) for name, reason in values["dropped"].items()}
+        plain = {name: values[name] for name in ("origin", "read", "held_out", "notes", "overlaps")}
+        parts = {name: cls.from_json(part) for name, part in values.get("language_pairs", {}).items()}
+        return cls(dropped=dropped, language_pairs=parts, **plain)
 
     def write(self, path: Path, mixed: CorpusReport | None = None) -> None:
         """mixed: of the general pairs that are mixed in."""

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from training.data.cache_folder import cache_folder
+from training.errors import TrainingError
 
 Ids = NDArray[np.unsignedinteger[Any]]
 IDS_FILE, LENGTHS_FILE = "{}.ids", "{}.lengths"  # of a side, little-endian
 
 
 class TokenArray(Sequence[tuple[int, ...]]):
-    """ids [T]: of all texts, one behind the other; lengths [N]: tokens of each text."""
+    """ids [T]: of all texts; lengths [N]: tokens of each text; starts [N]: of each text in `ids`, None if the texts
+    stand one behind the other."""
 
-    def __init__(self, ids: Ids, lengths: NDArray[np.uint32]) -> None:
+    def __init__(self, ids: Ids, lengths: NDArray[np.uint32], starts: NDArray[np.int64] | None = None) -> None:
         self.ids, self.lengths = ids, lengths
-        self._ends = np.cumsum(lengths, dtype=np.int64)
+        if starts is None:
+            starts = np.zeros(len(lengths), np.int64)
+            np.cumsum(lengths[:-1], out=starts[1:])
+        self._starts = starts
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -33,40 +41,50 @@ class TokenArray(Sequence[tuple[int, ...]]):
     def __getitem__(self, index: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        end = int(self._ends[index])
-        return tuple(self.ids[end - int(self.lengths[index]) : end].tolist())
+        start = int(self._starts[index])
+        return tuple(self.ids[start : start + int(self.lengths[index])].tolist())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, TokenArray):
-            return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.ids, other.ids)
         return (
-            isinstance(other, Sequence)
-            and len(self) == len(other)
-            and all(a == b for a, b in zip(self, other, strict=True))
+            isinstance(other, Sequence) and len(self) == len(other) and all(map(tuple.__eq__, self, map(tuple, other)))
         )
 
     __hash__ = None  # type: ignore[assignment]
 
+    def select(self, rows: Sequence[int]) -> TokenArray:
+        """The texts `rows`, in this order; no token is copied."""
+        places = np.asarray(rows, np.int64)
+        return TokenArray(self.ids, self.lengths[places], self._starts[places])
+
     @classmethod
-    def mapped(cls, folder: Path, side: str, kind: np.dtype[Any]) -> TokenArray:
-        """Maps the files that a `TokenWriter` of this folder wrote. kind: uint16 or uint32."""
+    def mapped(cls, folder: Path, side: str, vocabulary: int) -> TokenArray:
+        """Maps the files that a `TokenWriter` with these arguments wrote. TrainingError if they are incomplete."""
         path, lengths = folder / IDS_FILE.format(side), np.fromfile(folder / LENGTHS_FILE.format(side), np.uint32)
-        ids = np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
-        return cls(ids, lengths)
+        kind = id_type(vocabulary)
+        if path.stat().st_size != int(lengths.sum(dtype=np.int64)) * kind.itemsize:
+            raise TrainingError(f"{folder} is damaged: remove it, and the run makes it again.")
+        return cls(np.memmap(path, kind, "r") if len(lengths) else np.zeros(0, kind), lengths)
+
+
+def id_type(vocabulary: int) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
 
 
 class TokenWriter:
-    """Collects the token ids of texts in memory, or in the files of a side in `folder`."""
+    """Collects the token ids of texts: in memory, or with `in_file` in the files of a side, in `folder` or unnamed."""
 
-    def __init__(self, vocabulary: int, folder: Path | None = None, side: str = "") -> None:
-        self.kind = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
-        self._lengths, self._parts, self._folder, self._side = array("I"), list[Ids](), folder, side
-        self._file = (folder / IDS_FILE.format(side)).open("wb") if folder else None
+    def __init__(self, vocabulary: int, folder: Path | None, side: str, *, in_file: bool) -> None:
+        self._vocabulary, self._folder, self._side = vocabulary, folder, side
+        self._lengths, self._parts = array("I"), list[Ids]()
+        self._unnamed = TemporaryDirectory(dir=cache_folder()) if in_file and folder is None else None
+        if self._unnamed:
+            self._folder = Path(self._unnamed.name)
+        self._file = (self._folder / IDS_FILE.format(side)).open("wb") if self._folder else None
 
     def extend(self, rows: Iterable[Sequence[int]]) -> None:
         rows = list(rows)
         self._lengths.extend(map(len, rows))
-        ids = np.fromiter(chain.from_iterable(rows), self.kind)
+        ids = np.fromiter(chain.from_iterable(rows), id_type(self._vocabulary))
         if self._file:
             ids.tofile(self._file)
         else:
@@ -75,27 +93,19 @@ class TokenWriter:
     def finish(self) -> TokenArray:
         lengths = np.frombuffer(self._lengths, np.uint32)
         if self._file is None or self._folder is None:
-            return TokenArray(np.concatenate(self._parts) if self._parts else np.zeros(0, self.kind), lengths)
+            return TokenArray(np.concatenate([np.zeros(0, id_type(self._vocabulary)), *self._parts]), lengths)
         with self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
         lengths.tofile(self._folder / LENGTHS_FILE.format(self._side))
-        return TokenArray.mapped(self._folder, self._side, self.kind)
+        ids = TokenArray.mapped(self._folder, self._side, self._vocabulary)
+        if self._unnamed:
+            self._unnamed.cleanup()  # the map keeps the file's content
+        return ids
 
 
-def token_array(rows: Iterable[Sequence[int]], vocabulary: int) -> TokenArray:
-    writer = TokenWriter(vocabulary)
-    writer.extend(rows)
-    return writer.finish()
-
-
-def lengths_of(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+def lengths_of(rows: Sequence[Sequence[int]]) -> NDArray[np.int32]:
     """[N]: tokens of each text."""
     if isinstance(rows, TokenArray):
-        return rows.lengths.astype(np.int64)
-    return np.fromiter(map(len, rows), np.int64, len(rows))
-
-
-def blocks_of_rows(rows: Sequence[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
-    for first in range(0, len(rows), size):
-        yield list(rows[first : first + size])
+        return rows.lengths.astype(np.int32)
+    return np.fromiter(map(len, rows), np.int32, len(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from models.checkpoint import sha256
 from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, SpecialTokens, Tokenizer, VocabularyTokenizer
 from models.tokenizer.base import LANGUAGE
 from training.config.run_config import TokenizerConfig
+from training.data.text_array import selected
 from training.errors import TrainingError, pluralize
 
 PAD, UNKNOWN, BOS, EOS = 0, 1, 2, 3
@@ -67,7 +69,11 @@ def fit_translator_tokenizers(
     config: TokenizerConfig, sources: Sequence[str], targets: Sequence[str], languages: Sequence[str] = ()
 ) -> dict[str, Tokenizer]:
     """{"source": ..., "target": ...}; the same tokenizer twice for a joint vocabulary. languages: the target languages
-    of a multilingual corpus, whose sources begin with a language token: of each the vocabulary has one."""
+    of a multilingual corpus, whose sources begin with a language token: of each the vocabulary has one. SentencePiece
+    is fitted to `config.sample_pairs` random pairs of a larger corpus, the same ones every time."""
+    if config.kind == "sentencepiece" and len(sources) > config.sample_pairs:
+        sample = sorted(random.Random(0).sample(range(len(sources)), config.sample_pairs))
+        sources, targets = (list(selected(texts, sample)) for texts in (sources, targets))
     if languages:
         sources = [
             text.removeprefix(LANGUAGE.match(text)[0]).strip() if LANGUAGE.match(text) else text for text in sources
@@ -119,13 +125,13 @@ def tokenizer_digest(tokenizers: Mapping[str, Tokenizer]) -> str:
 
 
 def fit_tokenizer(
-    config: TokenizerConfig, texts: list[str], *, casefold: bool, languages: Sequence[str] = ()
+    config: TokenizerConfig, texts: Sequence[str], *, casefold: bool, languages: Sequence[str] = ()
 ) -> Tokenizer:
     if config.kind == "sentencepiece":
         return sentencepiece_tokenizer(texts, config, casefold=casefold, targets=languages)
     if config.kind == "word":
         return word_tokenizer(config, texts)
-    return VocabularyTokenizer("character", [*_special_pieces(config), *sorted(set("".join(texts)))], SPECIAL_TOKENS)
+    return VocabularyTokenizer("character", [*_special_pieces(config), *sorted(set().union(*texts))], SPECIAL_TOKENS)
 
 
 def _special_pieces(config: TokenizerConfig) -> list[str]:
@@ -162,7 +168,7 @@ def language_ids(tokenizer: Tokenizer) -> Mapping[str, int]:
 
 
 def sentencepiece_tokenizer(
-    texts: list[str], config: TokenizerConfig, *, casefold: bool, targets: Sequence[str] = ()
+    texts: Sequence[str], config: TokenizerConfig, *, casefold: bool, targets: Sequence[str] = ()
 ) -> SentencePieceTokenizer:
     """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces. targets: target
     languages, each with a language token."""
@@ -178,7 +184,7 @@ def sentencepiece_tokenizer(
 
 
 def _train_sentencepiece(
-    texts: list[str], algorithm: str, size: int, casefold: bool, targets: Sequence[str]
+    texts: Sequence[str], algorithm: str, size: int, casefold: bool, targets: Sequence[str]
 ) -> SentencePieceTokenizer:
     model = io.BytesIO()
     # control symbols: a text never encodes to them by its characters

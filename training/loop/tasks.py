@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -24,6 +25,7 @@ from training.data.batches import (
     random_windows,
 )
 from training.data.segmentation import PairIds, SpecialIds
+from training.data.token_array import lengths_of
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import negative_log_likelihood
 from training.kernels.training_backend import LyricistBackend, TranslatorBackend
@@ -106,7 +108,7 @@ class TranslationTask(Task[PairBatch]):
 
     def _batches(self, pairs: PairIds, epoch: int) -> Sequence[PairBatch]:
         sources, targets = pairs
-        lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
+        lengths = np.stack([lengths_of(sources), lengths_of(targets) - 1], axis=1)
         groups = batches_by_length(lengths, self.config.tokens_per_batch, self.config.loop.seed, epoch)
         return LazyBatches(groups, lambda g: pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad))
 

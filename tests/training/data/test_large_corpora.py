@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.training.small import pairs
-from training.config.run_config import CleaningConfig
-from training.data import sentence_pairs
+from tests.training.small import CPU, pairs, translator
+from training.config.run_config import CleaningConfig, LoopConfig, TokenizerConfig
+from training.data import prepared_corpus, sentence_pairs
 from training.data.cleaning import repeated_pairs
 from training.data.corpus_loading import read_run_corpora
 from training.data.sentence_pairs import Pairs
 from training.data.text_array import TextArray, TextWriter, blocks
+from training.data.tokenizer_training import fit_translator_tokenizers, tokenizer_digest
+from training.training_run import TrainingRun
+from training.translator_run import train_translator
 
 
 @pytest.fixture
@@ -96,3 +101,71 @@ def test_equal_hashes_of_other_texts_drop_nothing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("training.data.text_array.hash", lambda _: 7, raising=False)
     assert repeated_pairs(given).tolist() == expected
     assert repeated_pairs(Pairs([], [])).tolist() == []
+
+
+def test_a_prepared_corpus_is_found_again_unless_something_differs(
+    tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
+    data = corpora(tmp_path)
+
+    def read(seed: int = 3, data: dict[str, Any] = data, **rules: Any) -> tuple[Pairs, Pairs | None, Pairs | None]:
+        return read_run_corpora(data, ("aa", "bb"), CleaningConfig(**rules), seed)
+
+    first = read()
+    with monkeypatch.context() as patch:
+        patch.setattr("training.data.corpus_loading.clean", lambda *_, **__: pytest.fail("it was cleaned again"))
+        again = read()
+    for one, other in zip(first, again, strict=True):
+        assert one is not None and other is not None
+        assert one == other
+        assert [one.place(i) for i in range(len(one))] == [other.place(i) for i in range(len(other))]
+        assert one.reported() == other.reported()
+    assert [path.suffix for path in (large / "corpora").iterdir() if path.is_dir()] == [""]
+    assert any("later runs on the same corpus use" in note for note in first[0].reported().notes)
+    assert read(seed=4)[1] != first[1]
+    assert len(read(duplicates=False)[0]) > len(first[0])
+    path = Path(data["train"][1])
+    path.write_text(path.read_text() + "neu\tnew\n")
+    assert len(read()[0]) == len(first[0]) + 1
+    (damaged,) = {one for one in (first[0].folder,) if one}
+    (damaged / "source.texts").write_bytes(b"cut")
+    path.write_text(path.read_text().removesuffix("neu\tnew\n"))
+    with pytest.raises(ValueError, match=r"is damaged: remove it, and the run makes it again"):
+        read()
+
+
+@pytest.mark.usefixtures("no_curves")
+@pytest.mark.parametrize("sampling", [0.0, 0.2])
+def test_a_large_corpus_gives_the_weights_of_a_small_one(
+    tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch, sampling: float
+) -> None:
+    monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
+    tokenizer = TokenizerConfig(vocab_size=30, source_sampling=sampling, target_sampling=sampling)
+    config = translator(
+        tokenizer=tokenizer, loop=LoopConfig(max_epochs=2), bidirectional_epochs=1, max_tokens=12, r_drop=1.0
+    )
+    data = corpora(tmp_path)
+    weights = []
+    for name, least in (("small", 10**6), ("large", 50), ("again", 50)):
+        monkeypatch.setattr(sentence_pairs, "LARGE_PAIRS", least)
+        train, valid, _ = read_run_corpora(data, ("aa", "bb"), config.cleaning, config.loop.seed)
+        assert train.large == (name != "small")
+        train_translator(config, train, valid, TrainingRun(out=tmp_path / name, device=CPU, quiet=True))
+        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+        report = json.loads((tmp_path / name / "corpus.json").read_text())
+        assert report["dropped"]["over 12 tokens"]["count"] > 0
+    assert weights[0] == weights[1] == weights[2]
+    assert len(list(large.glob("corpora/*/tokens-*/source.ids"))) == 1
+
+
+def test_the_vocabulary_is_fitted_to_a_sample_of_a_larger_corpus() -> None:
+    given = pairs(400)
+    sampled = TokenizerConfig(vocab_size=40, sample_pairs=100)
+    drawn = sorted(random.Random(0).sample(range(400), 100))
+    expected = fit_translator_tokenizers(
+        TokenizerConfig(vocab_size=40), [given.sources[i] for i in drawn], [given.targets[i] for i in drawn]
+    )
+    assert tokenizer_digest(fit_translator_tokenizers(sampled, given.sources, given.targets)) == tokenizer_digest(
+        expected
+    )
