@@ -40,7 +40,10 @@ from training.starting_point import (
 )
 from training.training_run import TrainingRun
 
-PAIRS = "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT]"
+PAIRS = (
+    "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT],"
+    " opus:CORPUS[/VERSION]/de-en or mtdata:NAME"
+)
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
 """Options of other trainers -> ours."""
 RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name

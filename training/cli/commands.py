@@ -45,6 +45,7 @@ from training.data.corpus_loading import (
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.data.mixing import read_mix
 from training.data.multilingual_corpora import read_multilingual_corpora
+from training.data.public_data import is_name as is_public_name
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import Scores
 from training.lyricist_run import train_lyricist
@@ -202,7 +203,7 @@ def is_text(corpus: str) -> bool:
     """Whether a corpus without languages is a lyricist's text: a folder, data set, or file other than .tsv and .tmx."""
     path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
     if not path.exists() and not on_hub:
-        return "," not in corpus
+        return "," not in corpus and not is_public_name(corpus)
     return path.is_dir() or on_hub or stem_suffix(path) in (*JSON_LINES, ".txt", ".text", "")
 
 

@@ -20,6 +20,7 @@ from training.data.cleaning import clean, hold_out
 from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, open_corpus_file, readable_lines, stem_suffix
 from training.data.parallel_files import read_moses
 from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
+from training.data.public_data import is_name, read_public_pairs
 from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora, shortened
 from training.data.tmx import translation_units
 from training.errors import TrainingError
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
-FORMATS = "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .tmx (each also .gz), or hf:NAME"
+FORMATS = (
+    "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .tmx (each also .gz), hf:NAME,"
+    " opus:CORPUS/de-en or mtdata:NAME"
+)
 
 
 def read_pairs(
@@ -37,6 +41,8 @@ def read_pairs(
     """Reads a corpus of pairs. languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV
     file; None: inferred. skip_malformed: leaves lines out that cannot be read, and reports them. TrainingError for an
     invalid corpus."""
+    if is_name(argument):
+        return read_public_pairs(argument, languages)
     path, records = Path(argument), records_of(argument, skip_malformed)
     if records is not None:
         return collect_pairs(_pairs_of(records, languages, skip_malformed), argument)

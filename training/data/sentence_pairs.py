@@ -64,6 +64,7 @@ class CorpusReport:
     overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
     held_out: int = 0  # pairs set aside for validation
     notes: list[str] = field(default_factory=list)  # warnings about the files, without a full stop
+    provenance: list[str] = field(default_factory=list)  # of public corpora: address, digest, what to cite
     language_pairs: dict[str, CorpusReport] = field(default_factory=dict)  # of a multilingual corpus
 
     @property
@@ -88,6 +89,7 @@ class CorpusReport:
             drops.count += reason.count
             drops.examples = [*drops.examples, *reason.examples][:EXAMPLES_PER_REASON]
         self.notes += other.notes
+        self.provenance += other.provenance
 
     def swap_sides(self) -> None:
         for reason in self.dropped.values():
@@ -103,6 +105,7 @@ class CorpusReport:
                 first, *others = report.lines(examples=examples)
                 yield from (f"  {name}: {first}", *(f"  {line}" for line in others))
             return
+        yield from (f"  from: {origin}" for origin in self.provenance)
         yield from (f"  note: {note}" for note in self.notes)
         for name, reason in self.dropped.items():
             yield f"  {reason.count:>9,}  {name}"
@@ -130,6 +133,7 @@ class CorpusReport:
             "notes": self.notes,
             "dropped": dropped,
             "overlaps": self.overlaps,
+            **({"provenance": self.provenance} if self.provenance else {}),
             **({"language_pairs": parts} if parts else {}),
         }
 
@@ -138,7 +142,8 @@ class CorpusReport:
         dropped = {name: DropReason.from_json(reason) for name, reason in values["dropped"].items()}
         plain = {name: values[name] for name in ("origin", "read", "held_out", "notes", "overlaps")}
         parts = {name: cls.from_json(part) for name, part in values.get("language_pairs", {}).items()}
-        return cls(dropped=dropped, language_pairs=parts, **plain)
+        provenance = values.get("provenance", [])
+        return cls(dropped=dropped, provenance=provenance, language_pairs=parts, **plain)
 
     def write(self, path: Path, mixed: CorpusReport | None = None) -> None:
         """mixed: of the general pairs that are mixed in."""

@@ -47,6 +47,7 @@ def translator_card(
     """mixed: the general pairs that were mixed in (`training.data.mixing.mix_summary`)."""
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
     validation = f"; validation on {valid.origin}" if valid else ""
+    validation += "".join(f"; {origin}" for origin in report.provenance)
     mixing = f"; mixed in: {mixed}" if mixed else ""
     pairs, rest = [f"{source} → {target}" for source, target in config.pairs], ""
     if config.multilingual.pairs:
