@@ -243,7 +243,8 @@ def add_import_marian(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", metavar="FOLDER", help="a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en")
     command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")
     command.add_argument("--source", help="source language code, such as de (default: as the folder says)")
-    command.add_argument("--target", help="target language code, such as en (default: as the folder says)")
+    text = "target language code, such as en (default: as the folder says); of a model with several also es,fr or all"
+    command.add_argument("--target", help=text)
     command.add_argument(
         "--prefix",
         help="of a model with several target languages: the token for one, such as '>>deu<<'"

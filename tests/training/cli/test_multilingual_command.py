@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
+from tests.serving import serving
 from tests.training.cli.commands import refused
 from training.__main__ import main
 from training.errors import TrainingError
@@ -78,6 +79,13 @@ def test_one_network_learns_both_targets(corpora: list[str], capsys: pytest.Capt
         own, network = load_translator(Path("m"), torch.device("cpu"), ("aa", target))
         (outputs[target],) = translate(own, network, [source])
     assert outputs == {"bw": source[::-1], "cap": source.upper()}
+    for target, file in (("bw", "backwards.tsv"), ("cap", "capitals.tsv")):
+        assert main(["evaluate", "m", "--source", "aa", "--target", target, "--test", file, "--device", "cpu"]) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["exact_match"] == 1.0
+    with serving(Path.cwd(), Path.cwd()) as server:
+        for target, output in outputs.items():
+            body = {"q": source, "source": "aa", "target": target}
+            assert server.ask("/translate", body)["translatedText"] == output
     rows = [json.loads(line) for line in Path("m/metrics.jsonl").read_text().splitlines()]
     last = [row for row in rows if "valid_loss" in row][-1]
     assert sorted(last["valid_by_pair"]) == ["aa-bw", "aa-cap"]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from models import checkpoint as checkpoints
-from models.checkpoint import MOST_TOKENS, CheckpointConfig
+from models.checkpoint import MOST_TOKENS, CheckpointConfig, LanguagePair
 from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
 from training.importers.marian.hub_folder import MarianFolder, marian_folder
-from training.importers.marian.marian_languages import Languages, choose_languages
+from training.importers.marian.marian_languages import Languages, language_pairs
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import complete_config, convert_network
 from training.output_folder import check_output_folder, claim_output_folder, save_weights, staging_folder
@@ -67,7 +67,7 @@ def card_scores(card: str) -> Iterator[tuple[str, dict[str, float]]]:
 
 def imported_model_card(
     metadata: CheckpointConfig,
-    languages: Languages,
+    languages: Sequence[Languages],
     generation: GenerationSettings,
     original: str,
     scores: Mapping[str, Mapping[str, float]],
@@ -76,13 +76,14 @@ def imported_model_card(
     origin = metadata.training
     rows = [f"| {test} | {', '.join(f'{k} {v:g}' for k, v in values.items())} |" for test, values in scores.items()]
     table = "\n".join(["| measured on | scores |", "|---|---|", *rows])
-    token = (
-        f"Every source is read behind the language token `{languages.prefix}`, unless it starts with another itself."
-    )
+    tokens = [f"`{token}`" for token in dict.fromkeys(pair.prefix for pair in languages) if token]
+    behind = "the language token" if len(tokens) == 1 else "the language token of its target,"
+    token = f"Every source is read behind {behind} {', '.join(tokens)}, unless it starts with another itself."
+    pairs = ", ".join(f"{pair.source} to {pair.target}" for pair in languages)
     not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
     return f"""# {origin["imported_from"]}
 
-Translates {languages.source} to {languages.target}, sentence by sentence. {token if languages.prefix else ""}
+Translates {pairs}, sentence by sentence. {token if tokens else ""}
 
 ## Origin
 
@@ -116,7 +117,7 @@ class MarianConversion:
     metadata: CheckpointConfig
     network: Transformer
     tokenizers: Mapping[str, Tokenizer]
-    languages: Languages
+    languages: tuple[Languages, ...]
     generation: GenerationSettings
     original: str
 
@@ -124,8 +125,9 @@ class MarianConversion:
 def convert_marian(
     folder: MarianFolder, *, source: str | None = None, target: str | None = None, prefix: str | None = None
 ) -> MarianConversion:
-    """source, target, prefix: the languages and the language token; None: from the folder. TrainingError names the
-    first unsupported feature."""
+    """source, target, prefix: the languages and the language token; None: from the folder. source and target may name
+    several, with commas between; a target "all" stands for every language token. TrainingError names the first
+    unsupported feature."""
     config = complete_config(folder.object("config.json"))
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     network = convert_network(config, folder.tensors())
@@ -134,16 +136,23 @@ def convert_marian(
     reader = tokenizers["source"]
     settings = folder.object("generation_config.json", required=False)
     generation = read_generation_settings(config, settings, shape.pad, shape.target_vocabulary)
-    languages = choose_languages(source, target, prefix, options, config, reader.languages)
+    chosen = language_pairs(source, target, prefix, options, config, reader.languages)
+    first = chosen[0] if len(chosen) == 1 else None
+    prefixes = {pair: () if pair.prefix is None else (reader.vocabulary.index(pair.prefix),) for pair in chosen}
+    several = tuple(
+        LanguagePair(source=pair.source, target=pair.target, source_prefix=prefixes[pair])
+        for pair in (chosen if first is None else ())
+    )
     original = folder.card()
     scores = dict(card_scores(original))
     assert reader.special.eos is not None
     metadata = CheckpointConfig(
         kind="translator",
         architecture=loading.architecture("transformer", shape),
-        source_language=languages.source,
-        target_language=languages.target,
-        source_prefix=() if languages.prefix is None else (reader.vocabulary.index(languages.prefix),),
+        source_language=first and first.source,
+        target_language=first and first.target,
+        language_pairs=several,
+        source_prefix=prefixes[first] if first else (),
         source_suffix=(reader.special.eos,),
         target_prefix=(generation.start,),
         eos=generation.eos,
@@ -161,7 +170,7 @@ def convert_marian(
         },
         scores={f"{PUBLISHED}{name}": values for name, values in scores.items()},
     )
-    return MarianConversion(metadata, network, tokenizers, languages, generation, original)
+    return MarianConversion(metadata, network, tokenizers, chosen, generation, original)
 
 
 def import_marian(
@@ -182,5 +191,9 @@ def import_marian(
         if original:
             (staging / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
         checkpoints.write(staging, out, metadata, made.tokenizers)
-    summary = {"model": folder.name, "out": str(out), **made.languages._asdict(), "parameters": metadata.parameters}
+    if len(made.languages) == 1:
+        pairs: dict[str, object] = {**made.languages[0]._asdict()}
+    else:
+        pairs = {"language_pairs": [pair._asdict() for pair in made.languages]}
+    summary = {"model": folder.name, "out": str(out), **pairs, "parameters": metadata.parameters}
     return {**summary, "seconds": round(time.monotonic() - started, 2)}

@@ -56,6 +56,50 @@ def choose_languages(
     return Languages(pair["source"], pair["target"], _prefix(prefix, pair["target"], tokens))
 
 
+ALL = "all"
+
+
+def language_pairs(
+    source: str | None,
+    target: str | None,
+    prefix: str | None,
+    options: JsonObject,
+    config: JsonObject,
+    tokens: Sequence[str],
+) -> tuple[Languages, ...]:
+    """Arguments as of `choose_languages`; source and target may name several languages with commas between, and a
+    target "all" stands for those of all tokens."""
+    sources: Sequence[str | None] = source.split(",") if source else [None]
+    targets: Sequence[str | None] = target.split(",") if target else [None]
+    if target == ALL and not tokens:
+        raise TrainingError("--target all is for models with language tokens, and this vocabulary has none: name one.")
+    if prefix is not None and (target == ALL or len(targets) > 1):
+        raise TrainingError("--prefix is the token of one target: leave it out, or give one --target.")
+    if target == ALL:
+        codes = {token: _code_of(token) for token in tokens}
+        tokens_of = {code: token for token, code in codes.items() if list(codes.values()).count(code) == 1}
+        tokens_of |= {_spelling(token): token for token, code in codes.items() if code not in tokens_of}
+        origin = [choose_languages(each, "en", NO_PREFIX, options, config, tokens).source for each in sources]
+        found = tuple(Languages(each, code, token) for each in origin for code, token in tokens_of.items())
+    else:
+        found = tuple(
+            choose_languages(each, code, prefix, options, config, tokens) for each in sources for code in targets
+        )
+    pairs = tuple(dict.fromkeys(pair for pair in found if pair.source != pair.target)) if len(found) > 1 else found
+    return pairs or found
+
+
+def _spelling(token: str) -> str:
+    """cmn-Hans of >>cmn_Hans<<."""
+    return token.strip("<>").replace("_", "-")
+
+
+def _code_of(token: str) -> str:
+    """The code of a language token, in two letters if the language has such a code: zh-Hans of >>cmn_Hans<<."""
+    first, *rest = _spelling(token).split("-")
+    return "-".join([TWO_LETTERS.get(first, first), *rest])
+
+
 def recorded_languages(options: JsonObject, config: JsonObject) -> tuple[str | None, str | None]:
     """The folder's own source and target; None for one that it does not name."""
     source, target = (

@@ -99,3 +99,39 @@ def test_without_a_choice_each_text_names_its_own(tmp_path: Path) -> None:
     checkpoint = checkpoints.read(tmp_path / "out")
     assert checkpoint.config.source_prefix == ()
     assert checkpoint.source_ids("") == checkpoint.config.source_suffix
+
+
+def test_several_targets_are_imported_at_once(tmp_path: Path) -> None:
+    folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
+    summary = import_marian(str(folder), tmp_path / "out", target="es,en")
+    checkpoint = checkpoints.read(tmp_path / "out")
+    reader = checkpoint.tokenizers["source"]
+    english, spanish = (reader.encode(f">>{name}<<")[0] for name in ("eng", "spa"))
+    assert [(pair.source, pair.target, pair.source_prefix) for pair in checkpoint.config.language_pairs] == [
+        ("de", "es", (spanish,)),
+        ("de", "en", (english,)),
+    ]
+    pairs = summary["language_pairs"]
+    assert isinstance(pairs, list)
+    assert [pair["prefix"] for pair in pairs] == [">>spa<<", ">>eng<<"]
+    text = reader.encode("der hund")
+    assert checkpoint.for_pair("de", "en").source_ids("der hund")[:-1] == (english, *text)
+    import_marian(str(folder), tmp_path / "all", target="all")
+    every = checkpoints.read(tmp_path / "all").config.language_pairs
+    assert [(pair.target, pair.source_prefix) for pair in every] == [("en", (english,)), ("es", (spanish,))]
+    card = (tmp_path / "all/README.md").read_text()
+    assert "Translates de to en, de to es, sentence by sentence." in card
+    assert "behind the language token of its target, `>>eng<<`, `>>spa<<`" in card
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"target": "es,fr"}, "This model has several target languages: give another --target"),
+        ({"target": "es,en", "prefix": "spa"}, "--prefix is the token of one target"),
+    ],
+)
+def test_several_targets_need_a_token_each(tmp_path: Path, options: dict[str, str], sentence: str) -> None:
+    folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
+    with pytest.raises(TrainingError, match=sentence):
+        import_marian(str(folder), tmp_path / "out", **options)
