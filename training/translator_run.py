@@ -187,6 +187,11 @@ def translator_metadata(
     """Metadata of a new translator without scores, which follow at the end of a run."""
     ids = sequence_ids(tokenizers, config.tokenizer.source_end)
     languages, never = language_ids(tokenizers["source"]), language_ids(tokenizers["target"])
+    if missing := [code for code in config.multilingual.targets if language_token(code) not in languages]:
+        token = language_token(missing[0])
+        raise TrainingError(
+            f"The tokenizer has no token {token}, which --multilingual puts before sources: leave --tokenizer out."
+        )
     pairs = tuple(
         LanguagePair(source=source, target=target, source_prefix=(languages[language_token(target)],))
         for source, target in config.multilingual.pairs

@@ -13,10 +13,14 @@ import torch
 
 from models import checkpoint as checkpoints
 from tests.serving import serving
+from tests.training import small
 from tests.training.cli.commands import refused
 from training.__main__ import main
+from training.config.run_config import MultilingualConfig, TokenizerConfig
+from training.data.tokenizer_training import fit_tokenizer
 from training.errors import TrainingError
 from training.evaluation.model_outputs import load_translator, translate
+from training.translator_run import translator_metadata
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 NETWORK = """
@@ -186,3 +190,13 @@ def test_a_model_of_several_pairs_is_used_for_one(corpora: list[str]) -> None:
         chosen("cc", "aa")
     with pytest.raises(TrainingError, match="m translates aa → bw, bw → aa, and not aa → cc"):
         chosen("aa", "cc", zero_shot=True)
+
+
+def test_a_tokenizer_without_the_language_tokens_is_refused() -> None:
+    tokenizer = fit_tokenizer(TokenizerConfig(vocab_size=30), ["a b c d e f g h"] * 9, casefold=False, languages=["bw"])
+    config = small.translator(
+        multilingual=MultilingualConfig(language_pairs="aa-bw,aa-cap"), tokenizer=TokenizerConfig()
+    )
+    network: Any = None
+    with pytest.raises(TrainingError, match="The tokenizer has no token >>cap<<, which --multilingual puts before"):
+        translator_metadata(config, network, {"source": tokenizer, "target": tokenizer})
