@@ -121,8 +121,11 @@ class Planner:
         if self.config.max_minutes is None or not self.pace.closing_s:
             return ""
         count = progress.validations
+        left_s = max(self.pace.closing_s - progress.validation_s, 0.0)  # the estimate includes the last validation
+        beyond_s = progress.seconds + left_s - 60 * self.config.max_minutes
+        beyond = f", which end about {beyond_s:.0f} s after the time limit" if beyond_s >= 1 else ""
         few = f" There was time for {pluralize(count, 'validation')} only." if count < LEAST_VALIDATIONS else ""
-        return f"Training has ended; scoring and publishing take about {self.pace.closing_s:.0f} s.{few}"
+        return f"Training has ended; scoring and publishing take about {left_s:.0f} s{beyond}.{few}"
 
     def fraction_done(self, progress: Progress) -> float:
         """The fraction of the run that is over, by the first limit."""
