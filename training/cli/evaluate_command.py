@@ -203,21 +203,17 @@ def _evaluate_translators(
     hypotheses = {name: read_hypotheses(file, test.pairs) for name, file in others}
     penalty = 1.0 if arguments.length_penalty is None else arguments.length_penalty
     search = Search(arguments.beam or 1, penalty, arguments.precision or "fp32")
+    ensemble = None
+    if arguments.ensemble:
+        ensemble = load_ensemble(arguments.folders, device, weights, languages, zero_shot=zero_shot)
     systems = []
     for name, folder in zip(names, arguments.folders, strict=True):
         systems.append(
             _translated(name, *load_translator(folder, device, languages, zero_shot=zero_shot), test, search)
         )
     alone = len(systems)
-    if arguments.ensemble:
-        systems.append(
-            _translated(
-                ENSEMBLE,
-                *load_ensemble(arguments.folders, device, weights, languages, zero_shot=zero_shot),
-                test,
-                search,
-            )
-        )
+    if ensemble is not None:
+        systems.append(_translated(ENSEMBLE, *ensemble, test, search))
     for name, outputs in hypotheses.items():
         score: Score = {**text_scores(outputs, test.references, test.metrics), "sentences": len(test.pairs)}
         systems.append(System(name, outputs, score))

@@ -29,8 +29,8 @@ class TextMetrics:
             bleu = sacrebleu.BLEU(tokenize=self.tokenize, force=force)
             lowercased = sacrebleu.BLEU(tokenize=self.tokenize, force=force, lowercase=True)
         except (ImportError, RuntimeError, OSError, SystemExit) as error:  # mecab, or a model that it cannot download
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-            needs = f"sacreBLEU's tokenizer {self.tokenize} cannot be used here ({reason})"
+            said = str(getattr(error, "reason", error)).strip().splitlines() or [type(error).__name__]
+            needs = f"sacreBLEU's tokenizer {self.tokenize} cannot be used here ({said[0].rstrip('.')})"
             raise TrainingError(f"{needs}: install what it needs, or take --tokenize 13a, intl or char.") from error
         metrics = {"bleu": bleu, "bleu_lowercased": lowercased, "chrf": sacrebleu.CHRF()}
         return {**metrics, "ter": sacrebleu.TER()} if self.ter else metrics
