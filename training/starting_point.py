@@ -56,7 +56,7 @@ class StartingPoint:
     licence: str | None = None
     base_model: str | None = None
 
-    def network(self, options: NetworkOptions) -> nn.Module:
+    def network(self, options: NetworkOptions) -> Any:
         """The network with its weights, in evaluation mode on the CPU. options: may set other dropout probabilities."""
         with loading.Undrawn():
             network = loading.build({**self.config.architecture, **options})
@@ -78,7 +78,7 @@ class StartingPoint:
 
     def tokenizer_config(self) -> TokenizerConfig:
         """The options of a run that describe these tokenizers, without sampling."""
-        source_end = "eos" if self.config.source_suffix == (self.config.eos,) else "pad"
+        source_end: Literal["eos", "pad"] = "eos" if self.config.source_suffix == (self.config.eos,) else "pad"
         recorded = self.config.training.get("tokenizer")
         return tokenizer_config(self.tokenizers, source_end, recorded if isinstance(recorded, Mapping) else {})
 
@@ -86,11 +86,11 @@ class StartingPoint:
         """Metadata of the tuned model, with the decoding rules and limits of this one and without scores. training: the
         run's configuration."""
         architecture = {"name": self.config.architecture["name"], **asdict(network.config)}  # type: ignore[call-overload]
-        languages = {name: training.get(name) for name in ("source_language", "target_language")}
         return replace(
             self.config,
             architecture=architecture,
-            **languages,
+            source_language=training.get("source_language"),
+            target_language=training.get("target_language"),
             parameters=sum(parameter.numel() for parameter in network.parameters()),
             training={**training, "from": self.record()},
             scores={},

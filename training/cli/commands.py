@@ -32,6 +32,7 @@ from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe,
 from training.config.run_config import raise_all
 from training.config.run_file import explained_config
 from training.data.cleaning import clean
+from training.data.corpus_files import stem_suffix
 from training.data.corpus_loading import (
     HUGGINGFACE_PREFIX,
     JSON_LINES,
@@ -40,7 +41,6 @@ from training.data.corpus_loading import (
     read_pairs,
     read_run_corpora,
     read_text,
-    stem_suffix,
 )
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.data.mixing import read_mix

@@ -13,6 +13,9 @@ SHOWN_AFTER_S = 3.0  # small corpora need no bar
 
 
 class ProgressBar(Protocol):
+    n: float
+    total: float | None
+
     def update(self, n: float = 1) -> bool | None: ...
     def __enter__(self) -> ProgressBar: ...
     def __exit__(self, *error: object) -> None: ...

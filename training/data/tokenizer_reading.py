@@ -19,7 +19,8 @@ def read_tokenizers(given: str) -> tuple[dict[str, Tokenizer], Mapping[str, obje
     """{"source": ..., "target": ...}, the same one twice for a single file, and the options of the run that made them
     ({} for files). given: as `--tokenizer` names them. TrainingError if they cannot be read, or if they lack the
     special tokens of a translator."""
-    path, recorded = Path(given), dict[str, object]()
+    path = Path(given)
+    recorded: Mapping[str, object] = {}
     if path.is_dir():
         tokenizers, recorded = _of_checkpoint(path)
     elif path.is_file():

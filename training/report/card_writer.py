@@ -112,14 +112,9 @@ def model_card(
     samples: Sequence[Sample] = (),
 ) -> str:
     """Markdown. left_out: table of dropped pairs. memorised: overlap of generated and held-out text with training's."""
-    served = [(pair.source, pair.target) for pair in metadata.language_pairs]
-    languages = [
-        code
-        for code in dict.fromkeys(
-            code for pair in served or [(metadata.source_language, metadata.target_language)] for code in pair
-        )
-        if code
-    ]
+    served = [code for pair in metadata.language_pairs for code in (pair.source, pair.target)]
+    named = dict.fromkeys(served or (metadata.source_language, metadata.target_language))
+    languages = [code for code in named if code]
     hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     origin = metadata.training.get("from")
     licences = licences_of(run.licence, origin)

@@ -86,8 +86,8 @@ def distil_pairs(teacher: Teacher, pairs: Pairs, out: Path, *, processes: int, r
             rows = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chunk)
             output.write(rows.encode(), [f"{pairs.sources[i]}\t{pairs.targets[i]}" for i, *_ in chunk])
             progress.update(len(chunk))
-        rows = sorted(tuple(json.loads(line)) for line in output.written_lines())
-        translations: list[ChosenTranslation] = [row for row in rows if row[2].strip()]  # white space teaches nothing
+        chosen: list[ChosenTranslation] = sorted(tuple(json.loads(line)) for line in output.written_lines())
+        translations = [row for row in chosen if row[2].strip()]  # white space teaches nothing
         languages = languages_of(translator)
 
         def write(file: TextIO) -> None:

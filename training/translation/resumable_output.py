@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Self, TextIO, cast
+from typing import Any, BinaryIO, Self, TextIO, cast
 
 from training.errors import TrainingError
 
@@ -166,7 +166,7 @@ def check_output_file(out: Path, *, resume: bool) -> None:
         raise TrainingError(f"{partial} holds an unfinished output; go on with --resume, or delete it to begin anew.")
 
 
-def read_record(out: Path) -> dict[str, object]:
+def read_record(out: Path) -> dict[str, Any]:
     """What is recorded beside the partial file of `out`. TrainingError if that is missing or damaged."""
     path = out.with_name(f"{out.name}.partial.json")
     try:
@@ -175,4 +175,4 @@ def read_record(out: Path) -> dict[str, object]:
     except (OSError, ValueError, AssertionError, AttributeError):
         partial = out.with_name(f"{out.name}.partial")
         raise TrainingError(f"{path} is missing or damaged, so {partial} cannot be gone on with; delete it.") from None
-    return record  # type: ignore[no-any-return]
+    return dict(record)

@@ -39,8 +39,9 @@ class WorkerPool(Generic[C, R]):
         if processes > 1:
             threads = max(1, torch.get_num_threads() // processes)
             # a fork shares the weights and takes no time, but OpenMP's threads do not survive it
-            can_fork = sys.platform == "linux" and threads == 1 and not torch.cuda.is_initialized()
-            context = multiprocessing.get_context("fork" if can_fork else "spawn")
+            cuda: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+            can_fork = sys.platform == "linux" and threads == 1 and not cuda
+            context = multiprocessing.get_context("fork") if can_fork else multiprocessing.get_context("spawn")
             for _ in range(processes):
                 ours, theirs = context.Pipe()
                 # a forked process holds copies of these ends, and would not see this process die
