@@ -152,7 +152,7 @@ class SentencePieceTokenizer(Tokenizer):
     """A trained SentencePiece model (Kudo and Richardson 2018, arXiv 1808.06226).
 
     languages: the control symbols that select a target language (>>de<<) -> their ids. A text encodes to one only where
-    it begins with it, as in OPUS-MT's models."""
+    it begins with it, as in OPUS-MT's models. symbols: user-defined pieces, which are never cut -> their ids."""
 
     kind = "sentencepiece"
 
@@ -164,6 +164,13 @@ class SentencePieceTokenizer(Tokenizer):
         self._specials, self.size = self.special.ids(), int(processor.get_piece_size())
         controls = (i for i in range(self.size) if processor.is_control(i))
         self.languages = {piece: i for i in controls if is_language(piece := processor.id_to_piece(i))}
+        # user-defined symbols are never cut; no score of another piece is +0 (the first merge of BPE has -0)
+        scores = processor.get_score(list(range(self.size)))
+        zeros = (i for i, score in enumerate(scores) if score == 0 and math.copysign(1.0, score) > 0)
+        self.symbols = {processor.id_to_piece(i): i for i in zeros if self._is_text(i)}
+        self._words = NORMALIZED_WORDS
+        if self.symbols:
+            self._words = re.compile(f"{'|'.join(map(re.escape, self.symbols))}|{NORMALIZED_WORDS.pattern}")
         self._cutters: dict[tuple[str, float], tuple[BpeDropout | UnigramSampler, dict[str, int]]] = {}
 
     def pieces(self, text: str) -> list[Piece]:
@@ -203,7 +210,10 @@ class SentencePieceTokenizer(Tokenizer):
         rest = [text[len(begin) :] for text, begin in zip(texts, begins, strict=True)]
         for begin, text in zip(begins, self._processor.normalize(rest), strict=True):
             ids: list[int] = [self.languages[begin]] if begin else []
-            for word in NORMALIZED_WORDS.findall(text):
+            for word in self._words.findall(text):
+                if word in self.symbols:
+                    ids.append(self.symbols[word])
+                    continue
                 ids += [known.get(piece, unknown) for piece in of.cut(word, generator)]
             if unknown in ids:  # a run of unknowns is one token, as in `encode`
                 ids = [i for i, before in zip(ids, [None, *ids], strict=False) if i != unknown or before != unknown]

@@ -226,6 +226,9 @@ class TokenizerConfig:
     bos_piece: str = option("<s>", "of word vocabularies")
     eos_piece: str = option("</s>", "of word vocabularies")
     source_end: Literal["eos", "pad"] = option("eos", "the last token of every source")
+    symbols: str = later_option(
+        "", "words that are one piece each, with commas between, such as the tag <BT> of back-translated sources"
+    )
 
     def problems(self) -> Iterable[str]:
         yield from below(self, 1, "vocab_size", "sample_pairs")
@@ -233,6 +236,10 @@ class TokenizerConfig:
             yield "casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone"
         if self.casefold_source and self.kind != "sentencepiece":
             yield f"casefold_source needs kind = sentencepiece, not {self.kind}"
+        if self.symbols and self.kind != "sentencepiece":
+            yield f"symbols need kind = sentencepiece, not {self.kind}"
+        if any(len(symbol.split()) != 1 for symbol in self.symbols.split(",")) and self.symbols:
+            yield f"symbols must be words with commas between, such as <BT>,<BLANK>, not {self.symbols!r}"
         if self.algorithm not in ("bpe", "unigram"):
             yield f"algorithm must be bpe or unigram, not {self.algorithm!r}"
         yield from outside(self, "[0, 1)", "source_sampling", "target_sampling")

@@ -173,10 +173,10 @@ def sentencepiece_tokenizer(
     """BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018) of at most `config.vocab_size` pieces. targets: target
     languages, each with a language token."""
     try:
-        return _train_sentencepiece(texts, config.algorithm, config.vocab_size, casefold, targets)
+        return _train_sentencepiece(texts, config, config.vocab_size, casefold, targets)
     except RuntimeError as error:
         if possible := re.search(r"value <= (\d+)", str(error)):
-            return _train_sentencepiece(texts, config.algorithm, int(possible[1]), casefold, targets)
+            return _train_sentencepiece(texts, config, int(possible[1]), casefold, targets)
         if re.search(r"required_chars|smaller than|insert_id|vocab_size\(\)\) > \(0\)", str(error)):
             small = f"A vocabulary of {pluralize(config.vocab_size, 'piece')}"
             raise TrainingError(f"{small} cannot hold every character of this corpus: choose a larger one.") from error
@@ -184,16 +184,19 @@ def sentencepiece_tokenizer(
 
 
 def _train_sentencepiece(
-    texts: Sequence[str], algorithm: str, size: int, casefold: bool, targets: Sequence[str]
+    texts: Sequence[str], config: TokenizerConfig, size: int, casefold: bool, targets: Sequence[str]
 ) -> SentencePieceTokenizer:
     model = io.BytesIO()
     # control symbols: a text never encodes to them by its characters
-    languages = {"control_symbols": [language_token(code) for code in targets]} if targets else {}
+    further = {"control_symbols": [language_token(code) for code in targets]} if targets else {}
+    if config.symbols:  # with the space before them, or that would be a piece of its own
+        words = [symbol.strip() for symbol in config.symbols.split(",")]
+        further["user_defined_symbols"] = [f"▁{word.casefold() if casefold else word}" for word in words]
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_writer=model,
         vocab_size=size,
-        model_type=algorithm,
+        model_type=config.algorithm,
         character_coverage=1.0,
         normalization_rule_name="nmt_nfkc_cf" if casefold else "nmt_nfkc",
         max_sentence_length=1 << 20,  # bytes; SentencePiece silently drops longer lines
@@ -203,6 +206,6 @@ def _train_sentencepiece(
         bos_id=BOS,
         eos_id=EOS,
         minloglevel=2,
-        **languages,
+        **further,
     )
     return SentencePieceTokenizer(model.getvalue())

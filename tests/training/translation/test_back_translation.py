@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from models.tokenizer import SentencePieceTokenizer
 from tests.training.cli.commands import refused
+from tests.training.small import pairs
 from training.__main__ import main
+from training.config.run_config import TokenizerConfig, TranslatorConfig
 from training.data.corpus_loading import read_pairs
+from training.data.tokenizer_training import fit_tokenizer
+from training.errors import CannotStart
 from training.translation import file_translation
 from training.translation.back_translation import BackwardPair, WordNoise
 
@@ -91,6 +98,36 @@ def test_draws_depend_on_the_seed_and_not_on_chunks_or_processes(
     drawn = {row["en"] for row in rows("one.jsonl") if row["de"] == "dog"}
     assert backtranslate(ending_model, "beam.jsonl") == 0
     assert len(drawn) != len({row["en"] for row in rows("beam.jsonl") if row["de"] == "dog"})
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+def test_a_tag_is_exactly_one_piece_sampled_or_not(algorithm: Literal["bpe", "unigram"]) -> None:
+    texts = [*pairs(200).sources, *(f"<BT> {text}" for text in pairs(50, seed=1).sources)]
+    config = TokenizerConfig(algorithm=algorithm, vocab_size=40, symbols="<BT>, <BLANK>")
+    tagged = fit_tokenizer(config, texts, casefold=False)
+    assert isinstance(tagged, SentencePieceTokenizer)
+    assert list(tagged.symbols) == ["▁<BT>", "▁<BLANK>"]
+    tag, blank = tagged.symbols.values()
+    ids = tagged.encode("<BT> a b <BLANK> c")
+    assert ids[0] == tag and ids.count(blank) == 1
+    assert ids[1:] == tagged.encode("a b <BLANK> c")  # a served text needs no tag
+    for seed in range(20):
+        (drawn,) = tagged.sample(["<BT> a b <BLANK> c"], 0.5, seed, algorithm)
+        assert drawn[0] == tag and drawn.count(blank) == 1
+        assert tagged.decode(drawn) == "<BT> a b <BLANK> c"
+    folded = fit_tokenizer(replace(config, joint=False), texts, casefold=True)
+    assert isinstance(folded, SentencePieceTokenizer)
+    assert folded.encode("<BT> a")[0] == folded.symbols["▁<bt>"]
+    plain = fit_tokenizer(replace(config, symbols=""), texts, casefold=False)
+    assert isinstance(plain, SentencePieceTokenizer) and not plain.symbols
+    assert len(plain.encode("<BT>")) > 1
+
+
+def test_symbols_that_are_no_words_are_refused() -> None:
+    with pytest.raises(CannotStart, match="symbols must be words with commas between"):
+        TranslatorConfig(recipe="", tokenizer=TokenizerConfig(symbols="<BT>,"))
+    with pytest.raises(CannotStart, match="symbols need kind = sentencepiece"):
+        TranslatorConfig(recipe="", tokenizer=TokenizerConfig(kind="word", symbols="<BT>"))
 
 
 def test_mistakes_are_one_sentence(here: Path, ending_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
