@@ -134,7 +134,7 @@ def test_a_broken_download_goes_on_where_it_ended(server: Server, setting: Path)
     assert server.requests == [(BOOKS, None), (BOOKS, "bytes=500-"), (BOOKS, "bytes=1000-")]
     (path,) = setting.glob("downloads/*/*/*.zip")
     assert path.read_bytes() == content
-    assert [other.suffix for other in path.parent.iterdir() if other != path] == []
+    assert [other.suffix for other in path.parent.iterdir() if other != path] == [".lock"]
 
 
 def test_a_download_that_ended_with_its_command_goes_on_in_the_next(server: Server) -> None:
