@@ -15,6 +15,7 @@ from models.scoring import score
 from tests import tiny
 from tests.serving import Server, serving
 from tests.tiny import ENGLISH, GERMAN
+from training.data.tokenizer_training import EOS
 from training.evaluation.model_outputs import translate
 
 PAIRS = [("de", "en"), ("de", "fr"), ("en", "de")]
@@ -106,7 +107,7 @@ def test_inspections_take_the_target_language(server: Server, root: Path) -> Non
         walked = server.ask("/walkthrough", {**body, "side": "encoder", "position": 0})
         assert walked["source_tokens"][0]["piece"] == f">>{target}<<"
         scored = server.ask("/score", {**body, "target": "we see", "distribution": "network"})
-        ids = [*own.target_ids("we see"), tiny.EOS]
+        ids = [*own.target_ids("we see"), EOS]
         nats = score(network, own.source_ids(GERMAN[0]), ids).log_probabilities
         sums[target] = scored["logprob"]
         assert scored["logprob"] == pytest.approx(float(sum(nats)), abs=1e-3)
