@@ -1,0 +1,343 @@
+"""Runs that start from a trained model: what they take over, what they change, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from models import checkpoint as checkpoints
+from models.networks.transformer import Transformer
+from tests.training.cli.commands import refused
+from tests.training.importers.marian import folders
+from tests.training.runs import Killed, assert_same_run, kill_at
+from tests.training.small import CPU, lyricist, pairs, text, translator
+from training.__main__ import main
+from training.config.recipes import TRANSLATORS
+from training.config.run_config import (
+    LoopConfig,
+    OptimizerConfig,
+    TranslatorConfig,
+    TranslatorTuningConfig,
+    TuningConfig,
+)
+from training.data.sentence_pairs import Pairs
+from training.errors import TrainingError
+from training.evaluation.model_outputs import load_model
+from training.evaluation.scores import score_translator
+from training.loop import snapshot
+from training.lyricist_run import train_lyricist
+from training.report.progress_report import read_rows
+from training.starting_point import StartingPoint, adapted, freeze, has_kept, read_kept, read_starting_point
+from training.training_run import TrainingRun
+from training.translator_run import train_translator
+
+pytestmark = pytest.mark.usefixtures("no_curves")
+
+MIRRORED = pairs(60, seed=9)
+SHIFTED = Pairs(MIRRORED.sources, [target[::-1] for target in MIRRORED.targets], "shifted")  # no longer backwards
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A translator that was trained on pairs(40), with a licence."""
+    out = tmp_path_factory.mktemp("origin") / "aa-bb"
+    run = TrainingRun(out=out, device=CPU, quiet=True, licence="cc-by-4.0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("training.output_folder.draw_curves", lambda metrics, path: path.write_bytes(b""))
+        train_translator(translator(), pairs(40), pairs(10, seed=1), run)
+    return out
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folders.write(tmp_path_factory.mktemp("marian") / "opus-mt-de-en")
+
+
+def config_of(start: StartingPoint, **changes: Any) -> TranslatorConfig:
+    base = TranslatorConfig(
+        recipe="finetune",
+        tokens_per_batch=60,
+        optimizer=OptimizerConfig(learning_rate=5e-3),
+        loop=LoopConfig(max_epochs=3, ema_decay=0.9),
+    )
+    return replace(adapted(base, start), **changes)
+
+
+def tune(
+    folder: Path, out: Path, *, resume: bool = False, mix: Pairs | None = None, licence: str = "", **changes: Any
+) -> StartingPoint:
+    start = read_kept(out, str(folder)) if resume else read_starting_point(str(folder), "translator")
+    run = TrainingRun(out=out, device=CPU, resume=resume, quiet=True, licence=licence or None)
+    config = config_of(start, **changes)
+    general = (mix, None) if mix else None
+    if folder.name == "opus-mt-de-en":
+        train = Pairs(list(folders.lines("de")[:30]), list(folders.lines("en")[:30]), "phrases")
+        valid = Pairs(list(folders.lines("de")[30:40]), list(folders.lines("en")[30:40]), "more phrases")
+    else:
+        train, valid = SHIFTED.only(range(50), "shifted"), SHIFTED.only(range(50, 60), "more shifted")
+    train_translator(config, train, valid, run, start=start, mix=general)
+    return start
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def assert_equal_weights(folder: Path, expected: Any, names: list[str] | None = None) -> None:
+    found = weights(folder)
+    assert found.keys() == expected.keys()
+    for name in names or found:
+        assert torch.equal(found[name], expected[name]), name
+
+
+def test_first_validation_is_the_loss_of_the_starting_weights(origin: Path, tmp_path: Path) -> None:
+    tune(origin, tmp_path / "m")
+    first = next(row for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row)
+    scores = score_translator(*load_model(origin, CPU), SHIFTED.only(range(50, 60), "more shifted"))
+    assert first["update"] == 0
+    assert first["valid_loss"] == pytest.approx(float(scores["nats_per_token"]), abs=2e-4)
+
+
+def test_tuning_on_a_shifted_domain_gains(origin: Path, tmp_path: Path) -> None:
+    tune(origin, tmp_path / "m", loop=LoopConfig(max_epochs=12))
+    rows = [row["valid_loss"] for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row]
+    assert min(rows[1:]) < rows[0] - 0.3
+    before = checkpoints.read(tmp_path / "m").config.training["from"]["scores_before"]["validation (greedy)"]
+    after = checkpoints.read(tmp_path / "m").config.scores["validation (greedy)"]
+    assert after["nats_per_token"] < before["nats_per_token"] - 0.3
+
+
+def test_run_without_updates_and_average_of_1_publish_the_starting_weights(origin: Path, tmp_path: Path) -> None:
+    tune(origin, tmp_path / "none", loop=LoopConfig(max_minutes=1e-9))
+    assert_equal_weights(tmp_path / "none", weights(origin))
+    tune(origin, tmp_path / "all", tuning=TranslatorTuningConfig(average_with_start=1.0))
+    assert_equal_weights(tmp_path / "all", weights(origin))
+
+
+def test_average_of_a_quarter_lies_between(origin: Path, tmp_path: Path) -> None:
+    loop = LoopConfig(max_epochs=3, choose_by="loss")
+    tune(origin, tmp_path / "tuned", loop=loop)
+    tune(origin, tmp_path / "mixed", loop=loop, tuning=TranslatorTuningConfig(average_with_start=0.25))
+    start, tuned, mixed = weights(origin), weights(tmp_path / "tuned"), weights(tmp_path / "mixed")
+    assert any(not torch.equal(start[name], tuned[name]) for name in start)
+    for name in start:
+        torch.testing.assert_close(mixed[name], 0.75 * tuned[name] + 0.25 * start[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_frozen_modules_keep_their_weights_bit_for_bit(optimizer: Any, origin: Path, tmp_path: Path) -> None:
+    changes = {
+        "optimizer": OptimizerConfig(name=optimizer, learning_rate=1e-2, weight_decay=0.1),
+        "loop": LoopConfig(max_epochs=2, ema_decay=0.9, average_best=2),
+    }
+    tune(origin, tmp_path / "m", tuning=TranslatorTuningConfig(freeze="embeddings, encoder.0"), **changes)
+    start, tuned = weights(origin), weights(tmp_path / "m")
+    frozen = [name for name in start if name.startswith(("source_embedding", "target_embedding", "encoder.0."))]
+    assert len(frozen) > 8
+    assert_equal_weights(tmp_path / "m", start, frozen)
+    assert not torch.equal(start["decoder.0.feed_forward.widen.weight"], tuned["decoder.0.feed_forward.widen.weight"])
+
+
+def test_freezing_an_unknown_module_or_everything_is_refused(origin: Path) -> None:
+    network = read_starting_point(str(origin), "translator").network({})
+    with pytest.raises(TrainingError, match=r"names enc, which is no module of this network: its modules are embedd"):
+        freeze(network, ["enc"])
+    with pytest.raises(TrainingError, match="leaves nothing to train"):
+        freeze(network, ["embeddings", "encoder", "decoder", "encoder_norm", "decoder_norm"])
+
+
+@pytest.mark.parametrize("which", ["origin", "marian"])
+def test_killed_tuning_resumes_to_the_bit_without_its_origin(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    folder: Path = request.getfixturevalue(which)
+    changes: dict[str, Any] = {"tuning": TranslatorTuningConfig(average_with_start=0.3)}
+    changes["mix"] = pairs(40) if which == "origin" else None
+    tune(folder, tmp_path / "whole", **changes)
+    with monkeypatch.context() as patch:
+        kill_at(patch, 3)
+        with pytest.raises(Killed):
+            tune(folder, tmp_path / "killed", **changes)
+    assert has_kept(tmp_path / "killed")
+    tune(folder, tmp_path / "killed", resume=True, **changes)  # reads the copy alone
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_marian_folder_tunes_and_keeps_its_rules(marian: Path, tmp_path: Path) -> None:
+    start = tune(marian, tmp_path / "m")
+    checkpoint, network = load_model(tmp_path / "m", CPU)
+    config, own = checkpoint.config, start.config
+    kept = ("eos", "suppressed", "source_suffix", "source_prefix", "target_prefix", "renormalise", "forced_end")
+    for name in (*kept, "max_source_tokens", "max_new_tokens"):
+        assert getattr(config, name) == getattr(own, name), name
+    pad = json.loads((marian / "config.json").read_text())["pad_token_id"]
+    assert (config.eos, config.target_prefix, network.config.pad) == (0, (pad,), pad)
+    rows = [row["valid_loss"] for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row]
+    assert min(rows[1:]) < rows[0] - 0.5
+    assert config.training["from"]["model"] == str(marian)
+    assert checkpoint.tokenizers["source"].encode("der Hund") == start.tokenizers["source"].encode("der Hund")
+
+
+def test_card_names_origin_scores_and_both_licences(origin: Path, tmp_path: Path) -> None:
+    tune(origin, tmp_path / "m", licence="mit")
+    card = (tmp_path / "m" / "README.md").read_text()
+    digest = checkpoints.read_config(origin).files["model.safetensors"]
+    assert "license:\n- cc-by-4.0\n- mit\n" in card
+    assert (
+        f"- Tuned from: `{origin}`, aa → bb\n- SHA-256 of its weights: `{digest}`\n- Its licence: `cc-by-4.0`" in card
+    )
+    assert "the origin's own: validation (greedy)" in card
+    again = read_starting_point(str(tmp_path / "m"), "translator")
+    assert (again.licence, again.base_model) == ("cc-by-4.0, mit", None)
+
+
+def test_lyricist_tunes_resumes_and_notes_unknown_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sing(out: Path, words: str, given: Path | None, resume: bool = False) -> None:
+        start = None
+        if given:
+            start = read_kept(out, str(given)) if resume else read_starting_point(str(given), "lyrics")
+        config = lyricist(tuning=TuningConfig(freeze="embedding" if given else ""))
+        config = adapted(config, start) if start else config
+        run = TrainingRun(out=out, device=CPU, quiet=True, resume=resume)
+        train_lyricist(config, words, run, origin="made up", start=start)
+
+    sing(tmp_path / "origin", text(300), None)
+    words = text(300, seed=3).replace("a", "å")
+    sing(tmp_path / "whole", words, tmp_path / "origin")
+    assert "1 character that" in (said := capsys.readouterr().err)
+    assert "'å'" in said
+    assert_equal_weights(tmp_path / "whole", weights(tmp_path / "origin"), ["embedding.weight"])
+    with monkeypatch.context() as patch:
+        kill_at(patch, 3)
+        with pytest.raises(Killed):
+            sing(tmp_path / "killed", words, tmp_path / "origin")
+    sing(tmp_path / "killed", words, tmp_path / "origin", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+def corpus(here: Path) -> None:
+    rows = zip(SHIFTED.sources, SHIFTED.targets, strict=True)
+    (here / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    (here / "valid.tsv").write_text("h g f e d c\tH G F E D C B\nb b a b a\tB A B A B\n")
+
+
+TUNE = ["translator", "--train", "pairs.tsv", "--valid", "valid.tsv", "--out", "m", "--device", "cpu"]
+
+
+def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None:
+    corpus(here)
+    assert main([*TUNE, "--from", str(origin), "--max-epochs", "2", "--freeze", "encoder"]) == 0
+    assert main(["translator", "--config", "m/run.toml", "--out", "again", "--device", "cpu"]) == 0
+    assert (here / "again" / "model.safetensors").read_bytes() == (here / "m" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--source", "aa", "--target", "cc"],
+            "translates aa to bb, not aa to cc: leave --source and --target out",
+        ),
+        (["--set", "network.d_model=32"], "network.d_model = 32 contradicts --from"),
+        (["--vocab-size", "99"], "tokenizer.vocab_size = 99 contradicts --from"),
+        (["--set", "tuning.average_with_start=2"], "tuning.average_with_start must lie in [0, 1], not 2"),
+        (["--freeze", "encodr"], "tuning.freeze names encodr, which is no module of this network"),
+        (["--init-from", "x"], "--init-from is no option, did you mean --from?"),
+    ],
+)
+def test_options_that_do_not_suit_the_origin_are_refused(
+    arguments: list[str], sentence: str, here: Path, origin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus(here)
+    assert sentence in refused(capsys, *TUNE, "--from", str(origin), *arguments)
+    assert not (here / "m").exists()
+
+
+def test_other_languages_and_other_dropout_on_request(here: Path, origin: Path) -> None:
+    corpus(here)
+    options = ["--source", "aa", "--target", "cc", "--other-languages", "--set", "network.residual_dropout=0.4"]
+    assert main([*TUNE, "--from", str(origin), "--max-epochs", "1", *options]) == 0
+    config = checkpoints.read_config(here / "m")
+    assert (config.source_language, config.target_language) == ("aa", "cc")
+    assert config.architecture["residual_dropout"] == 0.4
+
+
+def test_folders_that_cannot_be_tuned_are_refused(
+    here: Path, origin: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus(here)
+    (here / "empty").mkdir()
+    (here / "bert").mkdir()
+    (here / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    with monkeypatch.context() as patch:
+        kill_at(patch, 1)
+        with pytest.raises(Killed):
+            tune(origin, here / "half")
+    expected = {
+        "empty": "empty holds no config.json: --from takes the folder of a finished model.",
+        "bert": "bert has a model of type 'bert': --from takes a checkpoint of this project or a Marian model in"
+        " Hugging Face's form.",
+        "half": "half holds an unfinished run: finish it first, with --resume --out half.",
+        "pairs.tsv": "pairs.tsv is a file: --from takes the folder of a model, or a name on the hub.",
+        "hal": "There is no folder hal: did you mean half?",
+    }
+    for given, sentence in expected.items():
+        assert refused(capsys, *TUNE, "--from", given) == sentence
+    said = refused(capsys, "lyrics", "--from", str(origin), "--corpus", "pairs.tsv", "--out", "m", "--device", "cpu")
+    assert said.endswith("is a translator, not a lyricist: tune it with `python -m training translator`.")
+    assert refused(capsys, *TUNE, "--source", "aa", "--target", "bb", "--freeze", "encoder") == (
+        "This cannot start: tuning.freeze needs --from, a model to start from."
+    )
+
+
+def test_resume_with_another_origin_is_refused(here: Path, origin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus(here)
+    assert main([*TUNE, "--from", str(origin), "--max-epochs", "1"]) == 0
+    capsys.readouterr()
+    sentence = refused(capsys, *TUNE, "--resume", "--source", "aa", "--target", "bb")
+    assert sentence == f"The run in m started with --from {origin}, which is missing here: resume it with the same."
+
+
+def test_finetune_recipe_is_the_default_with_an_origin(here: Path, origin: Path) -> None:
+    corpus(here)
+    assert main([*TUNE, "--from", str(origin), "--max-epochs", "1"]) == 0
+    training = checkpoints.read_config(here / "m").training
+    assert training["recipe"] == "finetune"
+    assert training["optimizer"]["learning_rate"] == TRANSLATORS["finetune"].config.optimizer.learning_rate
+    assert training["network"]["d_model"] == 16
+
+
+def test_a_failed_run_leaves_no_copy_of_its_origin(here: Path, origin: Path) -> None:
+    start = read_starting_point(str(origin), "translator")
+    config = config_of(start, loop=LoopConfig(max_epochs=1), optimizer=OptimizerConfig(learning_rate=1e9, clip_norm=0))
+    run = TrainingRun(out=here / "m", device=CPU, quiet=True)
+    with pytest.raises(TrainingError):
+        train_translator(replace(config, max_tokens=1), SHIFTED, None, run, start=start)
+    assert not (here / "m").exists()
+    assert not snapshot.exists(here / "m")
+
+
+def test_word_dropout_spares_the_special_tokens_of_a_marian_model(marian: Path, tmp_path: Path) -> None:
+    from training.data.segmentation import special_ids
+    from training.loop.tasks import drop_words
+
+    start = read_starting_point(str(marian), "translator")
+    checkpoint = checkpoints.Checkpoint(tmp_path, start.config, start.tokenizers)
+    special, pad = special_ids(checkpoint, "target"), start.config.target_prefix[0]
+    torch.manual_seed(0)
+    ids = torch.tensor([[pad, 0, 5, 6, 7, 8, 0, pad]]).repeat(200, 1)
+    dropped = drop_words(ids, 0.5, special)
+    assert torch.equal(dropped[:, [0, 1, 6, 7]], ids[:, [0, 1, 6, 7]])
+    words = dropped[:, 2:6]
+    assert set(words.flatten().tolist()) == {5, 6, 7, 8, special.unknown}
+    assert math.isclose((words == special.unknown).double().mean().item(), 0.5, abs_tol=0.06)
+    assert isinstance(start.network({}), Transformer)
