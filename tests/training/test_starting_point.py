@@ -251,7 +251,7 @@ def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None
         (["--vocab-size", "99"], "tokenizer.vocab_size = 99 contradicts --from"),
         (["--set", "tuning.average_with_start=2"], "tuning.average_with_start must lie in [0, 1], not 2"),
         (["--freeze", "encodr"], "tuning.freeze names encodr, which is no module of this network"),
-        (["--init-from", "x"], "--init-from is no option, did you mean --from?"),
+        (["--init-from", "x"], "--init-from is no option, did you mean --from FOLDER?"),
     ],
 )
 def test_options_that_do_not_suit_the_origin_are_refused(
