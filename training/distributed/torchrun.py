@@ -80,7 +80,8 @@ def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes print their own errors
+    for name in ("", ".agent.server.api"):  # the processes print their own errors, and that they stop
+        logging.getLogger(f"torch.distributed.elastic{name}").setLevel(logging.CRITICAL)
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

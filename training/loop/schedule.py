@@ -117,8 +117,8 @@ class Planner:
         return progress.seconds - progress.validated_at_s >= max(left / missing, progress.validation_s)
 
     def closing_note(self, progress: Progress) -> str:
-        """A sentence at the end of a run with a time limit about what follows, or ""."""
-        if self.config.max_minutes is None or not self.pace.closing_s:
+        """A sentence at the end of a run that its time limit ended about what follows, or ""."""
+        if self.config.max_minutes is None or not self.pace.closing_s or progress.seconds < self.limit_s():
             return ""
         count = progress.validations
         left_s = max(self.pace.closing_s - progress.validation_s, 0.0)  # the estimate includes the last validation

@@ -152,7 +152,7 @@ def test_killed_process_of_processes_option_is_reported_in_one_line(folder: Path
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal_to_a_group_saves_once_and_resumes_bit_for_bit(folder: Path, number: signal.Signals, code: int) -> None:
-    command = [*SING[:-1], "200", "--processes", "2"]
+    command = [*SING[:-1], "24", "--processes", "2"]
     started = subprocess.Popen(
         [sys.executable, "-m", "tests.training.mortal", *command, "--out", "m"],
         cwd=folder,
@@ -172,6 +172,7 @@ def test_signal_to_a_group_saves_once_and_resumes_bit_for_bit(folder: Path, numb
     assert errors.count("Stopped: ") == errors.count("Stopping: ") == 1, errors
     assert "error: " not in errors
     assert "Traceback" not in errors
+    assert "Received" not in errors  # torchrun's own log
     assert processes(folder, *command[:-2], "--out", "m", "--resume").returncode == 0
     assert processes(folder, *command[:-2], "--out", "whole").returncode == 0
     assert weights(folder / "m") == weights(folder / "whole")
