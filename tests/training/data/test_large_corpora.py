@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.training.runs import Killed, assert_same_run, kill_at
 from tests.training.small import CPU, pairs, translator
 from training.config.run_config import CleaningConfig, LoopConfig, TokenizerConfig
-from training.data import prepared_corpus, sentence_pairs
+from training.data import batches, prepared_corpus, sentence_pairs
 from training.data.cleaning import repeated_pairs
 from training.data.corpus_loading import read_run_corpora
 from training.data.sentence_pairs import Pairs
@@ -169,3 +170,28 @@ def test_the_vocabulary_is_fitted_to_a_sample_of_a_larger_corpus() -> None:
     assert tokenizer_digest(fit_translator_tokenizers(sampled, given.sources, given.targets)) == tokenizer_digest(
         expected
     )
+
+
+@pytest.mark.usefixtures("no_curves")
+def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
+    tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
+    monkeypatch.setattr(batches, "WINDOW_PAIRS", 64)
+    monkeypatch.setattr(batches.batches_by_length, "__defaults__", (64,))
+    tokenizer = TokenizerConfig(vocab_size=30, source_sampling=0.1)
+    config = translator(tokenizer=tokenizer, loop=LoopConfig(max_epochs=3, ema_decay=0.9))
+    data = corpora(tmp_path)
+
+    def run(name: str, resume: bool = False) -> None:
+        train, valid, _ = read_run_corpora(data, ("aa", "bb"), config.cleaning, config.loop.seed)
+        assert train.large
+        train_translator(config, train, valid, TrainingRun(out=tmp_path / name, device=CPU, quiet=True, resume=resume))
+
+    run("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(patch, 7)
+        with pytest.raises(Killed):
+            run("parts")
+    run("parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
