@@ -75,9 +75,7 @@ def fit_translator_tokenizers(
         sample = sorted(random.Random(0).sample(range(len(sources)), config.sample_pairs))
         sources, targets = (list(selected(texts, sample)) for texts in (sources, targets))
     if languages:
-        sources = [
-            text.removeprefix(LANGUAGE.match(text)[0]).strip() if LANGUAGE.match(text) else text for text in sources
-        ]
+        sources = [text[start.end() :].strip() if (start := LANGUAGE.match(text)) else text for text in sources]
     if config.joint:
         both = fit_tokenizer(config, [*sources, *targets], casefold=False, languages=languages)
         return {"source": both, "target": both}
@@ -188,10 +186,10 @@ def _train_sentencepiece(
 ) -> SentencePieceTokenizer:
     model = io.BytesIO()
     # control symbols: a text never encodes to them by its characters
-    further = {"control_symbols": [language_token(code) for code in targets]} if targets else {}
-    if config.symbols:  # with the space before them, or that would be a piece of its own
-        words = [symbol.strip() for symbol in config.symbols.split(",")]
-        further["user_defined_symbols"] = [f"▁{word.casefold() if casefold else word}" for word in words]
+    control_symbols = [language_token(code) for code in targets]
+    words = [symbol.strip() for symbol in config.symbols.split(",")] if config.symbols else []
+    # with the space before them, or that would be a piece of its own
+    symbols = [f"▁{word.casefold() if casefold else word}" for word in words]
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_writer=model,
@@ -206,6 +204,7 @@ def _train_sentencepiece(
         bos_id=BOS,
         eos_id=EOS,
         minloglevel=2,
-        **further,
+        control_symbols=control_symbols,
+        user_defined_symbols=symbols,
     )
     return SentencePieceTokenizer(model.getvalue())
