@@ -8,7 +8,7 @@ import { problemOf } from "./shell/problem.js";
 import { createStore } from "./shell/state.js";
 import { nextTheme, repaint, startTheme } from "./shell/theme.js";
 import { startAsking } from "./translate/asking.js";
-import { pairsOf } from "./translate/choice.js";
+import { pairsOf } from "./translate/decoding.js";
 import { examplesFor } from "./translate/examples.js";
 import { free } from "./translate/selection.js";
 import { translateRoom } from "./translate/room.js";

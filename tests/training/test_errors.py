@@ -41,5 +41,5 @@ def test_card_of_1_epoch_and_1_dropped_pair_is_singular(here: Path, capsys: pyte
     (here / "valid.tsv").write_text("zz yy\tYY ZZ\n")
     assert main([*TRANSLATE, *SHORT, "--valid", "valid.tsv", "--set", "tokens_per_batch=4096"]) == 0
     card = (here / "m" / "README.md").read_text()
-    assert ", 1 update, 1 whole epoch; ended by the limit of 1 epoch;" in card
+    assert ", 1 update, 1 finished epoch; ended by the limit of 1 epoch;" in card
     assert "41 pairs, of which 1 was left out" in card

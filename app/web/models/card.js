@@ -3,12 +3,13 @@
 import { el } from "../shell/dom.js";
 import { grouped, t } from "../shell/language.js";
 import { pairName } from "../translate/choice.js";
+import { pairsOf } from "../translate/decoding.js";
 import { training } from "./curves.js";
 
 // change(name, "reload" | "unload")
 export function modelCard(model, served, curves, change) {
   const facts = {
-    does: model.language_pairs.map(({ source, target }) => pairName(`${source}.${target}`)).join(", ") || t("models.lyrics"),
+    does: pairsOf([model]).map(pairName).join(", ") || t("models.lyrics"),
     network: `${model.architecture}, ${grouped(model.parameters)} ${t("models.parameters")}`,
     limit: `${[model.max_source_tokens, model.max_new_tokens].filter(Boolean).map(grouped).join(" → ")} ${t("models.tokens")}`,
     devices: model.devices.join(", "),

@@ -87,11 +87,6 @@ function read(description) {
     stats: "include" in attention,
     ablation: "mask_heads" in attention,
     worked: "qk" in attention,
-    beam: "beam_size" in attention || "decode" in attention,
-    decode: "decode" in attention,
     encoding: "encoding" in attention,
-    attentionPrefix: "prefix" in attention,
-    prefix: "prefix" in fields("TranslateRequest"),
-    streamedBeam: "beam_size" in fields("TranslateRequest"),
   };
 }

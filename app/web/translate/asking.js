@@ -31,11 +31,10 @@ async function answerTo(store, signal) {
   const state = store.get();
   store.set({ phase: "streaming", target: state.forced ?? "", problem: null, note: null, hover: null, timing: null });
   try {
-    const can = await features();
-    await translated(store, state, can, signal);
+    await translated(store, state, signal);
     if (signal.aborted) return;
     store.set({ phase: "inspecting" });
-    await inspect(store, state, can, signal);
+    await inspect(store, state, await features(), signal);
   } catch (error) {
     if (aborted(error) || signal.aborted) return;
     store.set({ phase: "failed", problem: problemOf(error, causeOf(error, store.get().phase)), answer: null, maps: {} });
@@ -49,13 +48,12 @@ function causeOf({ field, code }, phase) {
   return ["source", "target", "model"].includes(field) ? "choice" : "text";
 }
 
-// The translation, streamed; from a forced beginning on where the server can go on from one.
-async function translated(store, state, can, signal) {
-  if (state.forced !== null && !can.prefix) return; // the inspection goes on from it, where it can
+// The translation, streamed; from a forced beginning on where there is one.
+async function translated(store, state, signal) {
   const [source, target] = state.pair.split(".");
   const body = { q: state.text, source, target, model: state.model || undefined };
   if (state.forced !== null) body.prefix = state.forced;
-  if (state.beam && can.streamedBeam) body.beam_size = state.beam;
+  if (state.beam) body.beam_size = state.beam;
   let text = "";
   await stream("translate", body, signal, (name, data) => {
     text = name === "done" ? data.translatedText : text + data.text;
@@ -82,7 +80,7 @@ async function inspect(store, state, can, signal) {
 }
 
 function inspection(state, can) {
-  const body = { ...decoding(state, can), kinds: ["cross", "encoder", "decoder"], layers: "all", heads: "all" };
+  const body = { ...decoding(state), kinds: ["cross", "encoder", "decoder"], layers: "all", heads: "all" };
   if (can.stats) body.include = ["alignment", "rollout", "stats", "steps"];
   if (can.steps && can.stats) body.top_k = 6;
   if (can.encoding) body.encoding = "u16";

@@ -2,13 +2,9 @@
 
 import { el, fill } from "../shell/dom.js";
 import { languageName, t } from "../shell/language.js";
-import { serves } from "./decoding.js";
+import { pairsOf } from "./decoding.js";
 
 const BEAMS = [0, 1, 2, 4, 8];
-
-export function pairsOf(models) {
-  return [...new Set(models.flatMap((each) => each.language_pairs.map(({ source, target }) => `${source}.${target}`)))];
-}
 
 export function pairName(pair) {
   const [source, target] = pair.split(".");
@@ -25,18 +21,16 @@ export function choice(store, { beams = true } = {}) {
   const field = (name, select) => el("label", { class: "field" }, names[name], select);
   const element = el("div", { class: "controls" }, field("pair", pair), field("model", model), beams && field("beam", beam), problem);
 
-  store.watch(["models", "pair", "model", "language", "beam", "features", "problem"], (state) => {
+  store.watch(["models", "pair", "model", "language", "beam", "problem"], (state) => {
     for (const name of Object.keys(names)) names[name].textContent = t(`choice.${name}`);
     const models = state.models ?? [];
     const pairs = pairsOf(models);
-    const same = models.filter((each) => serves(each, state.pair));
+    const same = models.filter((each) => pairsOf([each]).includes(state.pair));
     // A link may name what is not loaded: it stays visible, so that the API's sentence about it is understood.
     options(pair, pairs.includes(state.pair) || !state.pair ? pairs : [...pairs, state.pair], pairName, state.pair);
     const known = same.map((each) => each.name);
     options(model, state.model && !known.includes(state.model) ? [...known, state.model] : known, (name) => name, state.model || known[0]);
     options(beam, BEAMS, (width) => (width ? String(width) : t("choice.usual")), state.beam);
-    beam.disabled = state.features ? !state.features.beam : true;
-    beam.title = state.features && !state.features.beam ? t("missing.beam") : "";
     fill(problem, state.problem?.where === "choice" ? state.problem.sentence : state.models && !pairs.length && t("models.none"));
   });
   return element;

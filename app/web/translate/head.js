@@ -61,7 +61,7 @@ async function takeAway(store, state, element, signal) {
   fill(element, el("p", { class: "note" }, t("head.asking")));
   try {
     const found = await post("attention", {
-      ...decoding(state, state.features),
+      ...decoding(state),
       kinds: [kind],
       layers: [layer],
       heads: [head],

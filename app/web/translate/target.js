@@ -21,7 +21,7 @@ export function targetPane(store) {
       .filter((link) => link.s === active(state).s).map((link) => link.t));
     mark(text.querySelectorAll("[data-index]"), active(state).t, state.t, linked);
   });
-  store.watch(["phase", "forced", "timing", "language", "features"], (state) => {
+  store.watch(["phase", "forced", "timing", "language"], (state) => {
     label.textContent = t("translate.target");
     fill(below, status(store, state));
   });
@@ -38,12 +38,12 @@ function words(store, answer) {
   }, text)));
 }
 
-function status(store, { forced, phase, timing, features }) {
+function status(store, { forced, phase, timing }) {
   const parts = [];
   if (phase === "done" && timing?.total_ms) parts.push(t("translate.took", { ms: figure(timing.total_ms, 0) }));
   if (forced === null) return parts;
   const free = () => store.set({ forced: null, t: -1 });
-  parts.push(el("span", {}, ` ${t(features?.prefix || features?.attentionPrefix ? "forced.begins" : "forced.alone", { text: forced })} `));
+  parts.push(el("span", {}, ` ${t("forced.begins", { text: forced })} `));
   parts.push(el("button", { class: "link", onclick: free }, t("forced.free")));
   return parts;
 }

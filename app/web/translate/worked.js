@@ -31,7 +31,7 @@ async function work(state, row, body, signal) {
   const { kind, layer, head, answer } = state;
   try {
     const found = await post("attention", {
-      ...decoding(state, state.features),
+      ...decoding(state),
       kinds: [kind],
       layers: [layer],
       heads: [head],

@@ -54,7 +54,7 @@ def test_a_card_without_a_head(tmp_path: Path, text: str | bytes) -> None:
 
 @pytest.mark.parametrize("stated", ["mit", "CC-BY-4.0", "Für Freunde: alles", None])
 def test_card_of_a_training_run_is_read(tmp_path: Path, stated: str | None) -> None:
-    assert card(tmp_path, front_matter(stated, ["de"], "translation")) == (
+    assert card(tmp_path, front_matter([stated] if stated else [], ["de"], "translation")) == (
         "cc-by-4.0" if stated == "CC-BY-4.0" else stated
     )
 
