@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -24,7 +24,8 @@ from training.loop.progress import Closing, Outcome, Validator
 from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
 from training.report.closing_lines import closing_lines
-from training.report.progress_report import EVENTS_FOLDER, METRICS_FILE, SAMPLES_FILE, ProgressReport
+from training.report.experiment_trackers import EVENTS_FOLDER, open_trackers
+from training.report.progress_report import METRICS_FILE, SAMPLES_FILE, ProgressReport
 
 
 def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
@@ -38,8 +39,8 @@ def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
     """Settings of a run. quiet: no progress bar. data: role (train, valid, test, corpus) -> corpus argument, for
-    run.toml. licence: of the model, for its card. started: when the command began, in seconds of `time.monotonic`; a
-    time limit counts from then on."""
+    run.toml. licence: of the model, for its card. trackers: as in `open_trackers`. started: when the command began, in
+    seconds of `time.monotonic`; a time limit counts from then on."""
 
     out: Path
     device: torch.device
@@ -48,7 +49,7 @@ class TrainingRun:
     workers: Workers = field(default_factory=Workers)
     data: Mapping[str, str | list[str]] = field(default_factory=dict)
     licence: str | None = None
-    tensorboard: bool = False
+    trackers: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None
 
     def claimed(self) -> AbstractContextManager[None]:
@@ -83,8 +84,9 @@ class TrainingRun:
             shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
             self._write_run_file(config)
         folder, quiet = self.out if writes else None, self.quiet or not writes
+        trackers = open_trackers(self.trackers, self.out, asdict(config), resume=self.resume) if writes else {}
         report = ProgressReport(
-            folder, title, quiet=quiet, tensorboard=self.tensorboard, loss_name=loss_name(config), sentences=sentences
+            folder, title, quiet=quiet, loss_name=loss_name(config), sentences=sentences, trackers=trackers
         )
         try:
             trainer = Trainer(

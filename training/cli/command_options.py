@@ -23,7 +23,7 @@ from training.data.tokenizer_reading import read_tokenizers
 from training.data.tokenizer_training import tokenizer_digest
 from training.distributed.process_group import Workers
 from training.errors import CannotStart, TrainingError
-from training.report import progress_report
+from training.report.experiment_trackers import tracker_problems
 from training.starting_point import (
     Kind,
     StartingPoint,
@@ -93,6 +93,10 @@ def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--resume", action="store_true", help="continue the unfinished run in --out")
     command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
     command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
+    text = "report to Weights & Biases, in this project (default: parlance)"
+    command.add_argument("--wandb", nargs="?", const="parlance", metavar="PROJECT", help=text)
+    text = "report to MLflow, in this experiment (default: parlance)"
+    command.add_argument("--mlflow", nargs="?", const="parlance", metavar="EXPERIMENT", help=text)
     command.add_argument(
         "--processes",
         type=int,
@@ -159,8 +163,16 @@ def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> Tra
         output_folder.check_output_folder(arguments.out, resume=arguments.resume)
     if request.renamed:
         workers.note(f"{'; '.join(request.renamed)}.")
-    options = {name: getattr(arguments, name) for name in ("out", "resume", "workers", "licence", "tensorboard")}
-    return TrainingRun(device=device, data=request.data, started=arguments.started, **options)
+    options = {name: getattr(arguments, name) for name in ("out", "resume", "workers", "licence")}
+    trackers = wanted_trackers(arguments)
+    return TrainingRun(device=device, data=request.data, started=arguments.started, trackers=trackers, **options)
+
+
+def wanted_trackers(arguments: argparse.Namespace) -> dict[str, str]:
+    """Experiment tracker -> its project or experiment."""
+    named = {"wandb": arguments.wandb, "mlflow": arguments.mlflow}
+    tensorboard = {"tensorboard": ""} if arguments.tensorboard else {}
+    return tensorboard | {name: project for name, project in named.items() if project is not None}
 
 
 def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | None:
@@ -219,7 +231,7 @@ def build_request(
         problems.append(f"--processes must be at least 1, not {arguments.processes}")
     problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
-    problems += progress_report.tensorboard_problems() if arguments.tensorboard else []
+    problems += tracker_problems(wanted_trackers(arguments))
     keys = {override.key for override in overrides}
     keys |= known_languages(start) if start else set()
     problems += [f"{option} is missing" for key, option in required.items() if not (key in keys or corpora.get(key))]

@@ -48,6 +48,9 @@ _SAME = {
         "--params"
     ),
     "--freeze PART": "--freeze-layers --fixed-param-names",
+    "--wandb PROJECT": "--wandb-project --use-wandb --with-wandb --weights-and-biases --wandb-name",
+    "--mlflow EXPERIMENT": "--mlflow-experiment --mlflow-experiment-name --use-mlflow",
+    "--tensorboard, --wandb or --mlflow": "--report-to --logger --log-with --track --tracker",
     "--tensorboard": "--log-dir --logdir --tensorboard-logdir --tensorboard-log-dir --tb",
     "--set loop.precision=fp16": "--fp16 --half --amp --use-amp --mixed-precision --precision --dtype",
     "--set loop.precision=bf16": "--bf16 --bfloat16",

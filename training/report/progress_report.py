@@ -1,4 +1,4 @@
-"""The report of a training: progress bar, metrics.jsonl, curves.png, samples and TensorBoard events."""
+"""The report of a training: progress bar, metrics.jsonl, curves.png, samples, and the same to experiment trackers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +17,12 @@ from tqdm import tqdm
 
 from training.errors import pluralize
 from training.loop.progress import Sample, ScoresByPair
+from training.report.experiment_trackers import METRIC_NAMES, ExperimentTracker, first_sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 METRICS_FILE, SAMPLES_FILE = "metrics.jsonl", "samples.jsonl"
-EVENTS_FOLDER = "events"
-EVENT_TAGS = {
-    "loss": "loss/training",
-    "valid_loss": "loss/held_out",
-    "valid_perplexity": "perplexity/held_out",
-    "valid_bleu": "BLEU/held_out",
-    "rate": "learning_rate",
-    "tokens_per_second": "tokens_per_second",
-}
 RUNNING_MEAN_UPDATES = 50  # of the loss on the bar
 FEW_SENTENCES = 500  # below, a BLEU is shown with their number
 REPETITION = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
@@ -157,11 +148,6 @@ def _mark_event(axes: Axes, row: Row, *, labelled: bool) -> None:
     axes.axvline(row["update"], color="C3", linestyle=style, linewidth=1, label=text if labelled else None)
 
 
-def tensorboard_problems() -> Iterator[str]:
-    if find_spec("tensorboardX") is None:
-        yield "--tensorboard needs the package tensorboardX: pip install tensorboardX"
-
-
 class ProgressReport:
     """A bar with loss, tokens/s and time left of this session, and a JSON line per log step in metrics.jsonl."""
 
@@ -171,14 +157,14 @@ class ProgressReport:
         title: str,
         *,
         quiet: bool = False,
-        tensorboard: bool = False,
         loss_name: str = "loss",
         sentences: int = 0,
+        trackers: Mapping[str, ExperimentTracker] | None = None,
     ) -> None:
-        """loss_name: of the loss that training minimizes. sentences: held-out ones that a BLEU is measured on."""
+        """loss_name: of the loss that training minimizes. sentences: held-out ones that a BLEU is measured on.
+        trackers: option -> tracker; they are closed with the report."""
         self.folder = folder
-        self.events_folder = folder / EVENTS_FOLDER if folder and tensorboard else None
-        self._events_writer: Any = None
+        self._trackers, self._finished = dict(trackers or {}), False
         terminal = sys.stderr.isatty()
         self.bar = tqdm(
             total=1.0,
@@ -256,8 +242,7 @@ class ProgressReport:
         row = {"update": update, "epoch": row["epoch"], "samples": samples}
         append_row(path, row)
         (self.folder / "samples.md").write_text(samples_markdown(read_rows(path)), encoding="utf-8")
-        if self.events_folder:
-            self._events().add_text("samples", samples_markdown([row]), update)
+        self._track(lambda tracker: tracker.log_samples(update, samples, samples_markdown([row])))
         self._clock = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -295,29 +280,31 @@ class ProgressReport:
         if self.folder:
             for name in (METRICS_FILE, SAMPLES_FILE):
                 rewrite_rows(self.folder / name, lambda row: None if happens_again(row) else row)
-        if self.events_folder:  # it hides events of an earlier session about later updates
-            self._events(purge_step=update + 1, filename_suffix=f".from-{update + 1}")
+        self._track(lambda tracker: tracker.resumed(update))
 
     def finished(self) -> None:
         """Fills the bar, whichever limit ended the run."""
         self.bar.update(max(0.0, 1.0 - self.bar.n))
+        self._finished = True
 
     def close(self) -> None:
         self.bar.close()
-        if self._events_writer is not None:
-            self._events_writer.close()
+        self._track(lambda tracker: tracker.close(finished=self._finished))
+        self._trackers = {}
 
     def _write(self, row: Row) -> None:
         if self.folder:
             append_row(self.folder / METRICS_FILE, row)
-        for name, tag in EVENT_TAGS.items():
-            if self.events_folder and name in row:
-                self._events().add_scalar(tag, row[name], row["update"])
+        metrics = {tag: row[name] for name, tag in METRIC_NAMES.items() if name in row}
+        if metrics:
+            self._track(lambda tracker: tracker.log(row["update"], metrics))
 
-    def _events(self, **options: Any) -> Any:
-        """tensorboardX's writer needs numpy, packaging and protobuf; TensorBoard's own also a web server and gRPC."""
-        if self._events_writer is None:
-            from tensorboardX import SummaryWriter
-
-            self._events_writer = SummaryWriter(str(self.events_folder), **options)
-        return self._events_writer
+    def _track(self, report: Callable[[ExperimentTracker], None]) -> None:
+        """A tracker that fails is left out from then on: its server is no reason to lose the run."""
+        for name, tracker in list(self._trackers.items()):
+            try:
+                report(tracker)
+            except Exception as error:  # each tracker has exceptions of its own, and those of its HTTP client
+                del self._trackers[name]
+                kept = f"{METRICS_FILE} has what it was sent"
+                self.note(f"--{name}: {first_sentence(error)}. The run goes on without it; {kept}.")
