@@ -82,12 +82,13 @@ def test_a_resumed_run_goes_on_in_its_run_of_mlflow(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_a_resumed_run_goes_on_in_its_run_of_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     from wandb.proto import wandb_internal_pb2
 
     for name, value in {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}.items():
         monkeypatch.setenv(name, value)
     train_twice(tmp_path, "wandb")
+    wandb.teardown()  # its service has written all
     sessions = sorted((tmp_path / "wandb").glob("offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime_ns)
     assert len({path.name for path in sessions}) == 1
     points, options = [], set()
