@@ -53,7 +53,8 @@ class CheckpointConfig:
     eos, suppressed, renormalise, forced_end: `models.decoding.options.TokenRules`.
     training: the whole configuration of the run;  scores: measured scores, with signatures.
     alignment: of a translator, the cross-attention heads measured to align words best: {heads (layer and number of
-        each), convention, error, sentences}; None if not measured."""
+        each), convention, error, sentences}; None if not measured. error: None of
+        a tuned model, whose heads are those of the model that it was tuned from."""
 
     kind: Literal["translator", "lyrics"]
     architecture: Mapping[str, Any]
@@ -305,12 +306,12 @@ def _check_alignment(alignment: object, architecture: Mapping[str, object]) -> N
     layers, count = architecture.get("decoder_layers"), architecture.get("heads")
     if not isinstance(alignment, Mapping) or not isinstance(layers, int) or not isinstance(count, int):
         raise ValueError("alignment must be an object, of a network with layers and heads")
-    heads, error = alignment.get("heads"), alignment.get("error")
+    heads, error = alignment.get("heads"), alignment.get("error", -1)
     known = isinstance(heads, list) and bool(heads) and all(_is_head(head, layers, count) for head in heads)
     _require(known, f"alignment.heads must be pairs of a layer in 0..{layers - 1} and a head in 0..{count - 1}")
     _require(alignment.get("convention") in ("predicting", "input"), "alignment.convention must be predicting or input")
-    if not isinstance(error, int | float) or isinstance(error, bool) or not 0 <= error <= 1:
-        raise ValueError("alignment.error must be a number in 0..1")
+    if error is not None and (not isinstance(error, int | float) or isinstance(error, bool) or not 0 <= error <= 1):
+        raise ValueError("alignment.error must be a number in 0..1, or null")
 
 
 def _is_head(value: object, layers: int, heads: int) -> bool:

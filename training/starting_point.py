@@ -92,6 +92,8 @@ class StartingPoint:
             source_language=training.get("source_language"),
             target_language=training.get("target_language"),
             parameters=sum(parameter.numel() for parameter in network.parameters()),
+            # the heads probably align best still; how well is not known of other weights
+            alignment=self.config.alignment and {**self.config.alignment, "error": None, "sentences": 0},
             training={**training, "from": self.record()},
             scores={},
             files={},

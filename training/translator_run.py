@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -89,7 +90,13 @@ def train_translator(
         task = TranslationTask(network, epochs, valid_ids, config, special, sizes)
         validator: BleuValidator | None = None
         if held_out:
-            validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
+            general_loss = None
+            if mix is not None and mix[1] is not None:
+                general_ids = pair_ids(checkpoint, subsample(mix[1], config.loop.sentences_to_validate()))
+                general_loss = partial(task.mean_nats, general_ids)
+            validator = BleuValidator(
+                checkpoint, network, held_out, config.loop, lambda: task.part_losses, general_loss
+            )
         closing = None
         if held_out and len(config.pairs) == 1:
             mixed_in = min(len(mix[1]), SCORED_SENTENCES) if mix and mix[1] else 0

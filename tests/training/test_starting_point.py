@@ -198,6 +198,35 @@ def test_card_names_origin_scores_and_both_licences(origin: Path, tmp_path: Path
     assert (again.licence, again.base_model) == ("cc-by-4.0, mit", None)
 
 
+def test_general_held_out_pairs_are_validated_at_each_validation(origin: Path, tmp_path: Path) -> None:
+    start, general = read_starting_point(str(origin), "translator"), pairs(12, seed=4)
+    run = TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
+    mix = pairs(40), general
+    train_translator(config_of(start), SHIFTED.only(range(50), "shifted"), pairs(5), run, start=start, mix=mix)
+    rows = [row for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row]
+    before = score_translator(*load_model(origin, CPU), general)
+    assert rows[0]["valid_loss_general"] == pytest.approx(float(before["nats_per_token"]), abs=2e-4)
+    assert len({row["valid_loss_general"] for row in rows}) == len(rows) > 2
+
+
+def test_card_says_what_a_tuned_model_has_seen(origin: Path, tmp_path: Path) -> None:
+    tune(origin, tmp_path / "m", mix=pairs(40), tuning=TranslatorTuningConfig(mix_share=0.2))
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert f"It has seen nothing but that data and what {origin} was trained on, of which it may have forg" in card
+    assert "mixed in: 12 general pairs in each epoch, 0.2 of its pairs, drawn from the 40 of " in card
+    assert "seen nothing but that data: names" in (origin / "README.md").read_text()
+
+
+def test_error_of_alignment_heads_is_not_carried_over(origin: Path, tmp_path: Path) -> None:
+    start = read_starting_point(str(origin), "translator")
+    measured = {"heads": [[0, 1]], "convention": "predicting", "error": 0.07, "sentences": 500}
+    start = replace(start, config=replace(start.config, alignment=measured))
+    run = TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
+    train_translator(config_of(start, loop=LoopConfig(max_epochs=1)), pairs(20), None, run, start=start)
+    assert checkpoints.read(tmp_path / "m").config.alignment == {**measured, "error": None, "sentences": 0}
+    assert "how well they align words was not measured again" in (tmp_path / "m" / "README.md").read_text()
+
+
 def test_lyricist_tunes_resumes_and_notes_unknown_characters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +281,8 @@ def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None
         (["--set", "tuning.average_with_start=2"], "tuning.average_with_start must lie in [0, 1], not 2"),
         (["--freeze", "encodr"], "tuning.freeze names encodr, which is no module of this network"),
         (["--init-from", "x"], "--init-from is no option, did you mean --from FOLDER?"),
+        (["--mix-share", "0.3"], "tuning.mix_share needs --mix, the general pairs (--mix-share)"),
+        (["--set", "tuning.mix_share=0.5"], "tuning.mix_share needs --mix, the general pairs (--set)"),
     ],
 )
 def test_options_that_do_not_suit_the_origin_are_refused(

@@ -234,6 +234,8 @@ def build_request(
     problems += tracker_problems(wanted_trackers(arguments))
     keys = {override.key for override in overrides}
     keys |= known_languages(start) if start else set()
+    if "mix" in data and not corpora.get("mix"):
+        problems += _share_without_mix(overrides)
     problems += [f"{option} is missing" for key, option in required.items() if not (key in keys or corpora.get(key))]
     problems += ["--out is missing"] * (arguments.out is None)
     base, recipe_problems = _base_config(recipes, default, overrides, file)
@@ -257,6 +259,14 @@ def build_request(
         raise_all(sampling_problems(config.tokenizer, tokenizers))
     given = {role: named for role, named in corpora.items() if named}
     return RunRequest(config, given, file.machine, renamed, start, tokenizers)
+
+
+def _share_without_mix(overrides: Sequence[Override]) -> Iterator[str]:
+    """A complete run file states the default."""
+    default = options_of(TranslatorConfig)["tuning.mix_share"].default
+    for override in overrides:
+        if override.key == "tuning.mix_share" and (override.is_text or override.value != default):
+            yield f"tuning.mix_share needs --mix, the general pairs ({override.origin})"
 
 
 def _base_config(

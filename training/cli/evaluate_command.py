@@ -30,7 +30,7 @@ from training.evaluation.model_outputs import MAX_BEAM_SIZE, Languages, for_lang
 from training.evaluation.sacrebleu_test_sets import PREFIX, is_test_set, read_test_set
 from training.evaluation.scores import Score, Search, score_lyricist, score_summary, translate_and_score
 from training.evaluation.system_comparison import System, compare_systems
-from training.evaluation.text_metrics import FEW_SENTENCES, RESAMPLES, TextMetrics, text_scores
+from training.evaluation.text_metrics import FEW_SENTENCES, RESAMPLES, TextMetrics, looks_tokenised, text_scores
 
 PENALTIES = "-10..10"
 MAX_RESAMPLES = 100_000
@@ -201,6 +201,8 @@ def _evaluate_translators(
     test = _read_test(arguments, languages)
     _check_output(arguments, others, several=len(taken) > 1)
     hypotheses = {name: read_hypotheses(file, test.pairs) for name, file in others}
+    for name, outputs in hypotheses.items():
+        _note_tokenised(f"hypotheses {name}", outputs, arguments.tokenize)
     penalty = 1.0 if arguments.length_penalty is None else arguments.length_penalty
     search = Search(arguments.beam or 1, penalty, arguments.precision or "fp32")
     ensemble = None
@@ -293,9 +295,15 @@ def _read_test(arguments: argparse.Namespace, languages: Languages | None) -> Te
     if tokenize is None and (better := UNSPACED.get(target.partition("-")[0].lower())):
         _note(f"BLEU's default tokenizer 13a splits {target} at spaces only; --tokenize {better} is made for it.")
     references += [read_hypotheses(path, pairs) for path in arguments.reference or ()]
+    _note_tokenised("references", references[0], tokenize)
     metrics = TextMetrics(tokenize or "13a", bool(arguments.ter))
     metrics.build()  # raises before the decoding
     return TestSet(pairs, references, metrics)
+
+
+def _note_tokenised(what: str, texts: Sequence[str], tokenize: str | None) -> None:
+    if tokenize != "none" and looks_tokenised(texts):
+        _note(f"The {what} look tokenised (' .'), which changes BLEU: detokenise them, or give --tokenize none.")
 
 
 def _note(sentence: str) -> None:

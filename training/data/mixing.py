@@ -90,4 +90,5 @@ class Joined(Sequence[TokenIds]):
 def mix_summary(mix: Pairs, train: int, share: float) -> str:
     """For the console and the card."""
     each = round(train * share / (1 - share))
-    return f"{pluralize(each, 'general pair')} of {mix.origin} in each epoch ({share:.0%} of it), of {len(mix):,}"
+    drawn = f"{pluralize(each, 'general pair')} in each epoch, {share:.3g} of its pairs"
+    return f"{drawn}, drawn from the {len(mix):,} of {mix.origin}"

@@ -34,7 +34,8 @@ def subsample(pairs: Pairs, most: int) -> Pairs:
 
 class BleuValidator:
     """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU. losses: the
-    last validation losses of the language pairs of a multilingual corpus."""
+    last validation losses of the language pairs of a multilingual corpus. general_loss: measures that of held-out
+    general pairs."""
 
     def __init__(
         self,
@@ -43,8 +44,9 @@ class BleuValidator:
         pairs: Pairs,
         config: LoopConfig,
         losses: Callable[[], Sequence[float]] = tuple,
+        general_loss: Callable[[], float] | None = None,
     ) -> None:
-        self.checkpoint, self.network, self.losses = checkpoint, network, losses
+        self.checkpoint, self.network, self.losses, self.general_loss = checkpoint, network, losses, general_loss
         self.scores_bleu = config.choose_by == "bleu"
         self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
 
@@ -56,16 +58,17 @@ class BleuValidator:
     def __call__(self) -> Quality:
         names = [name for name, _ in self.pairs.parts]
         by_pair = {name: {"loss": loss} for name, loss in zip(names, self.losses(), strict=True)}
+        general_loss = self.general_loss() if self.general_loss else None
         if not self.scores_bleu:
-            return Quality(None, self.examples(), by_pair)
+            return Quality(None, self.examples(), by_pair, general_loss)
         sources, references = self.pairs.sources, self.pairs.targets
         outputs = translate(self.checkpoint, self.network, sources)
         scores, first = list[float](), 0
         for name, part in self.pairs.by_part():
             end = first + len(part)
-            scores.append(sacrebleu.BLEU().corpus_score(outputs[first:end], [part.targets]).score)
+            scores.append(sacrebleu.BLEU(force=True).corpus_score(outputs[first:end], [part.targets]).score)
             if name:
                 by_pair[name]["bleu"] = scores[-1]
             first = end
         samples = tuple((sources[i], references[i], outputs[i]) for i in self.samples)
-        return Quality(sum(scores) / len(scores), samples, by_pair)
+        return Quality(sum(scores) / len(scores), samples, by_pair, general_loss)

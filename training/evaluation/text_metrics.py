@@ -11,6 +11,7 @@ import sacrebleu
 from training.errors import TrainingError
 
 FEW_SENTENCES = 500  # below, a BLEU is stated with its interval
+TOKENISED_LINES = 100  # that end in a tokenised period, from which on texts count as tokenised, as in sacreBLEU
 RESAMPLES = 1000  # of the bootstrap (Koehn 2004), as by default in sacreBLEU
 
 
@@ -24,16 +25,19 @@ class TextMetrics:
 
     def build(self) -> dict[str, Any]:
         """Name of the score -> a fresh metric. TrainingError if a tokenizer's package or model is missing."""
-        force = self.tokenize == "none"  # no warning of tokenised texts
-        try:
-            bleu = sacrebleu.BLEU(tokenize=self.tokenize, force=force)
-            lowercased = sacrebleu.BLEU(tokenize=self.tokenize, force=force, lowercase=True)
+        try:  # force: without sacreBLEU's warning of tokenised texts, three lines at each score
+            bleu = sacrebleu.BLEU(tokenize=self.tokenize, force=True)
+            lowercased = sacrebleu.BLEU(tokenize=self.tokenize, force=True, lowercase=True)
         except (ImportError, RuntimeError, OSError, SystemExit) as error:  # mecab, or a model that it cannot download
             said = str(getattr(error, "reason", error)).strip().splitlines() or [type(error).__name__]
             needs = f"sacreBLEU's tokenizer {self.tokenize} cannot be used here ({said[0].rstrip('.')})"
             raise TrainingError(f"{needs}: install what it needs, or take --tokenize 13a, intl or char.") from error
         metrics = {"bleu": bleu, "bleu_lowercased": lowercased, "chrf": sacrebleu.CHRF()}
         return {**metrics, "ter": sacrebleu.TER()} if self.ter else metrics
+
+
+def looks_tokenised(texts: Sequence[str]) -> bool:
+    return sum(text.endswith(" .") for text in texts) >= TOKENISED_LINES
 
 
 def signature_key(name: str) -> str:

@@ -19,11 +19,13 @@ ScoresByPair = Mapping[str, Mapping[str, float]]
 
 class Quality(NamedTuple):
     """BLEU of generated texts, None unless weights are chosen by it, and samples of them. by_pair: of a multilingual
-    translator, whose loss and BLEU are the means over its language pairs."""
+    translator, whose loss and BLEU are the means over its language pairs. general_loss: nats per token of held-out
+    general pairs that are mixed in; it chooses nothing."""
 
     bleu: float | None
     samples: tuple[Sample, ...]
     by_pair: ScoresByPair | None = None
+    general_loss: float | None = None
 
 
 Validator = Callable[[], Quality]
@@ -40,6 +42,7 @@ class Validation(NamedTuple):
     bleu: float | None = None
     samples: tuple[Sample, ...] = ()
     by_pair: ScoresByPair | None = None
+    general_loss: float | None = None
 
     def cost(self, choose_by: str) -> float:
         """The value to minimize; nan without a validation result to choose by."""

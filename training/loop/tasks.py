@@ -139,13 +139,14 @@ class TranslationTask(Task[PairBatch]):
         if self.valid is None:
             return None
         if not self.parts:
-            return self._mean_nats(self.valid)
+            return self.mean_nats(self.valid)
         ends = list(accumulate(self.parts))
         parts = [slice(end - size, end) for end, size in zip(ends, self.parts, strict=True)]
-        self.part_losses = [self._mean_nats((self.valid[0][part], self.valid[1][part])) for part in parts]
+        self.part_losses = [self.mean_nats((self.valid[0][part], self.valid[1][part])) for part in parts]
         return sum(self.part_losses) / len(self.part_losses)
 
-    def _mean_nats(self, pairs: PairIds) -> float:
+    def mean_nats(self, pairs: PairIds) -> float:
+        """Per token that is not padding. The network must be in evaluation mode."""
         parts = [self._cross_entropy(batch, 0.0) for batch in self._batches(pairs, 0)]
         total = torch.stack([part for part, _ in parts]).sum().item()
         return total / sum(tokens for _, tokens in parts)

@@ -289,7 +289,8 @@ class Trainer:
                 self.average.restart()
                 cooled = True
         row = progress_row(progress)
-        self.report.validation(row, validation.loss, validation.bleu, validation.by_pair)
+        bleu, by_pair, general_loss = validation.bleu, validation.by_pair, validation.general_loss
+        self.report.validation(row, validation.loss, bleu, by_pair, general_loss)
         self.report.samples(row, validation.samples)
         if cooled:
             back = f"back to the weights of update {progress.best_update:,}, from which the learning rate falls"

@@ -49,6 +49,9 @@ def translator_card(
     validation = f"; validation on {valid.origin}" if valid else ""
     validation += "".join(f"; {origin}" for origin in report.provenance)
     mixing = f"; mixed in: {mixed}" if mixed else ""
+    seen = "that data"
+    if origin := metadata.training.get("from"):
+        seen = f"that data and what {origin['model']} was trained on, of which it may have forgotten some"
     pairs, rest = [f"{source} → {target}" for source, target in config.pairs], ""
     if config.multilingual.pairs:
         temperature = config.multilingual.sampling_temperature
@@ -59,7 +62,7 @@ def translator_card(
         title=", ".join(pairs),
         summary=f"Translates {', '.join(pair.replace('→', 'to') for pair in pairs)}, sentence by sentence.",
         limits=f"For sentences like those of its data. Up to {metadata.max_source_tokens} source tokens. It has seen"
-        " nothing but that data: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
+        f" nothing but {seen}: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
         data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}{rest}",
         left_out=report.table(),
         samples=samples,
@@ -135,7 +138,7 @@ def model_card(
 
 ## Scores
 
-{_scores_table(metadata.scores)}{_origin_section(origin, metadata.scores)}
+{_scores_table(metadata.scores)}{_origin_section(origin, metadata)}
 ## How it was made
 
 - Data: {data}
@@ -191,12 +194,12 @@ def _scores_table(scores: Mapping[str, Score]) -> str:
     return "\n".join([table, "".join(listed)]) if signatures else table
 
 
-def _origin_section(origin: Mapping[str, Any] | None, scores: Mapping[str, Score]) -> str:
+def _origin_section(origin: Mapping[str, Any] | None, metadata: CheckpointConfig) -> str:
     """What a tuned model was tuned from. origin: `StartingPoint.record`, with the scores of the starting weights on the
-    texts of this run. scores: of the tuned model."""
+    texts of this run. metadata: of the tuned model."""
     if not origin:
         return ""
-    rows = []
+    rows, scores = [], metadata.scores
     for text, before in origin.get("scores_before", {}).items():
         rows += [
             [text, name.replace("_", " "), str(before[name]), str(scores[text][name])]
@@ -207,13 +210,15 @@ def _origin_section(origin: Mapping[str, Any] | None, scores: Mapping[str, Score
     its_own = {f"the origin's own: {name}": row for name, row in origin["scores"].items()}
     published = f"\nIts own scores, as its makers or its run gave them:\n\n{_scores_table(its_own)}" if its_own else ""
     languages = f", {' → '.join(origin['languages'])}" if origin["languages"] else ""
+    aligned = "- Its alignment heads are kept; how well they align words was not measured again\n"
+    aligned = aligned if metadata.alignment else ""
     return f"""
 ## Origin
 
 - Tuned from: `{origin["model"]}`{languages}
 - SHA-256 of its weights: `{origin["sha256"]}`
 - Its licence: {f"`{origin['licence']}`" if origin["licence"] else "not stated; ask its makers before passing this on"}
-{measured}{published}"""
+{aligned}{measured}{published}"""
 
 
 def _memorisation_section(measured: tuple[Overlap, Overlap | None] | None) -> str:

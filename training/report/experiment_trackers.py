@@ -18,6 +18,7 @@ RUNS_FILE = Path("resume") / "trackers.json"  # tracker -> the run's name there,
 METRIC_NAMES = {
     "loss": "loss/training",
     "valid_loss": "loss/held_out",
+    "valid_loss_general": "loss/held_out_general",
     "valid_perplexity": "perplexity/held_out",
     "valid_bleu": "BLEU/held_out",
     "rate": "learning_rate",

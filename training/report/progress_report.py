@@ -97,7 +97,11 @@ def escape_markdown(text: str) -> str:
 PANELS = (
     (
         "loss (nats per token)",
-        (("loss", "training, with dropout and any label smoothing", "C0"), ("valid_loss", "held out, without", "C1")),
+        (
+            ("loss", "training, with dropout and any label smoothing", "C0"),
+            ("valid_loss", "held out, without", "C1"),
+            ("valid_loss_general", "held out of the general pairs", "C4"),
+        ),
     ),
     ("BLEU, held out", (("valid_bleu", "greedy", "C2"),)),
     ("learning rate", (("rate", "", "C7"),)),
@@ -216,12 +220,20 @@ class ProgressReport:
         self._write({**self.last, "loss": loss, "tokens_per_second": speed, "seconds": round(seconds, 2)})
         self.tokens, self.loss, self._logged = 0, 0.0, self._trained
 
-    def validation(self, row: Row, loss: float, bleu: float | None = None, by_pair: ScoresByPair | None = None) -> None:
+    def validation(
+        self,
+        row: Row,
+        loss: float,
+        bleu: float | None = None,
+        by_pair: ScoresByPair | None = None,
+        general_loss: float | None = None,
+    ) -> None:
         """row: update, epoch and seconds."""
         self.log(row["seconds"])
         perplexity = math.exp(min(loss, 700.0))
         measured = {**row, "valid_loss": loss, "valid_perplexity": perplexity}
         measured |= {} if bleu is None else {"valid_bleu": bleu}
+        measured |= {} if general_loss is None else {"valid_loss_general": general_loss}
         measured |= {"valid_by_pair": {name: dict(scores) for name, scores in by_pair.items()}} if by_pair else {}
         self._write(measured)
         shown = "" if bleu is None else f", BLEU {bleu:.2f}{self._sentences}"
@@ -229,6 +241,8 @@ class ProgressReport:
         if by_pair:
             measure = "loss" if bleu is None else "bleu"
             self._held_out += f" ({', '.join(f'{name} {scores[measure]:.2f}' for name, scores in by_pair.items())})"
+        if general_loss is not None:
+            self._held_out += f", general pairs {math.exp(min(general_loss, 700.0)):.2f}"
         self._clock = time.monotonic()
 
     def event(self, row: Row, name: str, reason: str) -> None:

@@ -98,7 +98,7 @@ def distil_pairs(teacher: Teacher, pairs: Pairs, out: Path, *, processes: int, r
         output.finish_with(write)
     seconds = round(time.monotonic() - started, 1)
     references = [[pairs.targets[index] for index, _, _ in translations]]
-    metric, bleu = sacrebleu.BLEU(), {"bleu_of_first": 0.0, "bleu": 0.0}
+    metric, bleu = sacrebleu.BLEU(force=True), {"bleu_of_first": 0.0, "bleu": 0.0}
     for place, name in enumerate(bleu, start=1):
         outputs = [str(chosen[place]) for chosen in translations]
         bleu[name] = round(metric.corpus_score(outputs, references).score, 2) if outputs else 0.0

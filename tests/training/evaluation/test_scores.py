@@ -24,6 +24,9 @@ from training import output_folder
 from training.__main__ import main
 from training.config.run_config import LoopConfig, TokenizerConfig
 from training.data.sentence_pairs import Pairs
+from training.evaluation import bleu_validator
+from training.evaluation.model_outputs import load_model
+from training.evaluation.text_metrics import text_scores
 from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
@@ -225,3 +228,24 @@ def test_card_scores_equal_evaluate(
     path.write_text("".join(f"{s}\t{t}\n" for s, t in zip(test.sources, test.targets, strict=True)))
     result = scored(capsys, tmp_path / "m", "--test", path)
     assert {**result, "seconds": 0} == {**scores["nine (greedy)"], "seconds": 0}
+
+
+def test_only_evaluate_mentions_tokenised_texts(
+    folders: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = Pairs(["a b a b ."] * 100, ["A B A B ."] * 100, "tokenised")
+    monkeypatch.setattr(bleu_validator, "translate", lambda checkpoint, network, sources: ["A B A B ."] * len(sources))
+    checkpoint, network = load_model(folders["translator"], CPU)
+    validator = bleu_validator.BleuValidator(checkpoint, network, texts, LoopConfig(choose_by="bleu"))
+    assert validator().bleu == pytest.approx(100.0)
+    assert text_scores(["A B A B ."] * 100, [texts.targets])["bleu"] == pytest.approx(100.0)
+    (tmp_path / "t.tsv").write_text("a b a b .\tA B A B .\n" * 100)
+    (tmp_path / "hyps.txt").write_text("A B A B .\n" * 100)
+    arguments = ["evaluate", "--test", str(tmp_path / "t.tsv"), "--hypotheses", str(tmp_path / "hyps.txt")]
+    assert main([*arguments, str(folders["translator"])]) == 0
+    assert capsys.readouterr().err.count("The references look tokenised (' .'), which changes BLEU") == 1
+    assert "detokenize" not in caplog.text
