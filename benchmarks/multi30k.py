@@ -1,13 +1,14 @@
 """Multi30k from text to scores: train with several seeds, score the test set once each, serve the first one.
 
 python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--processes 2]
-                              [--student-epochs 10] [--minutes 90] [--plain] [--recipe tiny] [--json]
-                              [--results FILE]
+                              [--student-epochs 10] [--minutes 90] [--plain] [--recipe tiny] [--teachers 1]
+                              [--student-set KEY=VALUE ...] [--vocab-size N] [--moses] [--json] [--results FILE]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
 training has ended; what it gave stands in DIR/NAME.test.json and is not measured again. A run that was cut off is
-gone on with. Scores are printed in every form in which others have published theirs, see `published_bleu`.
+gone on with. Scores are printed in every form in which others have published theirs, see `published_bleu`; with
+--moses, which trains on lowercased Moses tokens, only in that one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import sacrebleu
 import torch
 
 from benchmarks.asked import serve_and_ask
-from benchmarks.multi30k_training import pairs, trained
-from benchmarks.published_bleu import scores
+from benchmarks.multi30k_training import pairs, prepare_moses, trained
+from benchmarks.published_bleu import moses, of_tokens, scores
 from benchmarks.report import finish, goal
 from models.checkpoint import Checkpoint, read
 from models.networks.loading import load_network
@@ -39,6 +40,7 @@ GOALS = {  # direction -> (which score, by which search, the goal, what others h
     "de-en": ("spacy", WAYS[0], 41.0, "36.52, bentrevett's Transformer"),
 }
 STUDENT_EPOCHS = 10  # what 90 minutes of a CPU have time for; each is three times as long as a teacher's
+FORMS = ("cased", "lowercased", "moses", "spacy")
 PENALTIES = (0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8)  # to which power of its length a hypothesis' score is divided
 
 
@@ -48,6 +50,8 @@ def chosen_penalty(arguments: argparse.Namespace, checkpoint: Checkpoint, networ
 
     def bleu(penalty: float) -> float:
         outputs = translate(checkpoint, network, expected.sources, beam=5, length_penalty=penalty)
+        if arguments.moses:
+            return of_tokens(str.split, outputs, expected.targets)
         return sacrebleu.BLEU(lowercase=True).corpus_score(outputs, [expected.targets]).score
 
     return max(PENALTIES, key=bleu)
@@ -67,7 +71,11 @@ def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     result = {}
     for way, (beam, penalty) in searches.items():
         outputs = translate(checkpoint, network, expected.sources, beam=beam, length_penalty=penalty)
-        result[way] = {"length_penalty": penalty, **scores(language, outputs, expected.targets)}
+        if arguments.moses:  # both sides are tokens already
+            scored: dict[str, float | str] = {"moses": round(of_tokens(str.split, outputs, expected.targets), 2)}
+        else:
+            scored = scores(language, outputs, expected.targets)
+        result[way] = {"length_penalty": penalty, **scored}
     kept.write_text(json.dumps(result) + "\n", encoding="utf-8")
     return result
 
@@ -77,7 +85,7 @@ def rows_of(results: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
     rows = [{"seed": seed, "search": way, **result[way]} for seed, result in results.items() for way in WAYS]
     for way in WAYS if len(results) > 1 else ():
         row: dict[str, Any] = {"seeds": len(results), "search": way}
-        for name in ("cased", "lowercased", "moses", "spacy"):
+        for name in [form for form in FORMS if all(form in result[way] for result in results.values())]:
             values = [result[way][name] for result in results.values()]
             row[name] = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
         rows.append(row)
@@ -103,6 +111,10 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--minutes", type=float, help="a limit for the training of each model, its teacher's included")
     top.add_argument("--plain", action="store_true", help="no teacher: one run of as many epochs as the teacher's")
     top.add_argument("--processes", type=int, default=1, help="training processes, of one thread each")
+    top.add_argument("--teachers", type=int, default=1, help="of each direction; a student learns from all of them")
+    top.add_argument("--student-set", nargs="+", default=[], metavar="KEY=VALUE", help="options of the student")
+    top.add_argument("--vocab-size", type=int, help="pieces, instead of the recipe's")
+    top.add_argument("--moses", action="store_true", help="train on lowercased Moses tokens, and score in these alone")
     top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
     top.add_argument("--json", action="store_true")
     return top
@@ -110,15 +122,20 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
+    if arguments.moses and GOALS[arguments.direction][0] != "moses":
+        raise SystemExit(f"The goal of {arguments.direction} is not scored in Moses' tokens: leave --moses out.")
     scores(arguments.direction.split("-")[1], ["."], ["."])  # a package that it lacks is missed now, not after hours
+    if arguments.moses:
+        arguments.data = prepare_moses(arguments.data, arguments.out, arguments.direction)
     results = {}
     for seed in arguments.seeds:
         results[seed] = test(arguments, trained(arguments, seed))
     rows = rows_of(results)
     source, target = arguments.direction.split("-")
     name = f"multi30k-{arguments.direction}-{arguments.seeds[0]}"
-    translation, ready_s, served = serve_and_ask(arguments.out, name, SENTENCES[source], source, target)
-    rows.append({"sentence": SENTENCES[source], "translation": translation, "ready_s": ready_s, "served": served})
+    sentence = " ".join(moses(source)(SENTENCES[source])) if arguments.moses else SENTENCES[source]
+    translation, ready_s, served = serve_and_ask(arguments.out, name, sentence, source, target)
+    rows.append({"sentence": sentence, "translation": translation, "ready_s": ready_s, "served": served})
     aims = [goal_of(arguments.direction, results)]
     finish("multi30k", rows, aims, as_json=arguments.json, out=arguments.results)
 

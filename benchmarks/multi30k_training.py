@@ -1,11 +1,12 @@
-"""The training of `benchmarks.multi30k`, by the commands of a user: a teacher for each direction, the teachers'
-translations of the training set, and a student of the original and the generated pairs. The teacher of the other
-direction generates other sources for the same targets (Nguyen et al. 2020, "Data Diversification", uses several of
-each). Existing results are reused, and an interrupted run is resumed."""
+"""The training of `benchmarks.multi30k`, by the commands of a user: teachers for each direction, their translations of
+the training set, and a student of the original and the generated pairs. The teachers of the other direction generate
+other sources for the same targets (Nguyen et al. 2020, "Data Diversification"). Existing results are reused, and an
+interrupted run is resumed."""
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,12 +14,14 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.published_bleu import moses
 from models.backends.torch.int8_linear import exact_int8
 from models.checkpoint import is_checkpoint
 from training.loop import snapshot
 
 TEACHERS = "teachers"  # a folder below --out, outside the server's checkpoint folder
-TEACHER_SEED = 1  # the same teachers for every seed of a student: they cost as much as it does
+TEXT = "moses"  # a folder below --out, with the corpora as --moses prepares them
+PARTS = ("train", "val", "test_2016_flickr")
 TEACHER_EPOCHS = 20
 BEAM = 5
 TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; the rest is for the teachers' translations
@@ -26,6 +29,25 @@ TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; the rest is for th
 
 def pairs(data: Path, part: str, direction: str) -> str:
     return ",".join(f"{data}/{part}.{language}.gz" for language in direction.split("-"))
+
+
+def prepare_moses(data: Path, out: Path, direction: str) -> Path:
+    """Multi30k lowercased, its punctuation normalised, and in Moses' tokens separated by spaces: what papers score, and
+    so what --moses trains on. Returns the folder."""
+    folder = out / TEXT
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, language in ((part, language) for part in PARTS for language in direction.split("-")):
+        prepared = folder / f"{part}.{language}.gz"
+        if prepared.exists():
+            continue
+        tokens, staged = moses(language), prepared.with_suffix(".new")
+        with (
+            gzip.open(data / prepared.name, "rt", encoding="utf-8") as lines,
+            gzip.open(staged, "wt", encoding="utf-8") as file,
+        ):
+            file.writelines(" ".join(tokens(line.rstrip("\n"))) + "\n" for line in lines)
+        staged.rename(prepared)
+    return folder
 
 
 def command(*arguments: str) -> None:
@@ -41,7 +63,7 @@ def train(
     share: float,
     more: Sequence[str] = (),
 ) -> None:
-    """share: of the time limit. more: corpora beside the training set."""
+    """share: of the time limit. more: corpora beside the training set, for a student."""
     if is_checkpoint(out):
         return
     source, target = direction.split("-")
@@ -49,6 +71,8 @@ def train(
     options += ["--recipe", arguments.recipe, "--max-epochs", str(epochs), "--seed", str(seed), "--out", str(out)]
     options += ["--train", pairs(arguments.data, "train", direction), *more]
     options += ["--valid", pairs(arguments.data, "val", direction)]
+    options += ["--vocab-size", str(arguments.vocab_size)] if arguments.vocab_size else []
+    options += [part for option in arguments.student_set if more for part in ("--set", option)]
     if arguments.minutes:
         options += ["--max-minutes", f"{arguments.minutes * share:g}"]
     if snapshot.exists(out):
@@ -56,10 +80,10 @@ def train(
     command("translator", *options)
 
 
-def translations(arguments: argparse.Namespace, direction: str) -> str:
+def translations(arguments: argparse.Namespace, direction: str, seed: int) -> str:
     """A teacher's, in a file beside it; the teacher is made if it is not there."""
-    teacher = arguments.out / TEACHERS / f"multi30k-{direction}-{TEACHER_SEED}"
-    train(arguments, direction, TEACHER_SEED, teacher, TEACHER_EPOCHS, TEACHER_SHARE)
+    teacher = arguments.out / TEACHERS / f"multi30k-{direction}-{seed}"
+    train(arguments, direction, seed, teacher, TEACHER_EPOCHS, TEACHER_SHARE / arguments.teachers)
     out = teacher.with_name(f"{teacher.name}.jsonl.gz")
     if not out.exists():
         on_cpu = not torch.cuda.is_available()
@@ -77,7 +101,8 @@ def trained(arguments: argparse.Namespace, seed: int) -> Path:
     if arguments.plain:
         train(arguments, direction, seed, out, TEACHER_EPOCHS, 1.0)
     elif not is_checkpoint(out):
-        other = "-".join(reversed(direction.split("-")))
-        taught = [translations(arguments, each) for each in (direction, other)]
+        directions = direction, "-".join(reversed(direction.split("-")))
+        seeds = range(1, arguments.teachers + 1)  # the same for every seed of a student: they cost as much as it does
+        taught = [translations(arguments, each, teacher) for teacher in seeds for each in directions]
         train(arguments, direction, seed, out, arguments.student_epochs, STUDENT_SHARE, taught)
     return out

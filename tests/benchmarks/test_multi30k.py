@@ -60,14 +60,14 @@ def test_the_length_penalty_is_chosen_on_the_validation_set(
 
     monkeypatch.setattr(multi30k, "pairs", named)
     monkeypatch.setattr(multi30k, "translate", translate)
-    arguments = argparse.Namespace(data=tmp_path, direction="de-en")
+    arguments = argparse.Namespace(data=tmp_path, direction="de-en", moses=False)
     assert multi30k.chosen_penalty(arguments, mock.sentinel.checkpoint, mock.sentinel.network) == best
     assert read == ["val"]
 
 
 def test_a_test_set_that_was_scored_is_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "model.test.json").write_text(json.dumps(result(40.0)), encoding="utf-8")
-    arguments = argparse.Namespace(data=tmp_path / "nowhere", direction="de-en")
+    arguments = argparse.Namespace(data=tmp_path / "nowhere", direction="de-en", moses=False)
     assert multi30k.test(arguments, tmp_path / "model") == result(40.0)
 
 

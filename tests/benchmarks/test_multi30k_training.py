@@ -15,6 +15,7 @@ from training.data.corpus_loading import read_pairs
 
 def arguments(folder: Path, **more: object) -> argparse.Namespace:
     given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False}
+    given |= {"teachers": 1, "vocab_size": None, "student_set": []}
     return argparse.Namespace(**{**given, "student_epochs": 10, "data": folder / "data", "out": folder / "out", **more})
 
 
@@ -68,6 +69,38 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     assert steps.trained(given, 2) == tmp_path / "out" / "multi30k-de-en-2"
     assert (len(commands), option(commands[5], "--seed")) == (6, "2")
     assert commands[5][commands[5].index("--train") + 1 :][:4] == corpora
+
+
+def test_several_teachers_share_the_time_and_a_student_has_options_of_its_own(
+    tmp_path: Path, commands: list[tuple[str, ...]]
+) -> None:
+    options = {"teachers": 2, "vocab_size": 10_000, "student_set": ["network.d_model=192", "patience=3"]}
+    steps.trained(arguments(tmp_path, minutes=100.0, **options), 1)
+    *made, learning = commands
+    trainings = [command for command in made if command[0] == "translator"]
+    assert [option(training, "--seed") for training in trainings] == ["1", "1", "2", "2"]
+    assert [option(training, "--source") for training in trainings] == ["de", "en"] * 2
+    assert {option(training, "--max-minutes") for training in trainings} == {"12.5"}
+    assert {option(training, "--vocab-size") for training in [*trainings, learning]} == {"10000"}
+    assert not any("--set" in training for training in trainings)
+    assert [learning[i + 1] for i, part in enumerate(learning) if part == "--set"] == options["student_set"]
+    assert len({part for part in learning if part.endswith(".jsonl.gz")}) == 4
+
+
+def test_moses_text_is_prepared_once(tmp_path: Path) -> None:
+    pytest.importorskip("sacremoses")
+    (tmp_path / "data").mkdir()
+    for part in steps.PARTS:
+        for language in ("de", "en"):
+            text = "„Ein Mann,“ sagt sie; zwei  Hunde.\n\nDas ist ein BALL!\n"
+            (tmp_path / "data" / f"{part}.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    folder = steps.prepare_moses(tmp_path / "data", tmp_path / "out", "en-de")
+    made = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert len(made) == 6
+    with gzip.open(folder / "train.de.gz", "rt", encoding="utf-8") as lines:
+        assert lines.read() == '" ein mann " , sagt sie ; zwei hunde .\n\ndas ist ein ball !\n'
+    steps.prepare_moses(tmp_path / "data", tmp_path / "out", "de-en")
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == made
 
 
 def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
