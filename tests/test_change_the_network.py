@@ -173,6 +173,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
     yield Tree(tmp_path_factory.mktemp("plain"))
 
 
+@pytest.mark.slow
 def test_all_changes_apply_together_and_change_the_steps(tmp_path: Path) -> None:
     assert list(DIFFS) == [*TRANSFORMERS[:2], "SwiGLU", "A recurrent cell", "An optimizer"]
     assert max(diff.count("\n") for diff in DIFFS.values()) <= 40

@@ -318,6 +318,7 @@ def test_partial_quantization_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     assert select.select(edits.edited_transformer("RMSNorm", monkeypatch), "int8").label == "int8"
 
 
+@pytest.mark.slow
 def test_code_without_a_source_is_not_called_edited(tmp_path: Path) -> None:
     """Modules that exist only as bytecode cannot be compared, and PyTorch runs them."""
     root = Path(str(models.__file__)).parents[1]
@@ -467,6 +468,7 @@ print(float(found.sum()), float(network(torch.tensor([[3, 4, 5, 6, 7, 8]]))[0].s
 """
 
 
+@pytest.mark.slow
 def test_an_edit_of_the_source_is_what_runs(tmp_path: Path) -> None:
     """The source of the classes, not changes at run time."""
     root = Path(str(models.__file__)).parents[1]

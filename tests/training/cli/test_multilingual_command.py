@@ -67,6 +67,7 @@ def train(*arguments: str) -> None:
     assert main(["translator", *OPTIONS, *arguments]) == 0
 
 
+@pytest.mark.slow
 def test_one_network_learns_both_targets(corpora: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     train("--train", *corpora, "--valid", *corpora, "--max-epochs", "80", "--out", "m")
     captured = capsys.readouterr()
