@@ -282,7 +282,7 @@ def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None
         (["--freeze", "encodr"], "tuning.freeze names encodr, which is no module of this network"),
         (["--init-from", "x"], "--init-from is no option, did you mean --from FOLDER?"),
         (["--mix-share", "0.3"], "tuning.mix_share needs --mix, the general pairs (--mix-share)"),
-        (["--set", "tuning.mix_share=0.5"], "tuning.mix_share needs --mix, the general pairs (--set)"),
+        (["--set", "tuning.mix_share=0.7"], "tuning.mix_share needs --mix, the general pairs (--set)"),
     ],
 )
 def test_options_that_do_not_suit_the_origin_are_refused(

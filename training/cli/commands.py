@@ -69,7 +69,7 @@ def add_translator(command: argparse.ArgumentParser) -> None:
     add_start(command)
     text = "general pairs that join --train, so that a tuned model forgets less: some others in each epoch"
     command.add_argument("--mix", metavar="PAIRS", nargs="+", action="extend", help=text)
-    add_override(command, "--mix-share", "tuning.mix_share", "SHARE", "of --mix in each epoch (default: 0.5)")
+    add_override(command, "--mix-share", "tuning.mix_share", "SHARE", "of --mix in each epoch (default: 0.8)")
     command.add_argument(
         "--other-languages",
         action="append_const",

@@ -275,7 +275,7 @@ class TuningConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorTuningConfig(TuningConfig):
-    mix_share: float = option(0.5, "share of the pairs of --mix in each epoch, drawn anew from them")
+    mix_share: float = option(0.8, "share of the pairs of --mix in each epoch, drawn anew from them")
     other_languages: bool = option(False, "tune a translator of other languages into this pair")
 
     def problems(self) -> Iterable[str]:
