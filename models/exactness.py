@@ -26,6 +26,7 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 
 from models.source_fingerprints import CODE
+from models.undrawn import Undrawn
 
 N = TypeVar("N", bound=nn.Module)
 OURS = "models.networks"
@@ -63,7 +64,7 @@ def as_written(network: nn.Module, kind: Callable[[Any], nn.Module]) -> nn.Modul
     """An unmodified network of the same config, without memory for its weights. kind: its constructor."""
     config, plain = _as_written.get(network, (None, None))
     if plain is None or config != network.config:
-        with torch.device("meta"):
+        with torch.device("meta"), Undrawn():
             plain = kind(network.config)
         _as_written[network] = network.config, plain
     return plain

@@ -22,6 +22,7 @@ from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
 from models.tokenizer import MarianTokenizer, Tokenizer
+from models.undrawn import Undrawn
 from training.config.overrides import FROM_THE_DATA
 from training.config.run_config import Config, LyricsConfig, NetworkOptions, TokenizerConfig, TranslatorConfig
 from training.data.tokenizer_training import tokenizer_config
@@ -58,7 +59,7 @@ class StartingPoint:
 
     def network(self, options: NetworkOptions) -> Any:
         """The network with its weights, in evaluation mode on the CPU. options: may set other dropout probabilities."""
-        with loading.Undrawn():
+        with Undrawn():
             network = loading.build({**self.config.architecture, **options})
         loading.load_weights(network, {name: tensor.clone() for name, tensor in self.weights.items()})
         return network.eval()

@@ -13,20 +13,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from models.checkpoint import CONFIG, Checkpoint, CheckpointError
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer, TransformerConfig
+from models.undrawn import Undrawn
 
 NETWORKS: dict[str, tuple[Callable[..., Any], Callable[[Any], nn.Module]]] = {
     "transformer": (TransformerConfig, Transformer),
     "recurrent": (RecurrentConfig, RecurrentLanguageModel),
-}
-DRAWS = {
-    *(Tensor.normal_, Tensor.uniform_),
-    *(nn.init.normal_, nn.init.uniform_, nn.init.trunc_normal_, nn.init.orthogonal_),
-    *(nn.init.xavier_uniform_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.kaiming_normal_),
 }
 
 
@@ -47,15 +42,6 @@ def build(description: Mapping[str, Any]) -> nn.Module:
     except TypeError as error:
         raise ValueError(f"architecture {name}: {error}") from error
     return of_config(config)
-
-
-class Undrawn(TorchFunctionMode):
-    """Skips random initialisation, for networks about to be loaded; computed tensors (zeros, tables) are unaffected."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in DRAWS:
-            return args[0] if args else (kwargs or {})["tensor"]
-        return func(*args, **(kwargs or {}))
 
 
 def save_weights(network: nn.Module, path: Path) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from models.checkpoint import Checkpoint, CheckpointConfig, read, write
+from models.exactness import as_written
 from models.networks import loading
-from models.networks.loading import Undrawn, build, load_network, save_weights
+from models.networks.loading import build, load_network, save_weights
 from models.networks.recurrent import RecurrentConfig
 from models.networks.transformer import TransformerConfig
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
+from models.undrawn import DRAWS, Undrawn
 
 SMALL: dict[str, Any] = {
     "d_model": 8,
@@ -63,3 +66,25 @@ def test_loaded_network_equals_the_saved_one(tmp_path: Path) -> None:
     for name, tensor in network.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor), name
     assert loading.unique_tensors(loaded).keys() == loading.unique_tensors(network).keys()
+
+
+class RecordedCalls(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: set[Any] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.functions.add(func)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("architecture", [TRANSFORMER, RECURRENT])
+def test_the_network_that_kernels_compare_with_draws_nothing(architecture: dict[str, Any]) -> None:
+    """On the meta device a draw imports PyTorch's compiler, which takes more than a second."""
+    network: Any = build(architecture)
+    with RecordedCalls() as recorded:
+        plain = as_written(network, type(network))
+    assert recorded.functions and not recorded.functions & DRAWS
+    assert {name: tensor.shape for name, tensor in plain.named_parameters()} == {
+        name: tensor.shape for name, tensor in network.named_parameters()
+    }

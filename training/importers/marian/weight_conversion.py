@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from models.networks.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
+from models.undrawn import Undrawn
 from training.errors import TrainingError
 from training.importers.marian.channel_order import marian_order, reorder_channels
 from training.importers.marian.hub_folder import JsonObject
@@ -126,7 +127,7 @@ def convert_network(config: JsonObject, tensors: Mapping[str, Tensor]) -> Transf
         if name not in used:
             raise TrainingError(f"The weights hold a tensor {name}, which no Marian network has that can be imported.")
     shape, weights = _as_recorded(shape, weights, config.get(RECORD, {}))
-    with torch.device("meta"):  # the weights are replaced at once: allocate none
+    with torch.device("meta"), Undrawn():  # the weights are replaced at once: allocate none
         network = Transformer(shape)
     expected = dict(network.named_parameters())  # lists tied tables once
     for name, parameter in expected.items():
