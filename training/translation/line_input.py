@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, numbered_lines, open_corpus_file
+from training.errors import TrainingError
 
 BLOCK = 1 << 16  # bytes read from a pipe at once, as many as it holds
 MOMENT_S = 0.04  # a pipe that brings nothing for so long is slow: its lines are not kept waiting
@@ -54,10 +55,12 @@ class LineInput:
         yield from _lines(self._stdin, STDIN)
 
     def prompt_chunks(self, size: int) -> Iterator[LineChunk | None]:
-        """Chunks of at most `size` lines of a pipe, shorter ones where it is slow; None where no line waits."""
+        """Chunks of at most `size` lines of a pipe, shorter ones where it is slow; None where no line waits. The
+        TrainingError of a broken line comes behind the lines before it."""
         assert self.wake is not None
         first, lines, rest = 0, list[str](), b""
         ended, last = False, time.monotonic()
+        failure: TrainingError | None = None
         while not ended or lines:
             while not ended and len(lines) < size and _readable(self.wake):
                 block = os.read(self.wake, BLOCK)
@@ -67,12 +70,18 @@ class LineInput:
                 for raw in whole:
                     number = first + len(lines)
                     raw = raw.removeprefix(BYTE_ORDER_MARK) if number == 0 else raw
-                    lines.append(decode_lines(raw.removesuffix(b"\r"), STDIN, number + 1))
+                    try:
+                        lines.append(decode_lines(raw.removesuffix(b"\r"), STDIN, number + 1))
+                    except TrainingError as error:
+                        failure, ended = error, True
+                        break
             if lines and (ended or len(lines) >= size or time.monotonic() - last >= MOMENT_S):
                 yield LineChunk(first, lines[:size])
                 first, lines = first + len(lines[:size]), lines[size:]
             elif not ended:
                 yield None
+        if failure is not None:
+            raise failure
 
 
 def _lines(file: BinaryIO, name: Path) -> Iterator[str]:

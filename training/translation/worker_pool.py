@@ -70,7 +70,8 @@ class WorkerPool(Generic[C, R]):
 
     def ordered(self, chunks: Iterator[C | None], wake: int | None = None) -> Iterator[R]:
         """The result of each chunk, in the order of the chunks. None in `chunks`: there is none yet; the file
-        descriptor `wake` becomes readable when there may be one. TrainingError if a process dies."""
+        descriptor `wake` becomes readable when there may be one. A TrainingError of `chunks`, such as of a broken
+        line, is raised behind the results of the chunks before. TrainingError if a process dies."""
         if not self._processes:
             for chunk in chunks:
                 if chunk is None:
@@ -82,6 +83,7 @@ class WorkerPool(Generic[C, R]):
         done = dict[int, R]()
         sent = returned = 0
         exhausted = False
+        failure: TrainingError | None = None
         while True:
             waiting = False  # for a pipe
             while idle and not exhausted and not waiting and sent - returned < AHEAD * len(self._processes):
@@ -89,6 +91,9 @@ class WorkerPool(Generic[C, R]):
                     chunk = next(chunks)
                 except StopIteration:
                     exhausted = True
+                    break
+                except TrainingError as error:
+                    failure, exhausted = error, True
                     break
                 if chunk is None:
                     waiting = True
@@ -98,6 +103,8 @@ class WorkerPool(Generic[C, R]):
                 busy[connection] = sent
                 sent += 1
             if exhausted and not busy:
+                if failure is not None:
+                    raise failure
                 return
             watched: Sequence[Connection | int] = [*busy, *([wake] if waiting and wake is not None else [])]
             for ready in wait(watched, POLL_S if waiting else None):

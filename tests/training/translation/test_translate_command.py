@@ -296,3 +296,23 @@ def test_a_redirected_file_is_read_from_where_it_stands(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
         assert run(model, "--out", "piped.txt", "--beam", "1") == 0
     assert output("piped.txt") == output("out.txt")
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_lines_before_a_broken_one_of_a_pipe_are_translated(
+    here: Path,
+    model: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    threads: str,
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, "\n".join(LINES).encode() + b"\na \xff b\nab\n")
+    os.close(writing)
+    monkeypatch.setattr(file_translation, "MOST_CHUNK_LINES", 4)
+    with os.fdopen(reading, "rb") as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        assert run(model, "--beam", "1", "--threads", threads) == 2
+    told = capfdbinary.readouterr()
+    assert told.out.decode().splitlines() == expected(model, LINES, 1)
+    assert told.err.decode().count("\n") == 1 and "line 11 has a broken character" in told.err.decode()
