@@ -4,6 +4,10 @@
 resumes, on one process or on the group of `distributed`; `evaluation` scores through `models.decoding.decoder`;
 `report` writes metrics, curves and the model card."""
 
+import signal
+import sys
 import time
 
 STARTED = time.monotonic()  # of the command: this package is imported before PyTorch, which takes seconds
+if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `python -m training`: until `main`, Ctrl-C ends it without a traceback

@@ -56,25 +56,28 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:
     """Returns 0; 2 after a user's mistake, with a sentence on stderr; 130 or 143 after SIGINT or SIGTERM; 1 if a peer
     died."""
-    with sigterm_raises():
+    with signals_raise():
         return run_command(argv, time.monotonic() if started is None else started)
 
 
 @contextmanager
-def sigterm_raises() -> Iterator[None]:
-    """SIGTERM ends the command as an interrupt does: temporary files go, and a sentence says what is left."""
+def signals_raise() -> Iterator[None]:
+    """SIGINT and SIGTERM raise inside, where nobody else handles them: temporary files go, and a sentence says what is
+    left. Before and behind it, in imports and in the interpreter's exit, they end the process without a traceback."""
 
     def on_sigterm(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, on_sigterm)
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: on_sigterm}
+    in_main = threading.current_thread() is threading.main_thread()
+    ours = [number for number in handlers if in_main and signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, handlers[number])
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def run_command(argv: Sequence[str] | None, started: float) -> int:

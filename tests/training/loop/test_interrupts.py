@@ -122,3 +122,23 @@ def test_interrupted_process_can_be_resumed(here: Path) -> None:
     assert re.match(r"Stopped: [\d,]+ updates \(\d+ finished epochs?\) are saved in m", errors.splitlines()[-1])
     assert "Traceback" not in errors
     assert not checkpoints.is_checkpoint(here / "m")
+
+
+def test_interrupt_during_the_imports_shows_no_traceback() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "training", "recipes"]  # a line as each module is imported
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )
+    with process:
+        assert process.stderr is not None
+        imported = next(line for line in process.stderr if re.search(r"\btorch\.", line))
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == -signal.SIGINT, imported
+    assert "Traceback" not in rest
+    assert "KeyboardInterrupt" not in rest
