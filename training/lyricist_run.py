@@ -113,7 +113,8 @@ def unknown_characters(text: str, tokenizer: Tokenizer, given: str) -> str:
     named = f"{pluralize(len(unknown), 'character')} that {given} does not know ({some!r})"
     if tokenizer.special.unknown is None:
         raise TrainingError(f"The text has {named}, and it has no token for them: remove these, or leave --from out.")
-    return f"The text has {named}, at {pluralize(count, 'place')}: all of them are read as one unknown character."
+    share = f"at {pluralize(count, 'place')} ({count / len(text):.1%} of it)"
+    return f"The text has {named}, {share}: all of them are read as one unknown character."
 
 
 def split_text(config: LyricsConfig, text: str) -> tuple[str, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -198,6 +200,39 @@ def test_card_names_origin_scores_and_both_licences(origin: Path, tmp_path: Path
     assert (again.licence, again.base_model) == ("cc-by-4.0, mit", None)
 
 
+def test_run_without_a_gain_keeps_the_starting_weights_and_says_so(
+    origin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = read_starting_point(str(origin), "translator")
+    config = config_of(start, optimizer=OptimizerConfig(learning_rate=0.5), loop=LoopConfig(max_epochs=2))
+    run = TrainingRun(out=tmp_path / "m", device=CPU)
+    train_translator(config, pairs(40), pairs(10, seed=1), run, start=start)
+    said = capsys.readouterr().err
+    assert "No validation was better than that of the starting weights, so that these are kept: tune longer" in said
+    assert "Kept: the starting weights (held-out loss" in said
+    assert_equal_weights(tmp_path / "m", weights(origin))
+
+
+def test_name_on_the_hub_tunes_and_resumes_without_it(
+    here: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub: Any = ModuleType("huggingface_hub")
+    hub.HfApi = lambda: SimpleNamespace(list_repo_files=lambda name: ["config.json", "model.safetensors"])
+    hub.snapshot_download = lambda name, allow_patterns: str(origin) if name == "someone/aa-bb" else None
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    corpus(here)
+    arguments = [*TUNE, "--from", "someone/aa-bb", "--max-epochs", "2"]
+    with monkeypatch.context() as patch:
+        kill_at(patch, 3)
+        with pytest.raises(Killed):
+            main(arguments)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert main([*arguments, "--resume"]) == 0
+    card = (here / "m" / "README.md").read_text()
+    assert "base_model: someone/aa-bb\nbase_model_relation: finetune\n" in card
+    assert "- Tuned from: `someone/aa-bb`, aa → bb\n" in card
+
+
 def test_general_held_out_pairs_are_validated_at_each_validation(origin: Path, tmp_path: Path) -> None:
     start, general = read_starting_point(str(origin), "translator"), pairs(12, seed=4)
     run = TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
@@ -244,6 +279,9 @@ def test_lyricist_tunes_resumes_and_notes_unknown_characters(
     sing(tmp_path / "whole", words, tmp_path / "origin")
     assert "1 character that" in (said := capsys.readouterr().err)
     assert "'å'" in said
+    assert f"places ({words[:270].count('å') / 270:.1%} of it): all of them" in said
+    card = (tmp_path / "whole" / "README.md").read_text()
+    assert f"It knows the characters of the text that {tmp_path / 'origin'} was trained on and no others" in card
     assert_equal_weights(tmp_path / "whole", weights(tmp_path / "origin"), ["embedding.weight"])
     with monkeypatch.context() as patch:
         kill_at(patch, 3)

@@ -40,6 +40,10 @@ from training.report.progress_report import ProgressReport
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
+NO_GAIN = (
+    "No validation was better than that of the starting weights, so that these are kept: tune longer (--patience,"
+    " --max-epochs), with another --learning-rate, or choose by the loss (--set loop.choose_by=loss)."
+)
 DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightly, and start anew"
 
 
@@ -331,6 +335,8 @@ class Trainer:
         if best is None:
             return outcome
         outcome.weights, outcome.chosen = best, f"the weights of update {progress.best_update:,}"
+        if not progress.best_update:
+            outcome.chosen = "the starting weights"
         outcome.validation = Validation(progress.best_loss, progress.best_bleu)
         if len(self.best.kept) > 1:
             mean, last = self.best.mean(), {name: t.clone() for name, t in self.network.state_dict().items()}
@@ -341,6 +347,8 @@ class Trainer:
                 outcome.weights, outcome.validation = mean, validation
                 updates = ", ".join(f"{update:,}" for update in sorted(update for _, update in self.best.kept))
                 outcome.chosen = f"the mean of the {len(self.best.kept)} best validated weights (updates {updates})"
+        if outcome.weights is best and progress.update > progress.best_update == 0:
+            self.report.note(NO_GAIN)
         return outcome
 
     def _save(self, *, force: bool = False) -> None:

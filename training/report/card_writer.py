@@ -78,12 +78,14 @@ def lyricist_card(
     memorised: tuple[Overlap, Overlap | None],
     samples: Sequence[Sample],
 ) -> str:
+    origin = metadata.training.get("from")
+    known = f"the text that {origin['model']} was trained on" if origin else "its text"
     return model_card(
         *(config, metadata, outcome, run),
         title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
         summary="Continues a text, character by character.",
-        limits="For texts in the manner of its corpus. It knows the characters of its text and no others, and may"
-        " repeat passages of it.",
+        limits=f"For texts in the manner of its corpus. It knows the characters of {known} and no others, and may"
+        " repeat passages of its text.",
         data=data,
         memorised=memorised,
         samples=samples,
