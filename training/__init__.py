@@ -10,4 +10,5 @@ import time
 
 STARTED = time.monotonic()  # of the command: this package is imported before PyTorch, which takes seconds
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `python -m training`: until `main`, Ctrl-C ends it without a traceback
+    # of `python -m training`: until `main` begins, Ctrl-C ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
