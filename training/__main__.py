@@ -12,12 +12,15 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from pathlib import Path
 from types import FrameType
 
 import torch
 
 from training import STARTED
 from training.cli.commands import COMMANDS
+from training.cli.option_names import unknown_options
+from training.config.run_config import raise_all
 from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
@@ -37,19 +40,21 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     for name, (text, add_options, run) in COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        command.set_defaults(run=run)
         add_options(command)
+        known = [option for action in command._actions for option in action.option_strings]
+        command.set_defaults(run=run, known=known)
     return top
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parses the arguments; in a process group only rank 0 prints usage errors."""
     with nullcontext() if torchrun.environment_rank() == 0 else redirect_stderr(io.StringIO()):
-        top = parser()
-        arguments, unknown = top.parse_known_args(argv)
-        if unknown and "overrides" not in arguments:
-            top.error(f"unrecognized arguments: {' '.join(unknown)}")
-        arguments.unknown = unknown  # reported together with all other problems
+        arguments, arguments.unknown = parser().parse_known_args(argv)
+        many = next((name for name in ("files", "folders") if name in arguments), None)
+        if many and not any(argument.startswith("-") for argument in arguments.unknown):
+            # argparse finds no positional arguments behind an option that follows the first ones
+            setattr(arguments, many, [*getattr(arguments, many), *map(Path, arguments.unknown)])
+            arguments.unknown = []
         return arguments
 
 
@@ -96,6 +101,8 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
             arguments.resume = workers.on_rank_0(
                 lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out)
             )
+        if "overrides" not in arguments:  # otherwise they are reported together with all other problems
+            raise_all(unknown_options(arguments))
         result = arguments.run(arguments)
     except TrainingError as error:
         workers.print_error(f"error: {error}")

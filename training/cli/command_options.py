@@ -14,7 +14,7 @@ import torch
 
 from models.tokenizer import Tokenizer
 from training import output_folder
-from training.cli.option_names import suggestion
+from training.cli.option_names import unknown_options
 from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides, with_current_keys
 from training.config.recipes import Recipe
 from training.config.run_config import NO_CLEANING, CleaningConfig, Config, TranslatorConfig, raise_all
@@ -107,7 +107,6 @@ def add_run(command: argparse.ArgumentParser) -> None:
         " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
     )
     add_device(command)
-    command.set_defaults(known=[option for action in command._actions for option in action.option_strings])
 
 
 def add_device(command: argparse.ArgumentParser) -> None:
@@ -226,7 +225,7 @@ def build_request(
     options = dict.fromkeys(override.origin for override in overrides if override.origin in RENAMED_OPTIONS)
     renamed = [*(f"{option} is now called {RENAMED_OPTIONS[option]}" for option in options), *renamed]
     corpora = {role: named or file.located(role) for role, named in data.items()}
-    problems = [*_unknown_options(arguments), *cleaning_problems]
+    problems = [*unknown_options(arguments), *cleaning_problems]
     if arguments.processes < 1:
         problems.append(f"--processes must be at least 1, not {arguments.processes}")
     problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
@@ -284,16 +283,6 @@ def _base_config(
         return recipes[name].config, []
     suggestion = did_you_mean(difflib.get_close_matches(str(name), recipes, 1))
     return base, [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{suggestion}"]
-
-
-def _unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
-    """A sentence for each unknown argument, with the closest known option."""
-    options = [argument for argument in arguments.unknown if argument.startswith("-")]
-    for option in options:
-        name = option.partition("=")[0]
-        yield f"{name} is no option{suggestion(arguments.command, name, arguments.known)}"
-    if arguments.unknown and not options:
-        yield f"nothing is to be done with {' '.join(arguments.unknown)}"
 
 
 def cleaning_of(settings: Sequence[str]) -> CleaningConfig:

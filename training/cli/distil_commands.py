@@ -50,7 +50,7 @@ def _add_common(command: argparse.ArgumentParser, beam: int, precision: str) -> 
 
 def add_distil(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
-    command.add_argument("folders", type=Path, nargs="*", help="with --ensemble: more of them")
+    command.add_argument("folders", type=Path, nargs="*", default=[], help="with --ensemble: more of them")
     text = f"{PAIRS}; a file of one column is a text"
     command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=text)
     command.add_argument("--text", metavar="FILE", nargs="+", action="extend", help=TEXT)
@@ -90,7 +90,7 @@ def add_backtranslate(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder of the teacher")
     text = f"{TEXT}; with --ensemble: further folders"
-    command.add_argument("files", type=Path, nargs="*", metavar="FILE", help=text)
+    command.add_argument("files", type=Path, nargs="*", default=[], metavar="FILE", help=text)
     command.add_argument("--text", type=Path, metavar="FILE", nargs="+", action="extend", help="the same files")
     _add_common(command, 5, "auto")
     text = "draw translations from the model instead of searching for the best one"

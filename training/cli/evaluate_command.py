@@ -60,7 +60,9 @@ TRANSLATOR_OPTIONS = {
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("folders", type=Path, nargs="*", metavar="FOLDER", help="checkpoint folders of one kind")
+    command.add_argument(
+        "folders", type=Path, nargs="*", default=[], metavar="FOLDER", help="checkpoint folders of one kind"
+    )
     text = f"for translators: {PAIRS}; or a test set of sacreBLEU, such as {PREFIX}wmt20 or {PREFIX}wmt20/de-en"
     command.add_argument("--test", metavar="PAIRS", help=text)
     command.add_argument("--source", metavar="CODE", help="of translators with several language pairs: the source")

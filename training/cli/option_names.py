@@ -1,12 +1,13 @@
-"""What options are called here that other trainers name differently (fairseq, OpenNMT, Marian, JoeyNMT, Hugging Face's
-Trainer, nanoGPT), for the message about an unknown option."""
+"""What options are called here that other programs name differently (fairseq, OpenNMT, Marian, JoeyNMT, Hugging Face's
+Trainer, nanoGPT, CTranslate2), for the message about an unknown option."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-TRANSLATOR, LYRICS = "translator", "lyrics"
+TRANSLATOR, LYRICS, TRANSLATE = "translator", "lyrics", "translate"
 BATCH_TOKENS = "--tokens-per-batch TOKENS: a batch is counted in tokens of its longer side, padding included"
 
 _SAME = {
@@ -140,6 +141,20 @@ _LYRICS = {
     "--set network.embedding=WIDTH": "--embedding --embedding-size --embed-dim --emb-size --dim-emb",
     "--set valid_fraction=SHARE": "--valid --val --valid-size --val-frac --test-size",
 }
+_TRANSLATE = {
+    "--input FILE": "--src --src-file --source-file --input-file --input-path -s",
+    "--out FILE": "--output-file --output-path --out-file --hypotheses",
+    "--source CODE": "--src-lang --source-lang --source-language --sl",
+    "--target CODE": "--tgt-lang --target-lang --target-language --tl",
+    "--beam N": "--num-beams --beam-width --beams -b",
+    "--n-best N": "--num-hypotheses --num-return-sequences --nbest-size",
+    "--scores": "--with-scores --with-score --score --print-scores",
+    "--length-penalty POWER": "--lenpen --normalize --alpha",
+    "--max-new-tokens TOKENS": "--max-length --max-len --max-len-b --max-decoding-length --max-output-length",
+    "--threads N": "--cpu-threads --num-threads --inter-threads --intra-threads --workers --processes --cores -j",
+    "--precision TYPE": "--compute-type --quantization --dtype --int8 --fp16 --half",
+    "--device cuda": "--gpu --gpus --cuda --devices",
+}
 
 
 def _by_foreign_name(*tables: dict[str, str]) -> dict[str, str]:
@@ -149,8 +164,9 @@ def _by_foreign_name(*tables: dict[str, str]) -> dict[str, str]:
 OWN_NAMES = {
     TRANSLATOR: _by_foreign_name(_SAME, _TRANSLATOR),
     LYRICS: _by_foreign_name(_SAME, _LYRICS),
+    TRANSLATE: _by_foreign_name(_TRANSLATE),
 }
-"""Command -> another trainer's option -> what it is called here."""
+"""Command -> another program's option -> what it is called here."""
 
 
 def suggestion(command: str, name: str, known: Sequence[str]) -> str:
@@ -165,3 +181,13 @@ def suggestion(command: str, name: str, known: Sequence[str]) -> str:
         near = difflib.get_close_matches(spelled, [*known, *names], 1, 0.75)
         own = names.get(near[0], near[0]) if near else None
     return "" if own is None else f", did you mean {own}?"
+
+
+def unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
+    """A sentence for each unknown argument, with the closest known option."""
+    options = [argument for argument in arguments.unknown if argument.startswith("-")]
+    for option in options:
+        name = option.partition("=")[0]
+        yield f"{name} is no option{suggestion(arguments.command, name, arguments.known)}"
+    if arguments.unknown and not options:
+        yield f"nothing is to be done with {' '.join(arguments.unknown)}"

@@ -61,7 +61,7 @@ def add_translate(command: argparse.ArgumentParser) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder")
     text = "texts to translate, one sentence a line (default: standard input); with --ensemble: further folders"
-    command.add_argument("files", type=Path, nargs="*", metavar="FILE", help=text)
+    command.add_argument("files", type=Path, nargs="*", default=[], metavar="FILE", help=text)
     command.add_argument("--input", "-i", type=Path, nargs="+", action="extend", metavar="FILE", help="the same files")
     text = "the file to write, .gz compressed (default: standard output)"
     command.add_argument("--out", "--output", "-o", type=Path, metavar="FILE", help=text)
@@ -144,13 +144,13 @@ def _folders_and_files(arguments: argparse.Namespace) -> tuple[list[Path], list[
 def _problems(arguments: argparse.Namespace) -> Iterator[str]:
     if arguments.resume and arguments.out is None:
         yield "--resume needs --out, the file to go on with"
-    if arguments.n_best is not None and arguments.n_best < 1:
-        yield f"--n-best must be at least 1, not {arguments.n_best}"
+    if arguments.n_best is not None and not 1 <= arguments.n_best <= MAX_BEAM_SIZE:
+        yield f"--n-best must be at least 1 and at most {MAX_BEAM_SIZE}, not {arguments.n_best}"
 
 
 def search_options(arguments: argparse.Namespace, beam: int, problems: list[str]) -> DecodingOptions:
     """The options of the command line. CannotStart lists all problems, the given ones first."""
-    n_best = max(getattr(arguments, "n_best", None) or 1, 1)
+    n_best = min(max(getattr(arguments, "n_best", None) or 1, 1), MAX_BEAM_SIZE)
     wanted, penalty = arguments.beam, arguments.length_penalty
     width = max(beam, n_best) if wanted is None else wanted
     if not 1 <= width <= MAX_BEAM_SIZE:

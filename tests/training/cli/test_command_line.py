@@ -42,12 +42,11 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
     [
         [],
         ["nonsense"],
-        ["evaluate", "m", "--nonsense"],
         [*TRANSLATE, "--device", "tpu"],
         ["import-marian"],
     ],
 )
-def test_unknown_options_are_reported_with_suggestions(
+def test_a_command_that_cannot_be_parsed_shows_its_usage(
     here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     with pytest.raises(SystemExit) as excinfo:

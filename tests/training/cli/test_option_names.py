@@ -23,7 +23,7 @@ def known_options(command: str) -> list[str]:
     return known
 
 
-@pytest.mark.parametrize("command", ["translator", "lyrics"])
+@pytest.mark.parametrize("command", ["translator", "lyrics", "translate"])
 def test_every_suggestion_is_an_option(command: str) -> None:
     known = known_options(command)
     for foreign, own in OWN_NAMES[command].items():
@@ -57,6 +57,12 @@ def test_refusal_names_our_spelling(
 ) -> None:
     message = refused(capsys, *arguments, given, "7")
     assert f"{given.partition('=')[0]} is no option, did you mean {meant}" in message
+
+
+def test_every_command_refuses_unknown_options_in_one_sentence(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, "evaluate", "m", "--nonsense") == "This cannot start: --nonsense is no option."
+    message = refused(capsys, "export", "m", "--form", "onnx", "--quantisation", "int8")
+    assert message.endswith(": --form is no option; --quantisation is no option, did you mean --quantization?.")
 
 
 def test_frequent_keys_have_options_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

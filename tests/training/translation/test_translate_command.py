@@ -83,6 +83,14 @@ def test_the_same_lines_come_from_windows_files_compressed_files_several_files_a
     assert output("both.out.gz") == whole * 2
 
 
+def test_files_may_stand_behind_options(here: Path, model: str) -> None:
+    (here / "more.txt").write_text("b\n")
+    assert run(model, "in.txt", "--out", "out.txt", "--beam", "1", "more.txt") == 0
+    assert output("out.txt") == expected(model, [*LINES, "b"], 1)
+    assert run(model, "--beam", "1", "--out", "other.txt", "in.txt", "more.txt") == 0
+    assert output("other.txt") == output("out.txt")
+
+
 def test_n_best_lists_scores_and_json_agree_with_the_beam(
     here: Path, model: str, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -216,6 +224,9 @@ def test_mistakes_are_one_sentence(
     message = of(model, "in.txt", "--beam", "65", "--length-penalty", "11", "--max-new-tokens", "0", "--resume")
     for part in ("--beam must be", "--length-penalty must", "--max-new-tokens must", "--resume needs --out"):
         assert part in message
+    assert of(model, "--n-best", "100") == "This cannot start: --n-best must be at least 1 and at most 64, not 100."
+    assert of(model, "--outt", "x") == "This cannot start: --outt is no option, did you mean --out?."
+    assert "--num-beams is no option, did you mean --beam N?" in of(model, "--num-beams", "4")
     assert "--n-best 3 needs a --beam of at least 3, not 2" in of(model, "in.txt", "--beam", "2", "--n-best", "3")
     (here / "latin.txt").write_bytes("ab\nb\xe4\n".encode("latin-1"))
     assert "latin.txt is not valid UTF-8: line 2" in of(model, "latin.txt", "--out", "out.txt")
