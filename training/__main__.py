@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import shlex
 import signal
 import sys
@@ -14,12 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import torch
 
 from training import STARTED
 from training.cli.commands import COMMANDS
-from training.cli.option_names import unknown_options
+from training.cli.option_names import command_suggestion, unknown_options
 from training.config.run_config import raise_all
 from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
@@ -35,8 +37,15 @@ ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # in PyTorch's out-of-
 SHARED = ("translator", "lyrics")  # commands that torchrun can run in several processes
 
 
+class OneSentenceParser(argparse.ArgumentParser):
+    """Reports a mistake in one sentence, without the usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message.rstrip('.')}; see {self.prog} --help\n")
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m training", description="Make models from text files.")
+    top = OneSentenceParser(prog="python -m training", description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
     for name, (text, add_options, run) in COMMANDS.items():
         command = commands.add_parser(name, help=text)
@@ -49,7 +58,11 @@ def parser() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parses the arguments; in a process group only rank 0 prints usage errors."""
     with nullcontext() if torchrun.environment_rank() == 0 else redirect_stderr(io.StringIO()):
-        arguments, arguments.unknown = parser().parse_known_args(argv)
+        top = parser()
+        given = sys.argv[1:] if argv is None else argv
+        if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+            top.error(f"{given[0]} is no command{command_suggestion(given[0], list(COMMANDS))}")
+        arguments, arguments.unknown = top.parse_known_args(argv)
         many = next((name for name in ("files", "folders") if name in arguments), None)
         if many and not any(argument.startswith("-") for argument in arguments.unknown):
             # argparse finds no positional arguments behind an option that follows the first ones
@@ -104,6 +117,7 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
         if "overrides" not in arguments:  # otherwise they are reported together with all other problems
             raise_all(unknown_options(arguments))
         result = arguments.run(arguments)
+        sys.stdout.flush()
     except TrainingError as error:
         workers.print_error(f"error: {error}")
         return 2
@@ -113,6 +127,9 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
     except torch.OutOfMemoryError:
         workers.print_error("error: The GPU has too little memory for this recipe; use a smaller one or --device cpu.")
         return 2
+    except BrokenPipeError:  # the reader of the output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's exit
+        return 128 + signal.SIGPIPE
     except OSError as error:
         workers.print_error(f"error: The run cannot go on: {os_error_reason(error)}.")
         return 2

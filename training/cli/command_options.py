@@ -73,7 +73,7 @@ def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Re
     add_override(command, "--warmup-updates", "optimizer.warmup_updates", "UPDATES", text)
     add_override(command, "--patience", "loop.patience", "VALIDATIONS", "without a gain that end the run; 0: off")
     text = "any option of the configuration, such as optimizer.weight_decay=0.1; see `recipes --show NAME`"
-    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=text)
+    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=text)
 
 
 def add_start(command: argparse.ArgumentParser) -> None:

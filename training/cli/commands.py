@@ -51,6 +51,10 @@ from training.evaluation.scores import Scores
 from training.lyricist_run import train_lyricist
 from training.translator_run import train_translator
 
+NOT_VALIDATED = (
+    "Too few pairs to hold some out: nothing is validated, and the last weights are kept; --valid FILE takes pairs of"
+    " your own."
+)
 AS_PAIRS = "To read pairs of texts, give --source and --target."
 REQUIRED = {"source_language": "--source", "target_language": "--target", "train": "--train"}
 
@@ -115,7 +119,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
         stated = any(text.partition("=")[0].strip() == "loop.choose_by" for text in arguments.set)
         if stated and config.loop.choose_by == "bleu":
             raise_all(["loop.choose_by = bleu needs held-out pairs: give --valid"])
-        workers.note("Too few pairs to hold some out: nothing is validated, and the last weights are kept.")
+        workers.note(NOT_VALIDATED)
     return train_translator(config, train, valid, run, start=start, tokenizers=request.tokenizers, mix=mix, test=test)
 
 

@@ -66,7 +66,7 @@ def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
     texts, corpora = [*one_column, *(arguments.text or [])], [name for name in given if name not in one_column]
     problems = list(_problems(arguments, device, beam))
     if not texts and not corpora:
-        problems.append("--train is missing: the pairs to translate; or --text")
+        problems.append("--train (pairs) or --text (a text in the source language) is missing")
     if texts and corpora:
         problems.append(f"{texts[0]} is a text and {corpora[0]} holds pairs: translate them one after the other")
     raise_all(problems)

@@ -46,8 +46,9 @@ _SAME = {
         "--init-from --init-from-checkpoint --from-checkpoint --from-pretrained --finetune --fine-tune --finetune-from "
         "--finetune-from-model --pretrained --pretrained-model --pretrained-checkpoint --pretrain --init --init-model "
         "--initialize-from --warm-start --load-model --base-model --model --checkpoint --continue-from --restore-file "
-        "--params"
+        "--params --train-from --load-from --trained-model"
     ),
+    "--freeze MODULES: there are no adapters": "--lora --use-lora --lora-rank --lora-r --lora-alpha --peft --adapter",
     "--freeze PART": "--freeze-layers --fixed-param-names",
     "--wandb PROJECT": "--wandb-project --use-wandb --with-wandb --weights-and-biases --wandb-name",
     "--mlflow EXPERIMENT": "--mlflow-experiment --mlflow-experiment-name --use-mlflow",
@@ -77,6 +78,7 @@ _SAME = {
         "--eval-steps --valid-steps --valid-freq --validate-every --eval-every --validation-freq "
         "--eval-interval --validate-interval-updates --save-steps --save-freq --save-interval-updates"
     ),
+    "--set loop.validate_every_epochs=EPOCHS": "--eval-strategy --evaluation-strategy --save-strategy",
     "--set loop.choose_by=bleu": (
         "--metric --metric-for-best-model --best-checkpoint-metric --valid-metrics --eval-bleu"
     ),
@@ -84,6 +86,7 @@ _SAME = {
 _TRANSLATOR = {
     "--source CODE": "--src --source-lang --source-language --src-lang --from-lang --sl -s",
     "--target CODE": "--tgt --target-lang --target-language --tgt-lang --to-lang --trg --tl -t",
+    "--source CODE --target CODE": "--lang-pair --lang-pairs --language-pair --langs --pair --direction",
     "--train PAIRS": (
         "--data --dataset --corpus --train-set --train-sets --train-file --train-data --trainpref --train-src "
         "--train-tgt --path-src --path-tgt --input"
@@ -125,6 +128,7 @@ _TRANSLATOR = {
     "--set network.tied=all": (
         "--tie --tied --tied-embeddings --tied-embeddings-all --share-all-embeddings --share-embeddings"
     ),
+    "--set tokenizer.joint=true": "--share-vocab --joined-dictionary --joint-vocab --joint-vocabulary",
     "--set tokenizer.source_sampling=RATE --set tokenizer.target_sampling=RATE": (
         "--bpe-dropout --subword-regularization --sentencepiece-alphas"
     ),
@@ -169,6 +173,29 @@ OWN_NAMES = {
 """Command -> another program's option -> what it is called here."""
 
 
+_COMMANDS = _by_foreign_name(
+    {
+        "translator or lyrics": "train training fit learn run main",
+        "translator --from FOLDER": "finetune fine-tune tune adapt continue",
+        "translate": "generate predict inference infer decode interactive",
+        "evaluate": "eval score test validate compare bleu judge",
+        "distil": "distill distillation kd",
+        "backtranslate": "back-translate backtranslation bt",
+        "export or import-marian": "convert converter",
+        "inspect-corpus": "inspect data corpus stats clean preprocess prepare",
+    }
+)
+"""Another trainer's command -> what it is called here."""
+
+
+def command_suggestion(name: str, known: Sequence[str]) -> str:
+    """As `suggestion`, of a command."""
+    spelled = name.replace("_", "-").lower()
+    near = [spelled] if spelled in known else difflib.get_close_matches(spelled, known, 1, 0.75)
+    own = _COMMANDS.get(spelled) or (near[0] if near else None)
+    return "" if own is None else f", did you mean {own}?"
+
+
 def suggestion(command: str, name: str, known: Sequence[str]) -> str:
     """What follows "NAME is no option": ", did you mean ...?", or "". Underscores count as hyphens. known: all options
     of the command."""
@@ -178,7 +205,8 @@ def suggestion(command: str, name: str, known: Sequence[str]) -> str:
     names = OWN_NAMES.get(command, {})
     own = names.get(spelled) or names.get(spelled.lower())
     if own is None:
-        near = difflib.get_close_matches(spelled, [*known, *names], 1, 0.75)
+        # foreign names closely: "--lora" is no misspelt "--load"
+        near = difflib.get_close_matches(spelled, known, 1, 0.75) or difflib.get_close_matches(spelled, names, 1, 0.9)
         own = names.get(near[0], near[0]) if near else None
     return "" if own is None else f", did you mean {own}?"
 
@@ -190,4 +218,4 @@ def unknown_options(arguments: argparse.Namespace) -> Iterator[str]:
         name = option.partition("=")[0]
         yield f"{name} is no option{suggestion(arguments.command, name, arguments.known)}"
     if arguments.unknown and not options:
-        yield f"nothing is to be done with {' '.join(arguments.unknown)}"
+        yield f"{' '.join(arguments.unknown)} belongs to no option"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,9 +112,6 @@ def run_translate(arguments: argparse.Namespace) -> None:
             resume=arguments.resume,
             size=size or chunk_lines(source.count, processes),
         )
-    except BrokenPipeError:  # the reader, such as `head`, has what it wanted
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None  # as a shell reports SIGPIPE
     except KeyboardInterrupt:
         if arguments.out is not None:
             say(f"The same command with --resume goes on where {arguments.out}.partial ends.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -75,6 +76,9 @@ def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
+        if first == 1 and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            way = f"convert it (iconv -f UTF-16 -t UTF-8 {path.name}), or save it as UTF-8"
+            raise TrainingError(f"{path} is UTF-16, and texts are read as UTF-8: {way}.") from None
         line = first + data.count(b"\n", 0, error.start)
         raise TrainingError(f"{path} is not valid UTF-8: line {line} has a broken character; convert it.") from None
     if "\0" in text:

@@ -12,6 +12,7 @@ import yaml
 from models.checkpoint import CheckpointConfig
 from models.networks.recurrent import RecurrentLanguageModel
 from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, Tokenizer
+from training.config.run_file import RUN_FILE
 from training.exporters.exportable import TITLES, Exportable, Form
 from training.importers.marian.convert_checkpoint import FRONT_MATTER
 from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME
@@ -29,6 +30,7 @@ REQUIREMENTS: dict[Form, str] = {
     "ctranslate2": "ctranslate2 sentencepiece",
     "onnx": "onnxruntime sentencepiece",
 }
+NOT_EXPORTED = re.compile(rf"^- .*`{RUN_FILE}` beside this file.*\n", re.MULTILINE)  # a line of a model card
 EXAMPLE = "EXAMPLE"  # in a program: the text to translate, or to continue
 
 TRANSFORMERS_PROGRAM = """
@@ -102,6 +104,7 @@ def write_readme(model: Exportable, folder: Path, form: Form, notes: Sequence[st
     path = model.checkpoint.folder / CARD_FILE
     card = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     head, body = _front_matter(model, card, form), FRONT_MATTER.sub("", card, count=1).strip()
+    body = NOT_EXPORTED.sub("", body)
     opening, *sections = re.split(r"^(?=## )", body or f"# {model.checkpoint.name}", maxsplit=1, flags=re.MULTILINE)
     differs = "".join(f"\n{note}\n" for note in notes)
     own = f"""## Use

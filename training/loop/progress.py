@@ -48,7 +48,10 @@ class Validation(NamedTuple):
         """The value to minimize; nan without a validation result to choose by."""
         if choose_by == "loss":
             return self.loss
-        return math.nan if self.bleu is None else -self.bleu
+        if self.bleu is None:
+            return math.nan
+        # without a word in common all BLEU are 0: then the loss decides, in (0, 1) and so behind every other BLEU
+        return -self.bleu if self.bleu > 0 else -math.expm1(-self.loss)
 
     def __str__(self) -> str:
         bleu = "" if self.bleu is None else f" and BLEU {self.bleu:.2f}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,17 +49,44 @@ def test_held_out_pairs_and_test_pairs_are_scored_apart(here: Path, capsys: pyte
         ["import-marian"],
     ],
 )
-def test_a_command_that_cannot_be_parsed_shows_its_usage(
+def test_a_command_line_that_cannot_be_parsed_is_refused_in_one_sentence(
     here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     with pytest.raises(SystemExit) as excinfo:
         main(arguments)
     assert excinfo.value.code == 2
-    *usage, last = capsys.readouterr().err.splitlines()
-    assert last.startswith("python -m training")
-    assert ": error: " in last
-    assert usage[0].startswith("usage: ")
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"error: .+; see python -m training[ a-z-]* --help", line)
     assert not (here / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "clause"),
+    [
+        (["train"], "train is no command, did you mean translator or lyrics?"),
+        (["distill"], "distill is no command, did you mean distil?"),
+    ],
+)
+def test_words_of_other_tools_are_refused_with_ours(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], clause: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().err.startswith(f"error: {clause}; see ")
+
+
+def test_set_takes_several_values(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *TRANSLATE, "--set", "loop.patience=-1", "network.heads=0")
+    assert "loop.patience must be at least 0, not -1" in message
+    assert "network.heads must be a whole number of at least 1, not 0" in message
+
+
+def test_a_reader_that_has_gone_ends_a_command_quietly(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["inspect-corpus", "pairs.tsv", "--source", "aa", "--target", "bb"]) == 141
 
 
 @pytest.mark.parametrize("arguments", [TRANSLATE, SING])
@@ -121,6 +151,14 @@ def test_a_faulty_corpus(here: Path, capsys: pytest.CaptureFixture[str], which: 
     message = refused(capsys, *TRANSLATE, which, "bad.tsv")
     assert message == "bad.tsv is not valid UTF-8: line 2 has a broken character; convert it."
     assert not (here / "m").exists()
+
+
+def test_utf_16_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "excel.txt").write_text("a\tb\n", encoding="utf-16")
+    assert refused(capsys, *TRANSLATE, "--train", "excel.txt") == (
+        "excel.txt is UTF-16, and texts are read as UTF-8: convert it (iconv -f UTF-16 -t UTF-8 excel.txt), or save it"
+        " as UTF-8."
+    )
 
 
 def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path) -> None:

@@ -48,6 +48,9 @@ def test_every_suggestion_is_an_option(command: str) -> None:
         (TRANSLATE, "--fp16", "--set loop.precision=fp16"),
         (TRANSLATE, "--gpus", "--processes N, one for each GPU"),
         (TRANSLATE, "--save-dir=x", "--out FOLDER"),
+        (TRANSLATE, "--train_from", "--from FOLDER"),
+        (TRANSLATE, "--lora", "--freeze MODULES: there are no adapters"),
+        (TRANSLATE, "--lang_pair", "--source CODE --target CODE"),
         (SING, "--hidden-size", "--set network.hidden=WIDTH"),
         (SING, "--train", "--corpus FILE"),
     ],
@@ -76,3 +79,10 @@ def test_frequent_keys_have_options_of_their_own(here: Path, capsys: pytest.Capt
     ):
         assert problem in message
     assert "network.dropout must" in refused(capsys, *SING, *wrong)
+
+
+@pytest.mark.parametrize("given", ["--beam", "--criterion", "--log-interval"])
+def test_an_option_without_a_counterpart_gets_no_suggestion(
+    here: Path, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    assert f"{given} is no option." in refused(capsys, *TRANSLATE, given, "7")

@@ -61,7 +61,11 @@ def test_the_program_of_a_translator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: Form, beam: int
 ) -> None:
     checkpoint = write_random(tmp_path / "ours", **DEFAULT, **ENDS)
+    (checkpoint.folder / "README.md").write_text("# Ours\n\n- Again: `run.toml` beside this file holds it\n- Seed 1\n")
     assert printed(checkpoint, form, tmp_path / "out", TEXT, monkeypatch, capsys) == ours(checkpoint, TEXT, beam)
+    card = (tmp_path / "out/README.md").read_text(encoding="utf-8")
+    assert "- Seed 1\n" in card
+    assert "run.toml" not in card  # an exported folder has none
 
 
 @pytest.mark.parametrize(("form", "beam"), [("marian", 4), ("ctranslate2", 4), SLOW_ONNX])

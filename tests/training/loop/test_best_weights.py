@@ -12,6 +12,7 @@ from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from training.config.run_config import LoopConfig
 from training.errors import TrainingError
 from training.loop import snapshot
+from training.loop.progress import Validation
 from training.loop.weight_selection import BestWeights, Weights
 
 pytestmark = pytest.mark.usefixtures("no_curves")
@@ -24,6 +25,12 @@ def weights(value: float) -> Weights:
 def offer(candidates: BestWeights, *costs: float) -> list[bool]:
     """Offers weights with these values in turn, as of updates 1, 2, ..."""
     return [candidates.offer(cost, n, lambda n=n: weights(n)) for n, cost in enumerate(costs, start=1)]  # type: ignore[misc]
+
+
+def test_the_loss_decides_among_validations_with_a_bleu_of_zero(tmp_path: Path) -> None:
+    results = [Validation(7.1, 0.0), Validation(6.5, 0.0), Validation(6.8, 0.0), Validation(9.0, 0.1)]
+    candidates = BestWeights(tmp_path, 2)
+    assert offer(candidates, *(result.cost("bleu") for result in results)) == [True, True, False, True]
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
