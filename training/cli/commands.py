@@ -234,7 +234,8 @@ def _inspect_pairs(arguments: argparse.Namespace) -> Statistics | None:
     valid, test = (
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
-    pairs = clean(read_corpora(arguments.corpus, languages, columns), cleaning, validation=valid, test=test)
+    pairs = read_corpora(arguments.corpus, languages, columns, skip_malformed=cleaning.malformed == "skip")
+    pairs = clean(pairs, cleaning, validation=valid, test=test)
     statistics = pair_statistics(pairs, arguments.subwords)
     if arguments.json:
         return statistics

@@ -331,6 +331,8 @@ def _choose(path: Path, number: int, cells: list[str]) -> Columns:
 
 def _other_width(path: Path, number: int, count: int, columns: Columns, width: int | None) -> TrainingError:
     has = f"{path} line {number} has {count} column{'' if count == 1 else 's'}"
+    if count == 1 and stem_suffix(path) == ".csv":
+        return TrainingError(f"{has}; commas separate none here: save it with a tab between the two texts.")
     if width == 2:
         return TrainingError(f"{has}; a pair is two texts with one tab between.")
     if width:

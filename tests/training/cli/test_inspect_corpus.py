@@ -180,3 +180,18 @@ def test_tabs_in_a_text_are_noted(folder: Path, capsys: pytest.CaptureFixture[st
     assert main(["inspect-corpus", "s.txt"]) == 0
     assert hint not in capsys.readouterr().out
     assert refused(capsys, "inspect-corpus", "p.jsonl").endswith(f"'lyrics' or 'content'. {hint}")
+
+
+def test_malformed_lines_are_skipped_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "pairs.tsv", b"eins\tone\nzwei\ttwo\tthree\ndrei\tthree\nvi\xffer\tfour\n")
+    assert main(["inspect-corpus", str(path), "--source", "de", "--target", "en", "--clean", "malformed=skip"]) == 0
+    page = capsys.readouterr().out
+    assert "4 pairs read, 2 left out, 2 kept" in page
+    assert "1  malformed: number of columns" in page
+    assert "1  malformed: not UTF-8" in page
+
+
+def test_commas_of_a_csv_are_no_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "pairs.csv", b'"eins","one"\r\n')
+    said = refused(capsys, "inspect-corpus", str(path), "--source", "de", "--target", "en")
+    assert said.endswith("line 1 has 1 column; commas separate none here: save it with a tab between the two texts.")
