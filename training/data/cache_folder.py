@@ -6,9 +6,12 @@ import contextlib
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import mkdtemp
+
+from training.distributed.torchrun import environment_rank
 
 VARIABLE = "TRAINING_CACHE"
 
@@ -23,10 +26,16 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock on this path against other processes, so that one of them does the work and the others find it."""
+    """Holds a lock on this path against other processes, so that one of them does the work and the others find it. A
+    process that has to wait says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if environment_rank() == 0:
+                print(f"Waits for another process, which is making {path}.", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.training.runs import Killed, assert_same_run, kill_at
 from tests.training.small import CPU, pairs, translator
 from training.config.run_config import CleaningConfig, LoopConfig, TokenizerConfig
 from training.data import batches, prepared_corpus, sentence_pairs
+from training.data.cache_folder import locked
 from training.data.cleaning import repeated_pairs
 from training.data.corpus_loading import read_run_corpora
 from training.data.sentence_pairs import Pairs
@@ -195,3 +198,17 @@ def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
             run("parts")
     run("parts", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_process_that_waits_for_a_lock_says_so(cache: Path) -> None:
+    path = cache / "corpora" / "one"
+    imports = "import sys, pathlib; from training.data.cache_folder import locked"
+    code = f"{imports}\nwith locked(pathlib.Path(sys.argv[1])): pass"
+    with locked(path):
+        waiting = subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline() == f"Waits for another process, which is making {path}.\n"
+        assert waiting.poll() is None
+    with waiting:
+        assert waiting.stderr.read() == ""
+    assert waiting.returncode == 0
