@@ -131,7 +131,8 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's exit
         return 128 + signal.SIGPIPE
     except OSError as error:
-        workers.print_error(f"error: The run cannot go on: {os_error_reason(error)}.")
+        resumable = "resume" in arguments and arguments.out is not None
+        workers.print_error(f"error: The run cannot go on: {os_error_reason(error, resumable=resumable)}.")
         return 2
     except Stopped as stopped:
         code = 128 + stopped.number

@@ -25,10 +25,11 @@ class CannotStart(TrainingError):
         super().__init__("This cannot start: " + "; ".join(self.problems) + ".")
 
 
-DISK_FULL = "the disk is full; free some space, then go on with --resume, or anew if nothing was saved"
+GO_ON, ANEW = "then go on with --resume, or anew if nothing was saved", "then begin anew"
+DISK_FULL = f"the disk is full; free some space, {GO_ON}"
 OS_ERROR_MEANINGS = {
     errno.ENOSPC: DISK_FULL,
-    errno.EDQUOT: "the quota of this disk is used up; free some space, then go on with --resume, or anew",
+    errno.EDQUOT: f"the quota of this disk is used up; free some space, {GO_ON}",
     errno.EACCES: "{name} may not be used: permission denied; change its rights or choose another place",
     errno.EPERM: "{name} may not be used: permission denied; change its rights or choose another place",
     errno.EROFS: "{name} lies on a disk that is read-only; choose another place",
@@ -45,8 +46,10 @@ OS_ERROR_MEANINGS = {
 }
 
 
-def os_error_reason(error: OSError) -> str:
-    """The reason in words, without errno and full stop, to end a sentence."""
+def os_error_reason(error: OSError, *, resumable: bool = True) -> str:
+    """The reason in words, without errno and full stop, to end a sentence. resumable: by --resume."""
+    if not resumable:
+        return os_error_reason(error).replace(GO_ON, ANEW)
     if error.errno is None:  # from a library that keeps only the system's words
         return DISK_FULL if "No space left" in str(error) else str(error).rstrip(".")
     name = error.filename2 or error.filename or "a file of this run"

@@ -118,7 +118,10 @@ def run_translate(arguments: argparse.Namespace) -> None:
         raise
     except OSError as error:
         if arguments.out is None:
-            raise
+            if error.filename is not None:  # of an input
+                raise
+            reason = os_error_reason(error, resumable=False)
+            raise TrainingError(f"Standard output cannot be written: {reason}.") from error
         raise TrainingError(f"{arguments.out}.partial cannot be written: {os_error_reason(error)}.") from error
 
 

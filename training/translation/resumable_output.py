@@ -42,6 +42,7 @@ class ResumableOutput:
         self.identity: Mapping[str, object] = json.loads(json.dumps(identity))
         self.partial = out.with_name(f"{out.name}.partial")
         self._record = out.with_name(f"{out.name}.partial.json")
+        self._new_record = out.with_name(f"{out.name}.partial.json.new")
         check_output_file(out, resume=resume)
         self.done, self.notes, self._digest, size = 0, dict[str, list[int]](), hashlib.sha256(), 0
         self._expected_digest = self._digest.hexdigest()
@@ -66,7 +67,12 @@ class ResumableOutput:
         self._file.seek(size)
         self._saved_at = time.monotonic()
         if not resume:
-            self._save()
+            try:
+                self._save()
+            except OSError:  # a full disk: without its record, a partial file could not be gone on with
+                self._file.close()
+                self._remove()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -118,7 +124,7 @@ class ResumableOutput:
             "sha256": self._digest.hexdigest(),
             "notes": self.notes,
         }
-        aside = self._record.with_name(f"{self._record.name}.new")
+        aside = self._new_record
         aside.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
         aside.replace(self._record)
         self._saved_at = time.monotonic()
@@ -130,6 +136,7 @@ class ResumableOutput:
         self._file.close()
         self.partial.replace(self.out)
         self._record.unlink(missing_ok=True)
+        self._new_record.unlink(missing_ok=True)
 
     def written_lines(self) -> Iterator[str]:
         """The lines of an uncompressed partial file."""
@@ -149,8 +156,8 @@ class ResumableOutput:
         self._remove()
 
     def _remove(self) -> None:
-        self.partial.unlink(missing_ok=True)
-        self._record.unlink(missing_ok=True)
+        for path in (self.partial, self._record, self._new_record):
+            path.unlink(missing_ok=True)
 
 
 def check_output_file(out: Path, *, resume: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -327,3 +329,20 @@ def test_lines_before_a_broken_one_of_a_pipe_are_translated(
     told = capfdbinary.readouterr()
     assert told.out.decode().splitlines() == expected(model, LINES, 1)
     assert told.err.decode().count("\n") == 1 and "line 11 has a broken character" in told.err.decode()
+
+
+def test_a_full_disk_is_told_with_the_way_out_that_there_is(
+    here: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        full = SimpleNamespace(write=no_space, flush=no_space, isatty=lambda: False)
+        patched.setattr(sys, "stdout", SimpleNamespace(buffer=full))
+        message = refused(capsys, "translate", model, "in.txt", "--device", "cpu", "--precision", "fp32")
+    assert message == "Standard output cannot be written: the disk is full; free some space, then begin anew."
+    monkeypatch.setattr(Path, "replace", no_space)  # of the first record of the progress
+    message = refused(capsys, "translate", model, "in.txt", "--device", "cpu", "--out", "out.txt")
+    assert "go on with --resume, or anew if nothing was saved" in message
+    assert not list(here.glob("out.txt*"))
