@@ -58,7 +58,8 @@ def train_lyricist(
         task = LyricsTask(network, train_ids, valid_ids, config)
         closing = None
         if valid_ids is not None and len(valid_ids) > 1:
-            closing = lyricist_closing(checkpoint, network, train, valid_ids, config.loop.seed)
+            models = 1 if start is None else 2
+            closing = lyricist_closing(checkpoint, network, train, valid_ids, config.loop.seed, models=models)
         outcome = run.train(
             task,
             config,

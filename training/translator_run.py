@@ -100,7 +100,8 @@ def train_translator(
         closing = None
         if held_out and len(config.pairs) == 1:
             mixed_in = min(len(mix[1]), SCORED_SENTENCES) if mix and mix[1] else 0
-            greedy = min(len(valid) if valid else 0, SCORED_SENTENCES) + mixed_in + (len(test) if test else 0)
+            compared = min(len(valid) if valid else 0, SCORED_SENTENCES) + mixed_in
+            greedy = compared * (1 if start is None else 2) + (len(test) if test else 0)
             beamed = len(test) if test and test_beam > 1 else 0
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(

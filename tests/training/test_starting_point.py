@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -242,6 +243,22 @@ def test_general_held_out_pairs_are_validated_at_each_validation(origin: Path, t
     before = score_translator(*load_model(origin, CPU), general)
     assert rows[0]["valid_loss_general"] == pytest.approx(float(before["nats_per_token"]), abs=2e-4)
     assert len({row["valid_loss_general"] for row in rows}) == len(rows) > 2
+
+
+def test_time_limit_leaves_time_for_scores_of_both_models(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences: list[int] = []
+
+    def closing(*_: Any, greedy: int, beam: int) -> Callable[[float], float]:
+        sentences.append(greedy + beam)
+        return lambda validation_s: 0.0
+
+    monkeypatch.setattr("training.translator_run.translator_closing", closing)
+    start, run = read_starting_point(str(origin), "translator"), TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
+    mix = pairs(40), pairs(12, seed=4)
+    train_translator(config_of(start), pairs(50), pairs(5), run, start=start, mix=mix, test=pairs(7), test_beam=1)
+    assert sentences == [2 * (5 + 12) + 7]
 
 
 def test_card_says_what_a_tuned_model_has_seen(origin: Path, tmp_path: Path) -> None:

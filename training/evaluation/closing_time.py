@@ -39,9 +39,10 @@ def translator_closing(
 
 
 def lyricist_closing(
-    checkpoint: Checkpoint, network: RecurrentLanguageModel, train: str, valid_ids: Tensor, seed: int
+    checkpoint: Checkpoint, network: RecurrentLanguageModel, train: str, valid_ids: Tensor, seed: int, *, models: int
 ) -> Closing:
-    """train: the training text, for which memorisation is measured. valid_ids [N]: the text to score."""
+    """train: the training text, for which memorisation is measured. valid_ids [N]: the text to score. models: that are
+    scored on it."""
 
     def closing(validation_s: float) -> float:
         started = time.monotonic()
@@ -49,7 +50,7 @@ def lyricist_closing(
         scored = time.monotonic()
         sample_lyrics(checkpoint, network, [train[:1]] * SAMPLES, PROBED_STEPS, 1.0, seed)
         sampled = time.monotonic()
-        scoring_s = (scored - started) * len(valid_ids) / characters
+        scoring_s = models * (scored - started) * len(valid_ids) / characters
         sampling_s = (sampled - scored) * CHARACTERS / PROBED_STEPS
         return validation_s + scoring_s + sampling_s + OVERLAP_S * len(train) + PUBLISHING_S
 
