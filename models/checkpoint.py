@@ -220,9 +220,17 @@ def read_config(folder: Path) -> CheckpointConfig:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path} is missing: {folder} is not a checkpoint.") from None
+    except NotADirectoryError:
+        raise CheckpointError(f"{folder} is a file, not a checkpoint folder.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); the model was not loaded.") from error
     version = content.get("format_version") if isinstance(content, dict) else None
+    if version is None and isinstance(content, dict) and "model_type" in content:
+        kind = content["model_type"]
+        raise CheckpointError(
+            f"{path} is of a {kind} model in Hugging Face's form: `python -m training import-marian` makes checkpoints"
+            " of marian and pegasus models."
+        )
     if not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{path} has no format_version; the model was not loaded.")
     if version > FORMAT_VERSION:

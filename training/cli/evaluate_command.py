@@ -125,6 +125,8 @@ def _problems(arguments: argparse.Namespace) -> Iterator[str]:
         yield f"--comet took the folder {arguments.comet} for its model: put --comet last, or write --comet=NAME"
     elif not systems:
         yield "a FOLDER is missing: the model to score"
+    for file in filter(Path.is_file, arguments.folders):
+        yield f"{file} is a file, not a checkpoint folder: a test set of two files is --test SOURCE,TARGET"
     for folder in {folder for folder in arguments.folders if arguments.folders.count(folder) > 1}:
         yield f"{folder} is given twice"
     if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:

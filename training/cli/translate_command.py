@@ -59,10 +59,10 @@ def add_translate(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = "Translate lines of text.", EXAMPLES
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder")
-    text = "texts to translate, one sentence a line (default: standard input); with --ensemble: further folders"
+    text = "texts to translate, one sentence a line (default, and -: standard input); with --ensemble: further folders"
     command.add_argument("files", type=Path, nargs="*", default=[], metavar="FILE", help=text)
     command.add_argument("--input", "-i", type=Path, nargs="+", action="extend", metavar="FILE", help="the same files")
-    text = "the file to write, .gz compressed (default: standard output)"
+    text = "the file to write, .gz compressed (default, and -: standard output)"
     command.add_argument("--out", "--output", "-o", type=Path, metavar="FILE", help=text)
     text = "go on with the unfinished --out of a command that was stopped or killed"
     command.add_argument("--resume", action="store_true", help=text)
@@ -82,6 +82,8 @@ def add_translate(command: argparse.ArgumentParser) -> None:
 def run_translate(arguments: argparse.Namespace) -> None:
     device = device_of(arguments)
     folders, files = _folders_and_files(arguments)
+    files = [] if files == [Path("-")] else files
+    arguments.out = None if arguments.out == Path("-") else arguments.out
     problems = list(_problems(arguments))
     options = search_options(arguments, DEFAULT_BEAM, problems)
     precision, size = arguments.precision, None

@@ -353,6 +353,11 @@ def test_comet_without_its_program_is_one_sentence(
         (("seed-1", "song-1"), "seed-1 is a translator and song-1 a lyricist: evaluate models of one kind at a time."),
         (("seed-1", "back", *TEST), "back translates en→de and seed-1 de→en: compare models of one direction."),
         (("seed-1", "nowhere", *TEST), "nowhere/config.json is missing: nowhere is not a checkpoint."),
+        (
+            ("seed-1", "--test", "test.de", "test.en"),
+            "This cannot start: test.en is a file, not a checkpoint folder: a test set of two files is --test"
+            " SOURCE,TARGET.",
+        ),
         (("seed-1", *TEST, "--ensemble"), "This cannot start: --ensemble needs at least two folders."),
         (("seed-1", *TEST, "--weights", "1"), "This cannot start: --weights are of the members of an --ensemble."),
         (

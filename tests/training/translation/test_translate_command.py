@@ -219,6 +219,12 @@ def test_mistakes_are_one_sentence(
         return refused(capsys, "translate", *arguments, "--device", "cpu", "--precision", "fp32")
 
     assert of("nowhere", "in.txt") == "nowhere/config.json is missing: nowhere is not a checkpoint."
+    assert of("in.txt") == "in.txt is a file, not a checkpoint folder."
+    (here / "hub").mkdir()
+    (here / "hub" / "config.json").write_text('{"model_type": "marian"}')
+    assert "hub/config.json is of a marian model in Hugging Face's form: `python -m training import-marian`" in of(
+        "hub"
+    )
     assert "only a translator can translate" in of(str(tiny_checkpoints / "tiny-lyrics"), "in.txt")
     assert of(model, "none.txt") == "none.txt does not exist."
     assert "several models translate with --ensemble" in of(model, model)
@@ -296,7 +302,7 @@ def test_a_killed_command_goes_on(here: Path, model: str, monkeypatch: pytest.Mo
 
 
 def test_a_redirected_file_is_read_from_where_it_stands(
-    here: Path, model: str, monkeypatch: pytest.MonkeyPatch
+    here: Path, model: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with (here / "in.txt").open("rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
@@ -309,6 +315,10 @@ def test_a_redirected_file_is_read_from_where_it_stands(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
         assert run(model, "--out", "piped.txt", "--beam", "1") == 0
     assert output("piped.txt") == output("out.txt")
+    with (here / "in.txt").open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+        assert run(model, "-", "--out", "-", "--beam", "1") == 0
+    assert capfdbinary.readouterr().out == (here / "out.txt").read_bytes()
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
