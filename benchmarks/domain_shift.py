@@ -41,7 +41,8 @@ BASE_EPOCHS = 10
 NEW, OLD = "railway talk", "captions"
 BEAMS = (1, 5)
 GAIN, LOSS = 8.0, 1.0  # BLEU, on the new domain at least and on the old one at most
-TUNING = ("--recipe", "finetune", "--set", "optimizer.name=muon", "--learning-rate", "6e-3", "--max-epochs", "16")
+TUNING = ("--recipe", "finetune", "--set", "optimizer.name=muon", "--learning-rate", "6e-3", "--max-epochs", "28")
+MIX_SHARE = "0.8"
 SCRATCH = ("--recipe", "tiny", "--vocab-size", "2000", "--tokens-per-batch", "1000", "--max-epochs", "30")
 MARIAN_TUNING = ("--recipe", "finetune", "--max-epochs", "2", "--tokens-per-batch", "500", "--learning-rate", "5e-4")
 MARIAN_PAIRS, MARIAN_SENTENCES = 160, 8  # to tune on, and for validation: an update takes seconds
@@ -88,7 +89,7 @@ def systems(arguments: argparse.Namespace, folder: Path) -> dict[str, list[Path]
             for seed in seeds
         ]
 
-    each_seed("tuned with mixing", arguments.seeds, *tuning, "--mix", captions)
+    each_seed("tuned with mixing", arguments.seeds, *tuning, "--mix", captions, "--mix-share", MIX_SHARE)
     each_seed("tuned", arguments.seeds, *tuning)
     each_seed("from nothing", arguments.seeds[:1], "--train", new, *new_valid, *SCRATCH)
     if arguments.both:
