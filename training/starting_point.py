@@ -32,6 +32,7 @@ from training.importers.marian.convert_checkpoint import card_licence, convert_m
 from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME, MarianFolder, fetch_from_hub
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE
+from training.importers.marian.weight_conversion import NORM_OF_TYPE
 from training.loop import snapshot
 from training.loop.progress import Outcome, Validation
 from training.loop.tasks import AnyTask
@@ -154,13 +155,14 @@ def read_starting_point(given: str, kind: Kind, source: str | None = None, targe
     described = MarianFolder(folder, folder.resolve().name).object(checkpoints.CONFIG)
     if "format_version" in described:
         start = _own(given, folder, source, target)
-    elif described.get("model_type") == "marian":
+    elif described.get("model_type") in NORM_OF_TYPE:
         start = _marian(given, folder, source, target)
     else:
         model = described.get("model_type")
-        what = f"a model of type {model!r}" if model else "something that is no model"
+        what = f"a model of type {model!r}" if model else "a config.json that names no model"
         raise TrainingError(
-            f"{given} has {what}: --from takes a checkpoint of this project or a Marian model in Hugging Face's form."
+            f"{given} has {what}: --from takes a checkpoint of this project, or a Marian model or an export of ours in"
+            " Hugging Face's form."
         )
     if start.config.kind != kind:
         is_a, command = KINDS[start.config.kind], start.config.kind

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from models import checkpoint as checkpoints
 from models.networks.transformer import Transformer
 from tests.training.cli.commands import refused
+from tests.training.exporters.exported import write_random
 from tests.training.importers.marian import folders
 from tests.training.runs import Killed, assert_same_run, kill_at
 from tests.training.small import CPU, lyricist, pairs, text, translator
@@ -34,6 +35,7 @@ from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.model_outputs import load_model
 from training.evaluation.scores import score_translator
+from training.exporters.export_checkpoint import export_checkpoint
 from training.loop import snapshot
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import read_rows
@@ -370,8 +372,8 @@ def test_folders_that_cannot_be_tuned_are_refused(
             tune(origin, here / "half")
     expected = {
         "empty": "empty holds no config.json: --from takes the folder of a finished model.",
-        "bert": "bert has a model of type 'bert': --from takes a checkpoint of this project or a Marian model in"
-        " Hugging Face's form.",
+        "bert": "bert has a model of type 'bert': --from takes a checkpoint of this project, or a Marian model or an"
+        " export of ours in Hugging Face's form.",
         "half": "half holds an unfinished run: finish it first, with --resume --out half.",
         "pairs.tsv": "pairs.tsv is a file: --from takes the folder of a model, or a name on the hub.",
         "hal": "There is no folder hal: did you mean half?",
@@ -383,6 +385,18 @@ def test_folders_that_cannot_be_tuned_are_refused(
     assert refused(capsys, *TUNE, "--source", "aa", "--target", "bb", "--freeze", "encoder") == (
         "This cannot start: tuning.freeze needs --from, a model to start from."
     )
+
+
+def test_an_exported_model_is_tuned(here: Path, tmp_path: Path) -> None:
+    """Norms before the layers and one table, which Hugging Face's form calls Pegasus."""
+    checkpoint = write_random(tmp_path / "ours", norm="pre", tied="all")
+    export_checkpoint(checkpoint.folder, "pegasus", tmp_path / "exported")
+    start = read_starting_point(str(tmp_path / "exported"), "translator")
+    own = read_starting_point(str(checkpoint.folder), "translator")
+    assert start.config.architecture["norm"] == "pre"
+    assert (start.config.source_language, start.config.target_language) == ("de", "en")
+    for name, values in own.weights.items():  # the channels of interleaved positions are reordered
+        torch.testing.assert_close(start.weights[name].sort().values.sum(), values.sort().values.sum())
 
 
 def test_resume_with_another_origin_is_refused(here: Path, origin: Path, capsys: pytest.CaptureFixture[str]) -> None:
