@@ -41,7 +41,7 @@ def write_transformers_folder(model: Exportable, folder: Path, form: Form) -> No
 
 
 def transformers_config(model: Exportable, shape: TransformerConfig, form: Form) -> JsonObject:
-    """config.json. Under `parlance`, what an import needs to restore the very weights."""
+    """config.json. Under `parlance`, what an import needs to restore the very weights and language pairs."""
     sides = {
         f"{side}_{name}": value
         for side, layers in (("encoder", shape.encoder_layers), ("decoder", shape.decoder_layers))
@@ -52,7 +52,10 @@ def transformers_config(model: Exportable, shape: TransformerConfig, form: Form)
         "share_encoder_decoder_embeddings": shape.tied == "all",
         "static_position_embeddings": True,
     }
-    record = {name: value for name in LACKING if (value := getattr(shape, name)) != OF_THE_FORM[name]}
+    record: JsonObject = {name: value for name in LACKING if (value := getattr(shape, name)) != OF_THE_FORM[name]}
+    if pairs := model.config.language_pairs:
+        piece = model.checkpoint.tokenizers["source"].piece
+        record["language_pairs"] = [[pair.source, pair.target, *map(piece, pair.source_prefix)] for pair in pairs]
     return {
         "model_type": form,
         "architectures": [CLASSES[form]],

@@ -99,3 +99,16 @@ def test_a_multilingual_model_reads_its_language_tokens_there(tmp_path: Path) ->
     text = ">>es<< der hund schläft"
     assert tokenizer(text).input_ids == list(checkpoints.read(folder).source_ids(text))
     assert "`>>es<<` for de to es" in " ".join(summary["notes"])  # type: ignore[arg-type]
+
+
+def test_a_multilingual_model_comes_back_with_its_pairs(tmp_path: Path) -> None:
+    folder = write_multilingual(tmp_path / "ours", [("de", "en"), ("en", "de"), ("de", "es")])
+    export_checkpoint(folder, "transformers", tmp_path / "out")
+    import_marian(str(tmp_path / "out"), tmp_path / "back")
+    first, second = (checkpoints.read_config(path) for path in (folder, tmp_path / "back"))
+    assert second.language_pairs == first.language_pairs
+    assert second.files[WEIGHTS] == first.files[WEIGHTS]
+    import_marian(str(tmp_path / "out"), tmp_path / "one", source="de", target="es")
+    one = checkpoints.read_config(tmp_path / "one")
+    assert (one.source_language, one.target_language, one.language_pairs) == ("de", "es", ())
+    assert one.source_prefix == first.language_pairs[2].source_prefix

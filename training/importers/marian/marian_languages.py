@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
+from training.importers.marian.weight_conversion import RECORD
 
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 NO_PREFIX = "none"
@@ -68,7 +69,9 @@ def language_pairs(
     tokens: Sequence[str],
 ) -> tuple[Languages, ...]:
     """Arguments as of `choose_languages`; source and target may name several languages with commas between, and a
-    target "all" stands for those of all tokens."""
+    target "all" stands for those of all tokens. Without a choice, an export of ours has the pairs of its model."""
+    if source is target is prefix is None and (exported := _exported_pairs(config, tokens)):
+        return exported
     sources: Sequence[str | None] = source.split(",") if source else [None]
     targets: Sequence[str | None] = target.split(",") if target else [None]
     if target == ALL and not tokens:
@@ -87,6 +90,13 @@ def language_pairs(
         )
     pairs = tuple(dict.fromkeys(pair for pair in found if pair.source != pair.target)) if len(found) > 1 else found
     return pairs or found
+
+
+def _exported_pairs(config: JsonObject, tokens: Sequence[str]) -> tuple[Languages, ...]:
+    record = config.get(RECORD)
+    listed = record.get("language_pairs") if isinstance(record, dict) else None
+    pairs = [pair for pair in listed if isinstance(pair, list) and len(pair) == 3] if isinstance(listed, list) else []
+    return tuple(Languages(*pair) for pair in pairs if pair[2] in tokens)
 
 
 def _spelling(token: str) -> str:
