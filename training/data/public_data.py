@@ -125,7 +125,9 @@ def _opus_entry(argument: str) -> Entry:
 
 
 def _version_key(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+    """Orders v1, v2019, v20190709 and v2023-04-12 in this way: eight digits are a date, too."""
+    dated = re.sub(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)", r"\1-\2-\3", version)
+    return tuple(int(number) for number in re.findall(r"\d+", dated))
 
 
 def _tags(argument: str, first: str, second: str) -> tuple[Any, Any]:

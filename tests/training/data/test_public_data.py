@@ -267,3 +267,17 @@ def test_the_library_leaves_logging_alone() -> None:
     before = list(logging.getLogger().handlers), logging.getLogger().level
     public_data._library("opus:")
     assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
+
+
+@pytest.mark.parametrize(
+    ("releases", "latest"),
+    [
+        (["v20190709", "v2023-04-12", "v2021-07-22", "v2"], "v2023-04-12"),
+        (["v1", "v10", "v9"], "v10"),
+        (["v2018", "v20190101", "v1"], "v20190101"),
+    ],
+)
+def test_the_latest_version_of_opus_is_taken(monkeypatch: pytest.MonkeyPatch, releases: list[str], latest: str) -> None:
+    rows = [["Tatoeba", release, "de", "en"] for release in releases]
+    monkeypatch.setattr(public_data, "_opus_rows", lambda: iter(rows))
+    assert f"/OPUS-Tatoeba/{latest}/" in str(public_data.find_entry("opus:Tatoeba/de-en").url)
