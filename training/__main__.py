@@ -62,12 +62,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         given = sys.argv[1:] if argv is None else argv
         if given and not given[0].startswith("-") and given[0] not in COMMANDS:
             top.error(f"{given[0]} is no command{command_suggestion(given[0], list(COMMANDS))}")
-        arguments, arguments.unknown = top.parse_known_args(argv)
+        arguments, unknown = top.parse_known_args(argv)
         many = next((name for name in ("files", "folders") if name in arguments), None)
-        if many and not any(argument.startswith("-") for argument in arguments.unknown):
+        if many and not any(argument.startswith("-") for argument in unknown):
             # argparse finds no positional arguments behind an option that follows the first ones
-            setattr(arguments, many, [*getattr(arguments, many), *map(Path, arguments.unknown)])
-            arguments.unknown = []
+            setattr(arguments, many, [*getattr(arguments, many), *map(Path, unknown)])
+            unknown = []
+        arguments.unknown = unknown
         return arguments
 
 

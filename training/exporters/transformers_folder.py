@@ -52,7 +52,9 @@ def transformers_config(model: Exportable, shape: TransformerConfig, form: Form)
         "share_encoder_decoder_embeddings": shape.tied == "all",
         "static_position_embeddings": True,
     }
-    record: JsonObject = {name: value for name in LACKING if (value := getattr(shape, name)) != OF_THE_FORM[name]}
+    record: dict[str, object] = {
+        name: value for name in LACKING if (value := getattr(shape, name)) != OF_THE_FORM[name]
+    }
     if pairs := model.config.language_pairs:
         piece = model.checkpoint.tokenizers["source"].piece
         record["language_pairs"] = [[pair.source, pair.target, *map(piece, pair.source_prefix)] for pair in pairs]
