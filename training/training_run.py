@@ -98,6 +98,7 @@ class TrainingRun:
                 device=self.device,
                 fingerprint=fingerprint,
                 vocabulary=tokenizer_digest(tokenizers),
+                changed=self._changed_options(config),
                 validator=validator,
                 workers=self.workers,
                 elapsed_s=0.0 if self.started is None else time.monotonic() - self.started,
@@ -121,6 +122,11 @@ class TrainingRun:
         task.network.load_state_dict(outcome.weights)
         task.network.eval()
         return outcome
+
+    def _changed_options(self, config: TranslatorConfig | LyricsConfig) -> list[str]:
+        """Of a resumed run."""
+        limits = [f"loop.{name}" for name in snapshot.LIMITS]
+        return run_file.changed_options(self.out / run_file.RUN_FILE, config, limits) if self.resume else []
 
     def report_end(self, outcome: Outcome, scores: Scores) -> None:
         """The last lines for a reader: why the run ended, its scores, where the model lies and what comes next."""

@@ -51,8 +51,8 @@ def test_resume_with_another_seed_is_refused(here: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     message = refused(capsys, *SING, "--resume", "--seed", "2")
     assert message == (
-        "m was trained with another recipe, corpus or seed; resume it with the same ones, or train its model on other"
-        " data with --from m and another --out."
+        "m was trained with loop.seed = 1, not 2; resume it with the same, or train its model on other data with"
+        " --from m and another --out."
     )
     assert checkpoints.is_checkpoint(here / "m")
 

@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -157,6 +157,27 @@ def read_run_file(path: Path, command: str) -> RunFile:
         if not isinstance(value, dict):
             raise TrainingError(f"{path}: {name} must be a table.")
     return RunFile(path.name, path.parent, complete is True, content, data, machine)
+
+
+def changed_options(path: Path, config: TranslatorConfig | LyricsConfig, apart_from: Sequence[str]) -> list[str]:
+    """`key = its value, not the config's` for each option that has another value in a run file; none if it cannot be
+    read. apart_from: keys that may differ."""
+    try:
+        its_own = dict(dotted(tomllib.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return []
+    now = {key: toml_literal(value) for key, value in dotted(asdict(config)) if key not in apart_from}
+    then = {key: toml_literal(value) for key, value in its_own.items() if key in now}
+    return [f"{key} = {value}, not {now[key]}" for key, value in then.items() if value != now[key]]
+
+
+def dotted(table: Table, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested tables by dotted key."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def run_file_text(

@@ -78,6 +78,7 @@ class Trainer:
         device: torch.device,
         fingerprint: str = "",
         vocabulary: str = "",
+        changed: Sequence[str] = (),
         validator: Validator | None = None,
         workers: Workers | None = None,
         validates_start: bool = False,
@@ -85,13 +86,14 @@ class Trainer:
         closing: Closing | None = None,
     ) -> None:
         """fingerprint: of config and corpus, vocabulary: of the tokenizers; both must match the snapshot at a resume.
+        changed: options of this session that the run began with otherwise, for the message if they do not match.
         validator: writes sample texts, and translates held-out sentences if weights are chosen by BLEU. workers: the
         processes that share `task`; None: a single process. elapsed_s: of the command before this moment, which
         count in the time limit, as does what follows the last update: closing estimates its seconds.
         validates_start: whether the initial weights are validated too, and kept if no others are better."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
-        self.fingerprint, self.vocabulary = fingerprint, vocabulary
+        self.fingerprint, self.vocabulary, self.changed = fingerprint, vocabulary, changed
         self.workers = workers or Workers()
         self.optimizer = build_optimizer(optimizer, task.network)
         self.precision = MixedPrecision(device, config.precision, task.network, kernels_of(task))
@@ -403,7 +405,8 @@ class Trainer:
         folder = self.folder
         assert folder is not None
         state = self.workers.on_rank_0(lambda: snapshot.load(folder))
-        another = f"{folder} was trained with another recipe, corpus or seed; resume it with the same ones."
+        other = "; ".join(self.changed) or "another recipe, corpus or seed"
+        another = f"{folder} was trained with {other}; resume it with the same."
         if checkpoints.is_checkpoint(folder):
             another = f"{another[:-1]}, or train its model on other data with --from {folder} and another --out."
         if state.get("fingerprint") != self.fingerprint:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from training.config.run_file import dotted
 from training.errors import TrainingError
 from training.loop.progress import Sample
 
@@ -60,7 +61,7 @@ def open_trackers(
 ) -> dict[str, ExperimentTracker]:
     """wanted: tracker -> its project or experiment. folder: of the run, which has its name there. options: of the run,
     in nested tables. resume: go on with the run that this folder had there. TrainingError if a tracker refuses."""
-    runs, config = RunNames(folder / RUNS_FILE, resume=resume), dict(_dotted(options))
+    runs, config = RunNames(folder / RUNS_FILE, resume=resume), dict(dotted(options))
     opened: dict[str, ExperimentTracker] = {}
     for name, project in wanted.items():
         try:
@@ -88,14 +89,6 @@ WAYS_OUT = {
 def first_sentence(error: Exception) -> str:
     """Without its full stop."""
     return re.split(r"\.(?:\s|$)", " ".join(str(error).split()))[0] or type(error).__name__
-
-
-def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _dotted(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 class RunNames:
