@@ -165,6 +165,8 @@ def check_output_file(out: Path, *, resume: bool) -> None:
     partial = out.with_name(f"{out.name}.partial")
     if out.is_dir():
         raise TrainingError(f"{out} is a folder; --out names a file.")
+    if out.exists() and resume and not partial.exists():
+        raise TrainingError(f"{out} is finished: there is nothing to go on with.")
     if out.exists():
         raise TrainingError(f"{out} exists; choose another --out.")
     if resume and not partial.exists():

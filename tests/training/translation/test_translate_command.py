@@ -240,6 +240,8 @@ def test_mistakes_are_one_sentence(
     assert "latin.txt is not valid UTF-8: line 2" in of(model, "latin.txt", "--out", "out.txt")
     (here / "there.txt").write_text("kept\n")
     assert of(model, "in.txt", "--out", "there.txt") == "there.txt exists; choose another --out."
+    finished = "there.txt is finished: there is nothing to go on with."
+    assert of(model, "in.txt", "--out", "there.txt", "--resume") == finished
     assert of(model, "in.txt", "--out", str(here)) == f"{here} is a folder; --out names a file."
     assert not list(here.glob("*.partial*"))
 
