@@ -95,7 +95,10 @@ def test_broken_utf8_names_the_line(tmp_path: Path, mark: bytes, lead: bytes, li
 
 def test_utf16_file_is_refused_as_not_utf8(tmp_path: Path) -> None:
     path = write(tmp_path / "t.tsv", "a\tb\n".encode("utf-16"))
-    assert "is not valid UTF-8: line 1" in fault(path)
+    convert = f"iconv -f UTF-16 -t UTF-8 {path.name}"
+    assert fault(path) == (
+        f"{path} is UTF-16, and texts are read as UTF-8: convert it ({convert}), or save it as UTF-8."
+    )
 
 
 def test_a_nul_character_names_the_line(tmp_path: Path) -> None:

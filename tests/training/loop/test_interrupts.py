@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,14 @@ from training.loop import trainer as loops
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.usefixtures("no_curves")
+
+
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """A shell's background jobs ignore SIGINT, and what they start begins so, these tests too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def signal_at_step(patch: pytest.MonkeyPatch, number: int, *signals: signal.Signals) -> None:

@@ -145,7 +145,11 @@ def test_a_text_becomes_pairs_with_its_best_translations(
 
 def test_all_problems_are_reported_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = refused(capsys, "distil", "m", "--beam", "0", "--processes", "0", "--out", "d.tsv", "--device", "cpu")
-    for part in ("--train is missing", "--beam must be 1 to 64, not 0", "--processes must be at least 1, not 0"):
+    for part in (
+        "--train (pairs) or --text (a text in the source language) is missing",
+        "--beam must be 1 to 64, not 0",
+        "--processes must be at least 1, not 0",
+    ):
         assert part in output
     assert "--out must end in .jsonl or .jsonl.gz, not be d.tsv" in output
     (here / "text").write_text("one column\n", encoding="utf-8")
