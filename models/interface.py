@@ -26,6 +26,14 @@ class Prompt:
     source: tuple[int, ...]
     prefix: tuple[int, ...]
 
+    def unpadded_source(self, pad: int) -> tuple[int, ...]:
+        """The source without padding at its end, which a network never attends to: some models end their sources with
+        it (`classic`)."""
+        end = len(self.source)
+        while end and self.source[end - 1] == pad:
+            end -= 1
+        return self.source[:end]
+
 
 class Decodable(Protocol):
     """A network that can be stepped. The state is opaque to callers."""

@@ -120,7 +120,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
         raise
     except OSError as error:
         if arguments.out is None:
-            if error.filename is not None:  # of an input
+            if error.filename is not None or isinstance(error, BrokenPipeError):  # of an input; the reader has gone
                 raise
             reason = os_error_reason(error, resumable=False)
             raise TrainingError(f"Standard output cannot be written: {reason}.") from error

@@ -227,9 +227,10 @@ class NativeTransformer:
     @torch.inference_mode()
     def prefill(self, state: NativeState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         slots = np.array(rows, dtype=np.int64)
-        lengths = np.array([len(p.source) for p in prompts], dtype=np.int64)
+        sources = [p.unpadded_source(self.config.pad) for p in prompts]
+        lengths = np.array([len(ids) for ids in sources], dtype=np.int64)
         read = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
-        ids = np.array(list(chain.from_iterable(p.source for p in prompts)), dtype=np.int64)
+        ids = np.array(list(chain.from_iterable(sources)), dtype=np.int64)
         self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
         state.lengths[slots], state.source_lengths[slots] = read, lengths
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)

@@ -54,9 +54,10 @@ class EagerTransformer:
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         index = torch.tensor(rows, device=self.device)
         # an empty source has one zeroed position, as padding in a full pass has no weight
-        lengths = [max(1, len(p.source)) for p in prompts]
-        empty = [number for number, p in enumerate(prompts) if not p.source]
-        source = pad_rows([p.source or (self.config.pad,) for p in prompts], self.config.pad, self.device)
+        rows_read = [p.unpadded_source(self.config.pad) for p in prompts]
+        lengths = [max(1, len(ids)) for ids in rows_read]
+        empty = [number for number, ids in enumerate(rows_read) if not ids]
+        source = pad_rows([ids or (self.config.pad,) for ids in rows_read], self.config.pad, self.device)
         memory, _ = self.network.encode(source)
         sources = list(self.network.source_key_values(memory))
         for layer, (key, value) in zip(state.source, sources, strict=True):

@@ -23,8 +23,8 @@ def test_classic_learns_the_sentence_by_heart(tmp_path: Path, capsys: pytest.Cap
     arguments = ["--source", "de", "--target", "en", "--train", str(tmp_path / "pair.tsv"), "--out", str(out)]
     assert main(["translator", *arguments, "--recipe", "classic", "--device", "cpu"]) == 0
     assert json.loads(capsys.readouterr().out) == {}
-    rows = read_rows(out / "metrics.jsonl")
-    assert rows[-1]["epoch"] < 20
+    rows = [row for row in read_rows(out / "metrics.jsonl") if "loss" in row]
+    assert rows[-1]["epoch"] <= 20
     assert rows[-1]["loss"] < 0.01
     checkpoint = checkpoints.read(out)
     network = load_network(checkpoint)
