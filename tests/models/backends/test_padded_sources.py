@@ -1,4 +1,4 @@
-"""Sources that end with padding, as those of the recipe `classic`: decoding attends to it as little as training does."""
+"""Sources that end with padding, as those of the recipe `classic`: decoding does not attend to it, as training."""
 
 from __future__ import annotations
 
