@@ -56,7 +56,7 @@ def test_the_rules_are_part_of_the_run_that_resumes(here: Path, capsys: pytest.C
     assert configuration["cleaning"]["ratio"] == 6.0
     (here / "m" / "config.json").unlink()
     capsys.readouterr()
-    assert "another" in refused(capsys, *TRANSLATE, *SHORT, "--resume")
+    assert "cleaning.ratio = 6.0, not 4.0" in refused(capsys, *TRANSLATE, *SHORT, "--resume")
 
 
 def test_several_corpora_in_several_formats(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
