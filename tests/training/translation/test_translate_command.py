@@ -276,7 +276,10 @@ def test_a_closed_reader_and_ctrl_c_leave_no_traceback(here: Path, model: str) -
     assert piped.stdout == expected(model, ["ab ba"], 4)[0] + "\n"
     assert "Traceback" not in piped.stderr
     process = subprocess.Popen(
-        command(model, "long.txt", "--out", "out.txt", "--threads", "2"), stderr=subprocess.PIPE, text=True
+        command(model, "long.txt", "--out", "out.txt", "--threads", "2"),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     while not (here / "out.txt.partial").exists() or not (here / "out.txt.partial").stat().st_size:
         time.sleep(0.05)
