@@ -119,25 +119,11 @@ def train_translator(
             return {}
         if start is not None:
             average_with_start(start, config.tuning.average_with_start, task, outcome)
-        scores: Scores = {}
-        held_out_sets = {
-            **{named("validation", pair, 1): part for pair, part in (valid.by_part() if valid else ())},
-            "held out of the general pairs (greedy)": mix[1] if mix else None,
-        }
-        some = {name: first(pairs, SCORED_SENTENCES) for name, pairs in held_out_sets.items() if pairs}
-        for name, pairs in some.items():
-            scores[name] = score_translator(checkpoint, network, pairs)
+        held_out_sets = held_out_texts(valid, mix)
+        scores = {name: score_translator(checkpoint, network, pairs) for name, pairs in held_out_sets.items()}
         if start is not None:
-            beginning = cast(Transformer, start.network(config.network).to(run.device))
-            before = {name: score_translator(checkpoint, beginning, pairs) for name, pairs in some.items()}
-            metadata = start.with_scores_before(metadata, before)
-            for name in some:
-                bleu = f"BLEU {before[name]['bleu']:.2f} with the starting weights, {scores[name]['bleu']:.2f} tuned"
-                run.workers.note(f"{name}: {bleu}")
-        for pair, part in test.by_part() if test else ():
-            for beam in dict.fromkeys((1, test_beam)):
-                name = named(part.origin, pair, beam)
-                scores[name] = score_translator(checkpoint, network, part, beam=beam)
+            metadata = compared_with_start(start, config, metadata, checkpoint, held_out_sets, scores, run)
+        scores |= scores_on_test(checkpoint, network, test, test_beam)
         scores = with_earlier_scores(scores, network, run)
         samples = validator.examples() if validator else ()
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
@@ -146,6 +132,43 @@ def train_translator(
         publish(run.out, metadata, tokenizers, network, card)
         run.report_end(outcome, scores)
         return scores
+
+
+def held_out_texts(valid: Pairs | None, mix: tuple[Pairs, Pairs | None] | None) -> dict[str, Pairs]:
+    """Name of the score -> the pairs that it is measured on at the end of a run, at most SCORED_SENTENCES."""
+    sets = {
+        **{named("validation", pair, 1): part for pair, part in (valid.by_part() if valid else ())},
+        "held out of the general pairs (greedy)": mix[1] if mix else None,
+    }
+    return {name: first(pairs, SCORED_SENTENCES) for name, pairs in sets.items() if pairs}
+
+
+def compared_with_start(
+    start: StartingPoint,
+    config: TranslatorConfig,
+    metadata: CheckpointConfig,
+    checkpoint: Checkpoint,
+    held_out_sets: Mapping[str, Pairs],
+    scores: Scores,
+    run: TrainingRun,
+) -> CheckpointConfig:
+    """Adds what the starting weights reach on the held-out pairs to the metadata, and says both."""
+    beginning = cast(Transformer, start.network(config.network).to(run.device))
+    before = {name: score_translator(checkpoint, beginning, pairs) for name, pairs in held_out_sets.items()}
+    for name in held_out_sets:
+        bleu = f"BLEU {before[name]['bleu']:.2f} with the starting weights, {scores[name]['bleu']:.2f} tuned"
+        run.workers.note(f"{name}: {bleu}")
+    return start.with_scores_before(metadata, before)
+
+
+def scores_on_test(checkpoint: Checkpoint, network: Transformer, test: Pairs | None, beam: int) -> Scores:
+    """Greedy and with `beam`."""
+    scores: Scores = {}
+    for pair, part in test.by_part() if test else ():
+        for width in dict.fromkeys((1, beam)):
+            name = named(part.origin, pair, width)
+            scores[name] = score_translator(checkpoint, network, part, beam=width)
+    return scores
 
 
 def named(origin: str, pair: str, beam: int) -> str:
