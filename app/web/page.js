@@ -81,8 +81,9 @@ async function load() {
   try {
     const models = await get("models");
     const pairs = pairsOf(models);
-    store.set({ models, examples: examplesFor(pairs), pair: store.get().pair || pairs[0] || "" });
-    store.set({ features: await features(), problem: null });
+    // What stood there was an earlier try's. What the models' arrival asks for may fail before the features are here, and must stay.
+    store.set({ models, examples: examplesFor(pairs), pair: store.get().pair || pairs[0] || "", problem: null });
+    store.set({ features: await features() });
     if (!models.length) setTimeout(load, AGAIN_MS);
   } catch (error) {
     store.set({ models: [], problem: problemOf(error, "maps") });

@@ -162,6 +162,19 @@ def test_unknown_pair_is_shown_beside_the_languages(watched: Watched) -> None:
     assert page.locator(".problem:not(:empty)").count() == 0
 
 
+def test_refusal_stays_when_the_api_description_comes_after_it(watched: Watched) -> None:
+    held: list[Any] = []
+    watched.page.route("**/openapi.json", lambda route: held.append(route))
+    watched.refused |= {404}
+    page = watched.goto("#translate?pair=de.en&model=nobody&text=der+hund")
+    problem = page.locator(".top .problem:not(:empty)")
+    problem.wait_for()
+    with page.expect_response("**/openapi.json"):
+        held[0].continue_()
+    page.click("#theme")  # drawn again after the description has come
+    assert "nobody" in problem.inner_text()
+
+
 def test_unreachable_server_shows_a_sentence(watched: Watched) -> None:
     page = watched.translated(TEXT)
     page.route("**/translate", lambda route: route.abort())
