@@ -22,7 +22,8 @@ class CannotStart(TrainingError):
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
-        super().__init__("This cannot start: " + "; ".join(self.problems) + ".")
+        listed = "; ".join(self.problems)
+        super().__init__(f"This cannot start: {listed}" + ("" if listed.endswith("?") else "."))
 
 
 GO_ON, ANEW = "then go on with --resume, or anew if nothing was saved", "then begin anew"

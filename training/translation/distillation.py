@@ -157,7 +157,7 @@ def translate_text(
 ) -> Mapping[str, object]:
     """Writes a pair for each line, in order; returns the number of pairs, and of lines left out: empty ones, those
     longer than the teacher is served with, those whose translation did not end. size: lines of a chunk; None: a size
-    that suits the text."""
+    that suits the text. TrainingError for a text without a line."""
     started, size = time.monotonic(), size or chunk_lines(files.count, processes)
     whose = identity(teacher.translator, teacher.options, repr(teacher.pair), size)
     with (
@@ -172,5 +172,7 @@ def translate_text(
                 counts[name][0] += count
             output.write(data, chunk.lines)
             progress.update(len(chunk.lines))
+        if not any(count for (count,) in counts.values()):
+            raise TrainingError(f"The text has no line to translate: {out} is not written.")
         output.finish()
     return {**{name: count for name, (count,) in counts.items()}, "seconds": round(time.monotonic() - started, 1)}

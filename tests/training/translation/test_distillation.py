@@ -143,6 +143,13 @@ def test_a_text_becomes_pairs_with_its_best_translations(
     assert output["empty"] + output["unfinished"] == len(lines) - 1 - len(expected)
 
 
+def test_text_without_a_line_is_refused(here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "empty.txt").write_text("")
+    command = ["distil", str(tiny_checkpoints / TRANSLATOR), "--text", "empty.txt", "--out", "x.jsonl"]
+    assert "The text has no line to translate: x.jsonl is not written." in refused(capsys, *command, "--device", "cpu")
+    assert sorted(path.name for path in here.iterdir()) == ["empty.txt", "pairs.tsv"]
+
+
 def test_all_problems_are_reported_at_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = refused(capsys, "distil", "m", "--beam", "0", "--processes", "0", "--out", "d.tsv", "--device", "cpu")
     for part in (

@@ -233,7 +233,7 @@ def test_mistakes_are_one_sentence(
     for part in ("--beam must be", "--length-penalty must", "--max-new-tokens must", "--resume needs --out"):
         assert part in message
     assert of(model, "--n-best", "100") == "This cannot start: --n-best must be at least 1 and at most 64, not 100."
-    assert of(model, "--outt", "x") == "This cannot start: --outt is no option, did you mean --out?."
+    assert of(model, "--outt", "x") == "This cannot start: --outt is no option, did you mean --out?"
     assert "--num-beams is no option, did you mean --beam N?" in of(model, "--num-beams", "4")
     assert "--n-best 3 needs a --beam of at least 3, not 2" in of(model, "in.txt", "--beam", "2", "--n-best", "3")
     (here / "latin.txt").write_bytes("ab\nb\xe4\n".encode("latin-1"))
