@@ -21,6 +21,16 @@ from tests import tiny  # noqa: E402
 hypothesis.settings.register_profile("parlance", deadline=None)
 hypothesis.settings.load_profile("parlance")
 
+TESTS = Path(__file__).parent
+FOLDER_MARKERS = {
+    "benchmarks": "bench",
+    "browser": "browser",
+    "clients": "clients",
+    "faults": "faults",
+    "fuzz": "fuzz",
+    "gpu": "gpu",
+}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Builds the kernels before the tests: on a busy machine the compiler may take longer than a server waits for it.
@@ -32,6 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
         for variant in (kernel for kernel in (*VARIANTS, *FP32, *TRAINING) if kernel.needed <= flags):
             with contextlib.suppress(OSError, RuntimeError, subprocess.SubprocessError):
                 build.built(variant)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out folders whose tests all have a marker that is not wanted: importing them takes seconds."""
+    wanted = config.getoption("markexpr")
+    marker = FOLDER_MARKERS.get(collection_path.name) if collection_path.parent == TESTS else None
+    return True if marker and f"not {marker}" in wanted else None
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from training.__main__ import main
 from training.config.run_config import LoopConfig, TokenizerConfig
 from training.data import tokenizer_training
 from training.distributed.process_group import Workers
-from training.errors import TrainingError
+from training.errors import TrainingError, pluralize
 from training.loop import snapshot
 from training.report.progress_report import ProgressReport
 
@@ -59,7 +59,7 @@ def test_a_snapshot_that_names_no_vocabulary_goes_on(tmp_path: Path) -> None:
 
 def test_resume_under_another_torch_version_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looping(Counting(), tmp_path, max_epochs=1).run()
-    now = torch.__version__
+    now, threads = torch.__version__, pluralize(torch.get_num_threads(), "thread")
     notes: list[str] = []
     for version, epochs in ((now, 2), ("9.8.7", 3), ("9.8.7", 4)):
         monkeypatch.setattr(torch, "__version__", version)
@@ -67,7 +67,7 @@ def test_resume_under_another_torch_version_is_noted(tmp_path: Path, monkeypatch
         loop.report.note = notes.append  # type: ignore[method-assign]
         loop.run(resume=True)
     assert notes == [
-        f"This run goes on as fp32 on cpu, 1 thread, torch 9.8.7 and was fp32 on cpu, 1 thread, torch {now} before: a"
+        f"This run goes on as fp32 on cpu, {threads}, torch 9.8.7 and was fp32 on cpu, {threads}, torch {now} before: a"
         " sound run, though not bit for bit what it would have been."
     ]
 
