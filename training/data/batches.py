@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from training.data.token_array import TokenArray, TokenRows
+
 TokenIds = Sequence[int]
 Batch = TypeVar("Batch")
 Keys = NDArray[np.signedinteger[Any]]
@@ -178,15 +180,18 @@ class WindowedBatches(Sequence[Sequence[int]]):
         return batch
 
 
-def pad_rows(rows: Sequence[TokenIds], value: int) -> Tensor:
-    longest = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[value] * (longest - len(row))] for row in rows])
+def padded_pairs(sources: TokenRows, targets: TokenRows, rows: Sequence[int], pad_id: int) -> PairBatch:
+    """The pairs `rows`, padded to a batch; targets include start and end tokens."""
+    indices = np.asarray(rows, np.int64)
+    source, target = (
+        torch.from_numpy(side.padded(indices, pad_id, int(side.lengths[indices].max()))) for side in (sources, targets)
+    )
+    return PairBatch(source, target[:, :-1], target[:, 1:])
 
 
 def pair_batch(sources: Sequence[TokenIds], targets: Sequence[TokenIds], pad_id: int) -> PairBatch:
-    """Pads pairs to a batch; targets include start and end tokens."""
-    target = pad_rows(targets, pad_id)
-    return PairBatch(pad_rows(sources, pad_id), target[:, :-1], target[:, 1:])
+    """`padded_pairs` of texts that are not in token arrays."""
+    return padded_pairs(TokenArray.of(sources), TokenArray.of(targets), range(len(sources)), pad_id)
 
 
 class TextBatch(NamedTuple):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from training.config.run_config import CleaningConfig
-from training.data.batches import TokenIds
 from training.data.cleaning import HeldOutIndex, clean, comparison_key, hold_out
 from training.data.corpus_loading import parse_columns, read_corpora
 from training.data.segmentation import PairIds
 from training.data.sentence_pairs import Pairs
+from training.data.token_array import JoinedTokens, TokenArray, token_rows
 from training.errors import pluralize
 
 HELD_OUT = 500  # general pairs, at most, that show what the model forgets
@@ -61,30 +61,8 @@ class MixedEpochs:
     def epoch(self, number: int) -> PairIds:
         (sources, targets), (more_sources, more_targets) = self.train(number), self.general(number)
         indices = drawn_indices(len(sources), len(more_sources), self.share, self.seed, number)
-        return Joined(sources, more_sources, indices), Joined(targets, more_targets, indices)
-
-
-class Joined(Sequence[TokenIds]):
-    """All rows of `first`, then the rows `indices` of `second`; nothing is copied."""
-
-    def __init__(self, first: Sequence[TokenIds], second: Sequence[TokenIds], indices: Sequence[int]) -> None:
-        self.first, self.second, self.indices = first, second, indices
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.indices)
-
-    @overload
-    def __getitem__(self, index: int) -> TokenIds: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TokenIds]: ...
-    def __getitem__(self, index: int | slice) -> TokenIds | list[TokenIds]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        index %= len(self)
-        own = len(self.first)
-        return self.first[index] if index < own else self.second[self.indices[index - own]]
+        more = TokenArray.of(more_sources).select(indices), TokenArray.of(more_targets).select(indices)
+        return JoinedTokens(token_rows(sources), more[0]), JoinedTokens(token_rows(targets), more[1])
 
 
 def mix_summary(mix: Pairs, train: int, share: float) -> str:

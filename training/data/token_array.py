@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -20,16 +21,20 @@ Ids = NDArray[np.unsignedinteger[Any]]
 IDS_FILE, LENGTHS_FILE = "{}.ids", "{}.lengths"  # of a side, little-endian
 
 
-class TokenArray(Sequence[tuple[int, ...]]):
-    """ids [T]: of all texts; lengths [N]: tokens of each text; starts [N]: of each text in `ids`, None if the texts
-    stand one behind the other."""
+class TokenRows(Sequence[tuple[int, ...]]):
+    """The token ids of many texts, of which batches are made without a Python object for each token."""
 
-    def __init__(self, ids: Ids, lengths: NDArray[np.uint32], starts: NDArray[np.int64] | None = None) -> None:
-        self.ids, self.lengths = ids, lengths
-        if starts is None:
-            starts = np.zeros(len(lengths), np.int64)
-            np.cumsum(lengths[:-1], out=starts[1:])
-        self._starts = starts
+    lengths: NDArray[np.uint32]
+    """[N]: tokens of each text."""
+
+    @abstractmethod
+    def _text(self, index: int) -> tuple[int, ...]:
+        """index: from 0 to N-1."""
+
+    @abstractmethod
+    def padded(self, rows: NDArray[np.int64], value: int, width: int) -> NDArray[np.int64]:
+        """The texts `rows`, in this order: [len(rows), width], padded with `value` at the end. width: at least the
+        length of the longest of them."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -40,9 +45,10 @@ class TokenArray(Sequence[tuple[int, ...]]):
     def __getitem__(self, index: slice) -> list[tuple[int, ...]]: ...
     def __getitem__(self, index: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        start = int(self._starts[index])
-        return tuple(self.ids[start : start + int(self.lengths[index])].tolist())
+            return [self._text(i) for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._text(index % len(self))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -50,6 +56,38 @@ class TokenArray(Sequence[tuple[int, ...]]):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class TokenArray(TokenRows):
+    """ids [T]: of all texts; lengths [N]: tokens of each text; starts [N]: of each text in `ids`, None if the texts
+    stand one behind the other."""
+
+    def __init__(self, ids: Ids, lengths: NDArray[np.uint32], starts: NDArray[np.int64] | None = None) -> None:
+        self.ids, self.lengths = ids, lengths
+        if starts is None:
+            starts = np.zeros(len(lengths), np.int64)
+            np.cumsum(lengths[:-1], out=starts[1:])
+        self._starts = starts
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> TokenArray:
+        """A copy in memory; a token array itself."""
+        if isinstance(rows, TokenArray):
+            return rows
+        rows = list(rows)
+        ids = np.fromiter(chain.from_iterable(rows), np.dtype(np.uint32))
+        return cls(ids, np.fromiter(map(len, rows), np.uint32, len(rows)))
+
+    def _text(self, index: int) -> tuple[int, ...]:
+        start = int(self._starts[index])
+        return tuple(self.ids[start : start + int(self.lengths[index])].tolist())
+
+    def padded(self, rows: NDArray[np.int64], value: int, width: int) -> NDArray[np.int64]:
+        columns = np.arange(width)
+        within = columns < self.lengths[rows, None]
+        padded = np.full((len(rows), width), value, np.int64)
+        padded[within] = self.ids[(self._starts[rows, None] + columns)[within]]
+        return padded
 
     def select(self, rows: Sequence[int]) -> TokenArray:
         """The texts `rows`, in this order; no token is copied."""
@@ -104,8 +142,24 @@ class TokenWriter:
         return ids
 
 
-def lengths_of(rows: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-    """[N]: tokens of each text."""
-    if isinstance(rows, TokenArray):
-        return rows.lengths.astype(np.int32)
-    return np.fromiter(map(len, rows), np.int32, len(rows))
+class JoinedTokens(TokenRows):
+    """All texts of `first`, then those of `second`; no token is copied."""
+
+    def __init__(self, first: TokenRows, second: TokenRows) -> None:
+        self.first, self.second = first, second
+        self.lengths = np.concatenate([first.lengths, second.lengths])
+
+    def _text(self, index: int) -> tuple[int, ...]:
+        own = len(self.first)
+        return self.first[index] if index < own else self.second[index - own]
+
+    def padded(self, rows: NDArray[np.int64], value: int, width: int) -> NDArray[np.int64]:
+        padded, own = np.empty((len(rows), width), np.int64), rows < len(self.first)
+        padded[own] = self.first.padded(rows[own], value, width)
+        padded[~own] = self.second.padded(rows[~own] - len(self.first), value, width)
+        return padded
+
+
+def token_rows(rows: Sequence[Sequence[int]]) -> TokenRows:
+    """The rows themselves if batches can be made of them, else a copy."""
+    return rows if isinstance(rows, TokenRows) else TokenArray.of(rows)

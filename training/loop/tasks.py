@@ -21,14 +21,14 @@ from training.data.batches import (
     TextBatch,
     batches_by_length,
     consecutive_windows,
-    pair_batch,
+    padded_pairs,
     random_windows,
 )
 from training.data.segmentation import PairIds, SpecialIds
-from training.data.token_array import lengths_of
+from training.data.token_array import TokenArray, token_rows
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import negative_log_likelihood
-from training.kernels.training_backend import LyricistBackend, TranslatorBackend
+from training.kernels.training_backend import LyricistBackend, TranslatorBackend, to_device
 
 LEAD_CHARACTERS = 512  # context that a validation lane reads before the characters that it counts
 VALIDATION_LANES = 32
@@ -94,7 +94,8 @@ class TranslationTask(Task[PairBatch]):
         parts: Sequence[int] = (),
     ) -> None:
         self.parts, self.part_losses = parts, list[float]()
-        self.network, self.train, self.valid, self.config = network, train, valid, config
+        self.network, self.train, self.config = network, train, config
+        self.valid = None if valid is None else (TokenArray.of(valid[0]), TokenArray.of(valid[1]))
         self.special = special
         self.r_drop = config.r_drop  # of the running epoch
         self.pad = network.config.pad
@@ -107,10 +108,18 @@ class TranslationTask(Task[PairBatch]):
         return self._batches(self.train(epoch) if callable(self.train) else self.train, epoch)
 
     def _batches(self, pairs: PairIds, epoch: int) -> Sequence[PairBatch]:
-        sources, targets = pairs
-        lengths = np.stack([lengths_of(sources), lengths_of(targets) - 1], axis=1)
+        sources, targets = map(token_rows, pairs)
+        lengths = np.stack([sources.lengths, targets.lengths - 1], axis=1).astype(np.int32)
         groups = batches_by_length(lengths, self.config.tokens_per_batch, self.config.loop.seed, epoch)
-        return LazyBatches(groups, lambda g: pair_batch([sources[i] for i in g], [targets[i] for i in g], self.pad))
+        on_gpu = self.network.device.type == "cuda"
+
+        def make(group: Sequence[int]) -> PairBatch:
+            batch = padded_pairs(sources, targets, group, self.pad)
+            if on_gpu:  # page-locked here, in the thread that makes batches; `outputs` stays on the host
+                batch = batch._replace(source=batch.source.pin_memory(), inputs=batch.inputs.pin_memory())
+            return batch
+
+        return LazyBatches(groups, make)
 
     def loss(self, batch: PairBatch) -> tuple[Tensor, int]:
         """The mean over tokens that are not padding. With R-Drop each pair runs twice, and alpha/4 times the symmetric
@@ -126,14 +135,11 @@ class TranslationTask(Task[PairBatch]):
     def _cross_entropy(self, batch: PairBatch, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, int]:
         """Summed over tokens that are not padding; only these are projected onto the vocabulary."""
         real = batch.outputs != self.pad  # on the CPU, where counting needs no device synchronization
-        source, inputs, outputs = map(self._to_device, (batch.source, batch.inputs, batch.outputs[real]))
+        source, inputs, outputs = (
+            to_device(part, self.network.device) for part in (batch.source, batch.inputs, batch.outputs[real])
+        )
         features = self.backend.counted_features(source, inputs, real)
         return self.backend.cross_entropy(features, outputs, smoothing, r_drop), len(outputs)
-
-    def _to_device(self, part: Tensor) -> Tensor:
-        """Copies asynchronously, from pinned memory."""
-        device = self.network.device
-        return part.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else part.to(device)
 
     def validate(self) -> float | None:
         if self.valid is None:
@@ -141,8 +147,8 @@ class TranslationTask(Task[PairBatch]):
         if not self.parts:
             return self.mean_nats(self.valid)
         ends = list(accumulate(self.parts))
-        parts = [slice(end - size, end) for end, size in zip(ends, self.parts, strict=True)]
-        self.part_losses = [self.mean_nats((self.valid[0][part], self.valid[1][part])) for part in parts]
+        parts = [range(end - size, end) for end, size in zip(ends, self.parts, strict=True)]
+        self.part_losses = [self.mean_nats((self.valid[0].select(p), self.valid[1].select(p))) for p in parts]
         return sum(self.part_losses) / len(self.part_losses)
 
     def mean_nats(self, pairs: PairIds) -> float:
@@ -180,9 +186,9 @@ class LyricsTask(Task[TextBatch]):
     def loss(self, batch: TextBatch) -> tuple[Tensor, int]:
         device = self.network.device
         state = self.state if batch.carry else None
-        logits, after = self.network(batch.inputs.to(device), state, self.backend.scan)
+        logits, after = self.network(to_device(batch.inputs, device), state, self.backend.scan)
         self.state = RecurrentState(after.hidden.detach(), after.memory.detach())
-        outputs = batch.outputs.to(device)
+        outputs = to_device(batch.outputs, device)
         return F.cross_entropy(logits.flatten(0, 1).float(), outputs.flatten()), outputs.numel()
 
     def validate(self) -> float | None:

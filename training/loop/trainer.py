@@ -31,6 +31,7 @@ from training.kernels.training_backend import backend_description, kernels_of
 from training.loop import snapshot
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
+from training.loop.prefetch import BatchPrefetcher
 from training.loop.progress import Closing, Outcome, Progress, Validation, Validator
 from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
 from training.loop.stop_signals import Stopped, StopSignals
@@ -40,6 +41,7 @@ from training.report.progress_report import ProgressReport
 
 SNAPSHOT_EVERY_S = 60.0
 LOG_EVERY_UPDATES = 50
+BATCHES_AHEAD = 4  # of a GPU's updates
 NO_GAIN = (
     "No validation was better than that of the starting weights, so that these are kept: tune longer (--patience,"
     " --max-epochs), with another --learning-rate, or choose by the loss (--set loop.choose_by=loss)."
@@ -105,6 +107,7 @@ class Trainer:
         self.planner = Planner(optimizer, config)
         self.progress = Progress()
         self.reads_at_once = device.type == "cpu"  # reading synchronizes with a GPU, so it is rare
+        self.batches_ahead = 0 if device.type == "cpu" else BATCHES_AHEAD
         self._unread: list[Update] = []
         self.epoch_losses: list[float] = []
         self.limits_changed = False
@@ -145,17 +148,18 @@ class Trainer:
                 self._save(force=True)
                 self._note(note)
             self._note(self.planner.short_warmup(progress.update))
-            while progress.batch < len(batches):
-                if ended_by := self._limit_reached():
-                    return ended_by
-                if self.planner.follow_clock(progress, len(batches)):
-                    self._save(force=True)
-                    self._note(self.planner.short_warmup(progress.update))
-                self._validate_if_clock_asks()
-                self._step(batches[progress.batch : progress.batch + accumulate])
-                if progress.batch < len(batches):
-                    self._validate_if_due()
-                    self._save()
+            with BatchPrefetcher(batches, progress.batch, self.batches_ahead, self.device) as self.upcoming:
+                while progress.batch < len(batches):
+                    if ended_by := self._limit_reached():
+                        return ended_by
+                    if self.planner.follow_clock(progress, len(batches)):
+                        self._save(force=True)
+                        self._note(self.planner.short_warmup(progress.update))
+                    self._validate_if_clock_asks()
+                    self._step(self.upcoming.take(accumulate))
+                    if progress.batch < len(batches):
+                        self._validate_if_due()
+                        self._save()
             self._end_of_epoch()
         return ended_by
 
@@ -226,9 +230,11 @@ class Trainer:
         """Reports all updates since the last reading. TrainingError at the first non-finite one: on a CPU before the
         weights follow it, elsewhere before the next snapshot."""
         updates, self._unread = self._unread, []
-        losses = torch.stack([update.loss for update in updates]).tolist() if updates else []
-        norms = torch.stack([update.norm for update in updates]).tolist() if updates else []
-        for update, loss, norm in zip(updates, losses, norms, strict=True):
+        if not updates:
+            return
+        numbers = [number for update in updates for number in (update.loss, update.norm)]
+        read = torch.stack(numbers).tolist()  # a GPU's in one copy
+        for update, loss, norm in zip(updates, read[::2], read[1::2], strict=True):
             for what, value in (("loss", loss), ("gradient", norm)):
                 if not math.isfinite(value):
                     raise TrainingError(

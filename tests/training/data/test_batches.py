@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 
+import numpy as np
 import pytest
 import torch
 
-from training.data.batches import batches_by_length, consecutive_windows, pair_batch, random_windows
+from training.data.batches import batches_by_length, consecutive_windows, padded_pairs, pair_batch, random_windows
+from training.data.token_array import JoinedTokens, TokenArray
 
 
 def log_normal(count: int) -> list[tuple[int, int]]:
@@ -75,6 +78,42 @@ def test_a_pair_batch_is_padded_at_the_end_and_shifted_by_one() -> None:
     assert batch.source.tolist() == [[5, 6, 3], [7, 3, 0]]
     assert batch.inputs.tolist() == [[2, 8, 3], [2, 9, 10]]
     assert batch.outputs.tolist() == [[8, 3, 0], [9, 10, 3]]
+
+
+def test_batches_of_token_arrays_equal_those_of_lists() -> None:
+    """From one array, from selected and repeated rows of it, and from two arrays joined."""
+    generator = random.Random(3)
+    rows = [tuple(generator.randrange(70_000) for _ in range(generator.randint(1, 30))) for _ in range(200)]
+    whole, few = TokenArray.of(rows), TokenArray.of(rows[:50])
+    picked = [generator.randrange(200) for _ in range(90)]
+    for tokens, texts in (
+        (whole, rows),
+        (whole.select(picked), [rows[i] for i in picked]),
+        (JoinedTokens(few, whole.select(picked)), rows[:50] + [rows[i] for i in picked]),
+    ):
+        assert tokens == texts
+        for group in ([3], [70, 2, 51, 2], list(range(len(texts)))):
+            expected = pair_batch([texts[i] for i in group], [texts[-i] for i in group], 7)
+            width = max(len(texts[i]) for i in group)
+            assert expected.source.tolist() == [[*texts[i], *[7] * (width - len(texts[i]))] for i in group]
+            backwards = tokens.select(range(0, -len(texts), -1)) if isinstance(tokens, TokenArray) else None
+            if backwards is not None:
+                made = padded_pairs(tokens, backwards, group, 7)
+                assert all(torch.equal(a, b) for a, b in zip(made, expected, strict=True))
+            assert tokens.padded(np.array(group), 7, width).tolist() == expected.source.tolist()
+
+
+def test_work_of_a_batch_does_not_grow_with_its_pairs() -> None:
+    """Calls from Python: one for each pair, let alone each token, would hold up a GPU."""
+    tokens = TokenArray.of([[5] * 20 for _ in range(2000)])
+    counts = []
+    for pairs in (2, 2000):
+        events: list[str] = []
+        sys.setprofile(lambda frame, event, argument, events=events: events.append(event))  # type: ignore[misc]
+        padded_pairs(tokens, tokens, range(pairs), 0)
+        sys.setprofile(None)
+        counts.append(sum(event in ("call", "c_call") for event in events))
+    assert counts[0] == counts[1] < 200
 
 
 def test_random_windows_equal_the_reference() -> None:
