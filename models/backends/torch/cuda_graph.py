@@ -3,7 +3,7 @@ few recorded shapes. Tensors are static: tokens are copied in, and logits must b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, Protocol
@@ -43,13 +43,22 @@ def round_up(number: int) -> int:
 
 
 class Recordable(Decodable, Protocol):
-    """A `Decodable` with a step in three parts: `shape` on the host, `advance` on the device, `stepped` on the host."""
+    """A `Decodable` with a step in three parts: `shape` on the host, `advance` on the device, `stepped` on the host.
+    vocabulary: the number of logits of a row."""
+
+    @property
+    def vocabulary(self) -> int: ...
 
     def shape(self, state: Any, rows: int, group: int) -> StepShape: ...
 
     def advance(self, state: Any, tokens: Tensor, shape: StepShape) -> Tensor: ...
 
     def stepped(self, state: Any, rows: int) -> None: ...
+
+    def reorder(self, state: Any, parents: Tensor, shape: StepShape) -> None:
+        """After `advance`, on the device: row i takes the target tokens of row parents[i], for all rows at once.
+        parents [rows]: rows with the same source and as many tokens; a row that keeps its own names itself."""
+        ...
 
 
 @dataclass(slots=True)
@@ -62,14 +71,15 @@ class Recording:
 
 @dataclass(slots=True)
 class GraphedState:
-    """The network's own state, the graphs' input tokens [slots], and the graphs recorded on both."""
+    """The network's own state, the graphs' input tokens [slots], and the recorded graphs: by shape, and by what they do
+    beside a plain step."""
 
     inner: Any
     tokens: Tensor
     slots: int
     source_length: int
     target_length: int
-    recordings: dict[StepShape, Recording] = field(default_factory=dict)
+    recordings: dict[tuple[StepShape, Hashable], Recording] = field(default_factory=dict)
 
 
 def cuda_graph(run: Callable[[], Tensor]) -> Recording:
@@ -114,24 +124,27 @@ class Graphed:
     def step(self, state: GraphedState, tokens: Tensor, group: int = 1) -> Tensor:
         count = len(tokens)
         state.tokens[:count].copy_(tokens, non_blocking=True)
-        shape = self.network.shape(state.inner, count, group)
-        shape = shape.rounded(state.slots, state.target_length, state.source_length)
-        logits = self._run(state, shape)
+        shape = self.shape(state, count, group)
+        logits = self.run(state, shape, lambda: self.network.advance(state.inner, state.tokens[: shape.rows], shape))
         self.network.stepped(state.inner, count)
         return logits[:count]
 
-    def _run(self, state: GraphedState, shape: StepShape) -> Tensor:
-        recording = state.recordings.get(shape)
+    def shape(self, state: GraphedState, rows: int, group: int) -> StepShape:
+        """The recorded shape of the next step over `rows` rows."""
+        shape = self.network.shape(state.inner, rows, group)
+        return shape.rounded(state.slots, state.target_length, state.source_length)
+
+    def run(
+        self, state: GraphedState, shape: StepShape, step: Callable[[], Tensor], variant: Hashable = None
+    ) -> Tensor:
+        """Replays the graph of this shape and variant, or runs `step` and records it. Returns the static result."""
+        recording = state.recordings.get((shape, variant))
         if recording is not None:
             recording.replay()
             return recording.logits
-
-        def run() -> Tensor:
-            return self.network.advance(state.inner, state.tokens[: shape.rows], shape)
-
-        logits = run()  # the first run is eager: libraries initialise themselves, which must not be captured
-        state.recordings[shape] = self.record(run)
-        return logits
+        result = step()  # the first run is eager: libraries initialise themselves, which must not be captured
+        state.recordings[shape, variant] = self.record(step)
+        return result
 
     def warm_up(self, state: GraphedState, groups: Sequence[int] = (1,)) -> int:
         """Records the shapes of short sequences for any number of rows before the first request; longer shapes are

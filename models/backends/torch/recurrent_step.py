@@ -18,6 +18,7 @@ class EagerRecurrent:
     def __init__(self, network: RecurrentLanguageModel) -> None:
         assert not network.training, "dropout would be decoded"
         self.network, self.config, self.device = network, network.config, network.device
+        self.vocabulary = network.config.vocabulary
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> RecurrentState:
         start = self.network.zeros(slots)
@@ -59,6 +60,12 @@ class EagerRecurrent:
         hidden.copy_(after.hidden)
         memory.copy_(after.memory)
         return logits[:, 0].float()
+
+    @torch.inference_mode()
+    def reorder(self, state: RecurrentState, parents: Tensor, shape: StepShape) -> None:
+        """See `models.backends.torch.cuda_graph.Recordable.reorder`."""
+        for part in (state.hidden[:, : shape.rows], state.memory[:, : shape.rows]):
+            part.copy_(part.index_select(1, parents))
 
     @torch.inference_mode()
     def copy(

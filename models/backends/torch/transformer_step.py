@@ -29,7 +29,7 @@ class EagerTransformer:
             is_known(layer, "forward") and all(is_known(layer.cross_attention, name) for name in GROUPING)
             for layer in network.decoder
         )
-        self.shapes = self._shapes()
+        self.shapes, self.vocabulary = self._shapes()
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
         source_length = max(1, source_length)
@@ -38,8 +38,9 @@ class EagerTransformer:
         return TransformerState(slots, lengths, *self.shapes, self.dtype, table, positions)
 
     @torch.inference_mode()
-    def _shapes(self) -> tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]]:
-        """Key and value shapes of self- and cross-attention per layer, from a trial pass (which prepares int8 maps)."""
+    def _shapes(self) -> tuple[tuple[list[tuple[Shape, Shape]], list[tuple[Shape, Shape]]], int]:
+        """Key and value shapes of self- and cross-attention per layer, and the number of logits, from a trial pass
+        (which prepares int8 maps)."""
         own, source = ShapeCache([]), ShapeCache([])
         memory, _ = self.network.encode(torch.zeros((1, 1), dtype=torch.long, device=self.device))
         sources = list(self.network.source_key_values(memory))
@@ -47,8 +48,8 @@ class EagerTransformer:
             source.update(number, *pair)
         scope = Scope(self.network.first_positions(1), causal=True)
         token = torch.zeros((1, 1), dtype=torch.long, device=self.device)
-        self.network.project(self.network.decode_over(token, scope, sources, Scope(scope.positions), own))
-        return own.shapes, source.shapes
+        logits = self.network.project(self.network.decode_over(token, scope, sources, Scope(scope.positions), own))
+        return (own.shapes, source.shapes), logits.size(-1)
 
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
@@ -123,6 +124,13 @@ class EagerTransformer:
         )
         state.lengths[:count] += 1
         return self.network.project(features[:, 0]).float()
+
+    @torch.inference_mode()
+    def reorder(self, state: TransformerState, parents: Tensor, shape: StepShape) -> None:
+        """See `Recordable.reorder`. Every row of the shape is copied: a graph knows no pairs."""
+        for layer in state.own:
+            written = layer.both[: shape.rows, : shape.length]
+            written.copy_(written.index_select(0, parents))
 
     @torch.inference_mode()
     def copy(

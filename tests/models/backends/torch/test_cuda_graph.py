@@ -81,7 +81,7 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
         while decoder.requests:
             decoder.step()
     state = decoder.state
-    assert set(state.recordings) == {StepShape(8, 1, 32, 8), StepShape(8, 1, 40, 8)}
+    assert {shape for shape, _ in state.recordings} == {StepShape(8, 1, 32, 8), StepShape(8, 1, 40, 8)}
     assert all(bool(layer.both.isfinite().all()) for layer in state.inner.own)
     decoder.join([(i, prompt, options) for i in range(8)])
     finished = []
@@ -96,7 +96,7 @@ def test_warming_up_records_every_number_of_rows() -> None:
     graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
     state = graphed.allocate(22, 16, 64)
     assert graphed.warm_up(state, [1, 4]) == len(state.recordings)
-    rows = {(shape.rows, shape.group) for shape in state.recordings}
+    rows = {(shape.rows, shape.group) for shape, _ in state.recordings}
     assert rows == {(n, 1) for n in (1, 2, 4, 8, 16, 22)} | {(n, 4) for n in (4, 8, 16, 20)}
 
 
