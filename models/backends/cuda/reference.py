@@ -1,0 +1,114 @@
+"""What each of `triton_kernels`' functions computes, in PyTorch: the reference of their tests, and a launcher on any
+device without Triton. Sums are at least float32, as there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.backends.cuda.launch import Launch
+
+ACTIVATIONS: tuple[Callable[[Tensor], Tensor], ...] = (lambda x: x, F.relu, F.gelu, F.silu)
+
+
+def launch(call: Launch) -> None:
+    """A `models.backends.cuda.launch.Launcher`."""
+    FUNCTIONS[call.kernel](*call.arguments, **dict(call.constants))
+
+
+def embed(
+    tokens: Tensor,
+    lengths: Tensor,
+    position_ids: Tensor,
+    table: Tensor,
+    position_table: Tensor,
+    positions: Tensor,
+    x: Tensor,
+    scale: float,
+    slot_length: int,
+    width: int,
+    **constants: int,
+) -> None:
+    rows = len(x)
+    positions.copy_(lengths[:rows].clamp(max=slot_length - 1))
+    lengths[:rows] += 1
+    vectors = F.embedding(tokens[:rows], table).float() * scale
+    x.copy_(vectors + F.embedding(position_ids[positions.long()], position_table).float())
+
+
+def linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+    residual: Tensor,
+    kept: Tensor,
+    out: Tensor,
+    rows: int,
+    outputs: int,
+    inputs: int,
+    epsilon: float,
+    **constants: int,
+) -> None:
+    if constants["NORM"]:
+        x = F.layer_norm(x.float(), (inputs,), norm_weight.float(), norm_bias.float(), epsilon).to(x.dtype)
+        if constants["KEEP"]:
+            kept.copy_(x)
+    y = F.linear(x.float(), weight.float(), bias.float() if constants["BIAS"] else None)
+    y = ACTIVATIONS[constants["ACTIVATION"]](y)
+    out.copy_(y + residual.float() if constants["RESIDUAL"] else y)
+
+
+def attend_own(
+    qkv: Tensor,
+    cache: Tensor,
+    positions: Tensor,
+    context: Tensor,
+    scale: float,
+    slot_length: int,
+    heads: int,
+    **constants: int,
+) -> None:
+    rows, places = torch.arange(len(qkv), device=qkv.device), positions.long()
+    query, new = qkv.tensor_split([context.size(1)], dim=1)
+    cache[rows, places] = new
+    attend(query[:, None], cache[: len(qkv)], places + 1, context[:, None], scale, heads)
+
+
+def attend_source(
+    query: Tensor,
+    cache: Tensor,
+    lengths: Tensor,
+    context: Tensor,
+    scale: float,
+    slot_length: int,
+    heads: int,
+    **constants: int,
+) -> None:
+    group = constants["GROUP"]
+    read = lengths[: len(query) : group].clamp(1, slot_length)
+    blocks = query.unflatten(0, (-1, group)), context.unflatten(0, (-1, group))
+    attend(blocks[0], cache[: len(query) : group], read, blocks[1], scale, heads)
+
+
+def attend(query: Tensor, cache: Tensor, lengths: Tensor, context: Tensor, scale: float, heads: int) -> None:
+    """query, context [R, Q, H·D]; cache [R, T, K|V]; lengths [R]: positions to attend to."""
+    q, k, v = (x.float().unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, *cache.chunk(2, dim=-1)))
+    unread = torch.arange(cache.size(1), device=cache.device) >= lengths[:, None]
+    # whatever lies beyond the length may be anything, NaN included
+    k, v = (x.masked_fill(unread[:, None, :, None], 0.0) for x in (k, v))
+    weights = (q @ k.transpose(-1, -2) * scale).masked_fill(unread[:, None, None, :], -torch.inf).softmax(dim=-1)
+    context.copy_((weights @ v).transpose(1, 2).flatten(2))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "embed": embed,
+    "linear": linear,
+    "attend_own": attend_own,
+    "attend_source": attend_source,
+}
