@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -94,9 +95,14 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     access = _access_control(settings, metrics)
     if engine is None:  # imported here: tests and documentation need no device processes
         from app.engine.async_engine import AsyncEngine
+        from app.engine.dispatch.placement import NoDevice
         from app.engine.interface import EngineSettings
 
-        engine = AsyncEngine(settings.section(EngineSettings), metrics)
+        try:
+            engine = AsyncEngine(settings.section(EngineSettings), metrics)
+        except NoDevice as error:
+            print(f"Parlance cannot start: {error}", file=sys.stderr)  # noqa: T201
+            raise SystemExit(2) from None
     metrics.watch(engine)
     spans = _request_spans(settings)
     app = FastAPI(

@@ -10,7 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -75,6 +83,15 @@ def _list_of(parse: Callable[[str], object], takes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _parse_slots(value: object) -> object:
+    if value == "auto":
+        return value
+    if str(value).isdecimal() and 1 <= int(str(value)[:5]) <= 4096:
+        return int(str(value))
+    raise ValueError('it takes "auto" or a number from 1 to 4096')
+
+
+Slots = Annotated[int | Literal["auto"], BeforeValidator(_parse_slots)]
 Devices = Annotated[str, AfterValidator(_check_devices)]
 SecretKey = Annotated[SecretStr, _matching("[!-~]{16,}", "16 or more ASCII characters without spaces")]
 RateLimits = Annotated[str, _parsed_by(parse_rates)]
@@ -115,8 +132,9 @@ class Settings(BaseSettings):
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Number format that models compute in: "auto" measures which is fastest when a model loads; int8 is for CPUs, fp16
     for GPUs; also fp32, bf16."""
-    slots_per_model: int = Field(default=64, ge=1, le=4096)
-    """Sequences that one model works on at once on one device."""
+    slots_per_model: Slots = "auto"
+    """Sequences that one model works on at once on one device; "auto": 64 on a CPU, and on a GPU as many as its free
+    memory holds, at most 512."""
     prefill_tokens: int = Field(default=2048, ge=16)
     """Tokens, padding included, that one model reads between two steps."""
     max_inflight_requests: int = Field(default=1024, ge=1)
@@ -217,7 +235,7 @@ class Settings(BaseSettings):
     def _slots_for_one_request(self) -> Self:
         """One translation holds a slot for each hypothesis: with fewer slots it could never start."""
         needed = max(self.beam_size, self.max_alternatives + 1)
-        if self.slots_per_model < needed:
+        if self.slots_per_model != "auto" and self.slots_per_model < needed:
             raise ValueError(
                 f"{PREFIX}SLOTS_PER_MODEL is {self.slots_per_model}: one translation may need {needed} slots"
                 f" (the larger of {PREFIX}BEAM_SIZE and {PREFIX}MAX_ALTERNATIVES + 1)"

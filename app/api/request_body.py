@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -48,7 +48,7 @@ class RequestLimits:
     max_new_tokens: int
     max_samples: int
     max_attention_values: int
-    slots_per_model: int
+    slots_per_model: int | Literal["auto"]
     request_timeout_s: float  # also of a client that reads nothing of a stream, or sends nothing of a body
 
     def check_texts(self, texts: Sequence[str], field: str) -> None:
@@ -74,7 +74,7 @@ class RequestLimits:
             "n": self.max_samples,
             "max_new_tokens": self.max_new_tokens,
             "max_tokens": self.max_new_tokens,
-            "beam_size": min(_LARGEST_BEAM, self.slots_per_model),
+            "beam_size": _LARGEST_BEAM if self.slots_per_model == "auto" else min(_LARGEST_BEAM, self.slots_per_model),
         }
         for name, value in values.items():
             if value is not None and value > limits[name]:

@@ -78,19 +78,20 @@ class Throughput:
 class Backlog:
     """Admitted, unfinished work of one model or of all. open: requests; requests: their sequences; work: tokens to read
     and to write; rows: slots that they need. Throughput is measured twice: `loaded` while the work exceeds the slots,
-    the only rate at which a queue moves; `busy` while there is any work."""
+    the only rate at which a queue moves; `busy` while there is any work. slots: that can be taken at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int = 0) -> None:
+        self.slots = slots
         self.open = self.requests = self.work = self.rows = 0
         self.busy, self.loaded = Throughput(), Throughput()
 
-    def queue_s(self, slots: int, sequences: int = 1) -> float:
+    def queue_s(self, sequences: int = 1) -> float:
         """Seconds until the last of a new request's sequences gets a slot: the time to finish the work that waits for a
         slot, or, if shorter, `sequences` turns of fair scheduling, where every second start is a turn
         (`app.engine.worker.request_queue`). 0 without a measured throughput: a first burst is admitted."""
-        if self.rows <= slots or not (rate := self.loaded.rate()):
+        if self.rows <= self.slots or not (rate := self.loaded.rate()):
             return 0.0
-        waiting = self.work * (self.rows - slots) / self.rows
+        waiting = self.work * (self.rows - self.slots) / self.rows
         in_turn = 2 * self.open * sequences * self.work / self.requests
         return min(waiting, in_turn) / rate
 
@@ -121,17 +122,26 @@ class Demand(NamedTuple):
 
 class Admission:
     """Bounds requests and tokens over all models, and waiting time per model, which has its own slots and speed.
-    slots: of one model on all devices. max_queue_age_s: the longest that a request may wait for a slot."""
+    slots: of one model on each device, until the device has reported how many it has. max_queue_age_s: the longest
+    that a request may wait for a slot."""
 
     def __init__(
-        self, max_requests: int, max_tokens: int, *, slots: int = 64, max_queue_age_s: float = math.inf
+        self,
+        max_requests: int,
+        max_tokens: int,
+        *,
+        slots: int = 64,
+        devices: Sequence[str] = ("cpu",),
+        max_queue_age_s: float = math.inf,
     ) -> None:
         self.max_requests, self.max_tokens = max_requests, max_tokens
-        self.slots, self.max_queue_age_s = slots, max_queue_age_s
+        self.max_queue_age_s = max_queue_age_s
+        # model -> device -> slots
+        self._slots: defaultdict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(devices, slots))
         self.draining = False
         self.tokens = 0
         self.all = Backlog()
-        self.models: defaultdict[str, Backlog] = defaultdict(Backlog)
+        self.models: defaultdict[str, Backlog] = defaultdict(lambda: Backlog(slots * len(devices)))
 
     @contextmanager
     def admitted(self, *demands: Demand) -> Iterator[Callable[[Demand], None]]:
@@ -180,6 +190,13 @@ class Admission:
             backlog.busy.reported(tokens)
             backlog.loaded.reported(tokens)
 
+    def reported_slots(self, model: str, device: str, slots: int) -> None:
+        """A device has so many slots for the model; those of a device that is down still count, for it comes back."""
+        by_device = self._slots[model]
+        if by_device.get(device) != slots:
+            by_device[device] = slots
+            self.models[model].slots = sum(by_device.values())
+
     def refuse_when_draining(self) -> None:
         if self.draining:
             raise EngineUnavailable("The service is shutting down; try again in a moment.", reason="draining")
@@ -221,15 +238,15 @@ class Admission:
             backlog.work += sign * demand.work
             backlog.rows += sign * demand.rows
             backlog.busy.run(backlog.requests > 0)
-        model.loaded.run(model.rows > self.slots)
+        model.loaded.run(model.rows > model.slots)
         loaded = self.all.requests >= self.max_requests
         for backlog in self.models.values():  # a generator is slower, and this runs three times per sequence
-            loaded = loaded or backlog.rows > self.slots
+            loaded = loaded or backlog.rows > backlog.slots
         self.all.loaded.run(loaded)
 
     def queue_s(self, model: str, sequences: int = 1) -> float:
         """Seconds until the last slot of a new request of so many sequences; see `Backlog.queue_s`."""
-        return self.models[model].queue_s(self.slots, sequences) if model in self.models else 0.0
+        return self.models[model].queue_s(sequences) if model in self.models else 0.0
 
     def retry_after_s(self, model: str) -> int:
         """Whole seconds until the model finishes its current work, 1 to 60."""

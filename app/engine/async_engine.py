@@ -12,7 +12,7 @@ from pathlib import Path
 from app.engine import input_processor
 from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher
-from app.engine.dispatch.placement import cpu_workers, device_names, worker_config
+from app.engine.dispatch.placement import CPU_SLOTS, cpu_workers, place, worker_config
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.interface import EngineSettings, ModelChange, ModelInfo, PoolStatus
 from app.engine.metrics.collector import Metrics
@@ -32,16 +32,22 @@ log = logging.getLogger(__name__)
 
 
 class AsyncEngine:
-    """Implements `app.engine.interface.Engine` over device processes."""
+    """Implements `app.engine.interface.Engine` over device processes. Raises `NoDevice` if the settings name only
+    devices that cannot be used."""
 
     def __init__(self, settings: EngineSettings, metrics: Metrics | None = None) -> None:
         self.settings, self.metrics = settings, metrics or Metrics()
         self.registry = ModelRegistry(settings.checkpoints)
-        names = device_names(settings.devices, cpu_workers(settings.cpu_workers))
+        placement = place(
+            settings.devices, cpu_workers(settings.cpu_workers), timeout_s=settings.worker_start_timeout_s
+        )
+        names, self._placement_problem = placement.names, placement.problem
+        slots = CPU_SLOTS if settings.slots_per_model == "auto" else settings.slots_per_model
         self.admission = Admission(
             settings.max_inflight_requests,
             settings.max_queued_source_tokens,
-            slots=settings.slots_per_model * len(names),
+            slots=slots,
+            devices=names,
             max_queue_age_s=settings.max_queue_age_s,
         )
         self.supervisor = Supervisor(
@@ -68,7 +74,7 @@ class AsyncEngine:
 
         rooms = self.registry, self.admission, self.dispatcher
         defaults = DecodingOptions(beam_size=settings.beam_size, length_penalty=settings.length_penalty)
-        translation = TranslationTask(*rooms, defaults, settings.slots_per_model)
+        translation = TranslationTask(*rooms, defaults, slots)
         generation, attention = GenerationTask(*rooms), AttentionTask(*rooms, translation)
         self.check_room = self.admission.check_room
         self.translate, self.stream_translation = translation.translate, translation.stream
@@ -107,6 +113,7 @@ class AsyncEngine:
     def _heartbeat(self, device: str, beat: m.Heartbeat) -> None:
         self.metrics.heartbeat(device, beat)
         for statistics in beat.models:
+            self.admission.reported_slots(m.plain_name(statistics.model), device, statistics.slots)
             self.admission.wasted(m.plain_name(statistics.model), statistics.done.cancelled_work)
 
     def _device_died(self, device: str) -> None:
@@ -116,6 +123,8 @@ class AsyncEngine:
     def status(self) -> PoolStatus:
         registry, devices = self.registry, self.supervisor.devices
         problems = [*registry.problems.values(), *self.supervisor.problems()]
+        if self._placement_problem is not None:
+            problems.append(self._placement_problem)
         if registry.was_read and not registry.versions and not registry.problems:
             problems.append("Every model was unloaded; load one to be ready again.")
         if self.admission.draining:

@@ -338,7 +338,7 @@ class EngineSettings:
     cpu_threads: int = 0
     cpu_workers: int = 1
     precision: str = "auto"
-    slots_per_model: int = 64
+    slots_per_model: int | Literal["auto"] = "auto"
     max_inflight_requests: int = 1024
     max_queued_source_tokens: int = 65_536
     max_queue_age_s: float = 30.0

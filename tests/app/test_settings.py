@@ -19,7 +19,7 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_defaults() -> None:
     settings = load_settings()
     assert settings.checkpoints == Path("checkpoints")
-    assert (settings.devices, settings.slots_per_model, settings.beam_size) == ("auto", 64, 4)
+    assert (settings.devices, settings.slots_per_model, settings.beam_size) == ("auto", "auto", 4)
     assert (settings.max_body_bytes, settings.max_attention_values) == (2_000_000, 262_144)
 
 
@@ -44,6 +44,9 @@ def test_every_setting_has_a_description(name: str) -> None:
     ("name", "value", "words"),
     [
         ("BEAM_SIZE", "many", "it should be a valid integer"),
+        ("SLOTS_PER_MODEL", "0", 'it takes "auto" or a number from 1 to 4096'),
+        ("SLOTS_PER_MODEL", "many", 'it takes "auto" or a number from 1 to 4096'),
+        ("SLOTS_PER_MODEL", "4097", 'it takes "auto" or a number from 1 to 4096'),
         ("MAX_SAMPLES", "0", "it should be greater than or equal to 1"),
         ("REQUEST_TIMEOUT_S", "nan", "it should be less than or equal to 3600"),
         ("DEVICES", "gpu", 'it takes "auto" or a comma-separated list of "cpu" and "cuda:0", "cuda:1", …'),

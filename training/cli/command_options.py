@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, get_args, get_origin
 
 import torch
 
+from models.backends.torch.cuda_report import cuda_report
 from models.tokenizer import Tokenizer
 from training import output_folder
 from training.cli.option_names import unknown_options
@@ -137,7 +138,9 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
         raise_all([f"--threads must be at least 1, not {threads}" if threads < 1 else ""])
         torch.set_num_threads(threads)
     if device == "cuda" and not torch.cuda.is_available():
-        raise TrainingError("There is no CUDA device here; use --device cpu or --device auto.")
+        raise TrainingError(
+            f"There is no CUDA device here: {cuda_report().problem}; use --device cpu or --device auto."
+        )
     workers: Workers = arguments.workers
     return workers.device("cuda" if torch.cuda.is_available() and device != "cpu" else "cpu")
 

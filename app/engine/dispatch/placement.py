@@ -1,24 +1,79 @@
-"""The names of the device processes, and their configuration."""
+"""Which device processes a server has, and their configuration."""
 
 from __future__ import annotations
 
+import logging
 import os
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from app.engine.dispatch.cuda_devices import CudaReport, cuda_report, has_trace
 from app.engine.interface import EngineSettings
 from app.engine.protocol.messages import Configure
 
+log = logging.getLogger(__name__)
+
 MAX_CPU_WORKERS = 4
+CPU_SLOTS = 64  # of a model in one CPU process, and the first guess for a GPU
 
 
-def device_names(setting: str, cpu_workers: int = 1) -> list[str]:
-    """Device names of the setting; "auto" is every CUDA device, or the CPU if there is none. Reads the driver's device
-    files, since the front end must not import torch. With several CPU workers "cpu" becomes cpu:0, cpu:1, …"""
-    names = [f"cuda:{i}" for i in range(cuda_device_count())] or ["cpu"]
-    if setting != "auto":
-        names = list(dict.fromkeys(name.strip() for name in setting.split(",") if name.strip()))
+class NoDevice(ValueError):
+    """None of the devices that the setting names can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """names: of the device processes. problem: a sentence if a GPU of this machine is not used although it should."""
+
+    names: list[str]
+    problem: str | None = None
+
+
+def place(
+    setting: str,
+    cpu_workers: int = 1,
+    *,
+    timeout_s: float = 60.0,
+    report: Callable[[float], CudaReport] = cuda_report,
+    trace: Callable[[], bool] = has_trace,
+) -> Placement:
+    """The device processes of the setting. "auto" is every GPU on which PyTorch computes, or the CPU with the reason
+    why there is none; where nothing hints at a GPU, PyTorch is not asked, which would take seconds. A list is taken as
+    it is if one of its devices can be used; raises NoDevice otherwise."""
+    names = list(dict.fromkeys(name.strip() for name in setting.split(",") if name.strip()))
+    problem = None
+    if setting == "auto":
+        names = ["cpu"]
+        if trace():
+            found = report(timeout_s)
+            names = [f"cuda:{number}" for number in found.gpus] or names
+            if found.problem is not None:
+                problem = f"{found.problem[:1].upper()}{found.problem[1:]}."
+                problem = problem if found.gpus else f"This server runs on the CPU: {found.problem}."
+            _log(found, problem)
+    elif any(name.startswith("cuda:") for name in names):
+        found = report(timeout_s)
+        usable = [name for name in names if name == "cpu" or int(name.removeprefix("cuda:")) in found.gpus]
+        reason = found.problem
+        if found.gpus:
+            reason = f"PyTorch reaches {', '.join(f'cuda:{number}' for number in found.gpus)}" + (
+                f"; {reason}" if reason else ""
+            )
+        if not usable:
+            raise NoDevice(f"PARLANCE_DEVICES is {setting}: {reason}.")
+        if len(usable) < len(names):
+            missing = ", ".join(name for name in names if name not in usable)
+            problem = f"PARLANCE_DEVICES is {setting}, and {missing} cannot be used: {reason}."
+        _log(found, problem)
     workers = ["cpu"] if cpu_workers == 1 else [f"cpu:{i}" for i in range(cpu_workers)]
-    return [worker for name in names for worker in (workers if name == "cpu" else [name])]
+    return Placement([worker for name in names for worker in (workers if name == "cpu" else [name])], problem)
+
+
+def _log(found: CudaReport, problem: str | None) -> None:
+    if found.gpus:
+        log.info("%s", found)
+    if problem is not None:
+        log.warning("%s", problem)
 
 
 def cpu_workers(setting: int) -> int:
@@ -31,7 +86,7 @@ def worker_config(settings: EngineSettings) -> Configure:
     return Configure(
         device="",
         threads=threads_each(settings.cpu_threads, cpu_workers(settings.cpu_workers)),
-        slots=settings.slots_per_model,
+        slots=0 if settings.slots_per_model == "auto" else settings.slots_per_model,
         precision=settings.precision,
         beam=settings.beam_size,
         prefill_tokens=settings.prefill_tokens,
@@ -44,8 +99,8 @@ def worker_config(settings: EngineSettings) -> Configure:
 
 
 def torch_device(name: str) -> str:
-    """The torch device of a process; all CPU workers share "cpu"."""
-    return "cpu" if name.startswith("cpu") else name
+    """The torch device of a process: all CPU workers share "cpu", and a CUDA process sees one device alone."""
+    return "cpu" if name.startswith("cpu") else "cuda:0"
 
 
 def threads_each(cpu_threads: int, cpu_workers: int) -> int:
@@ -55,16 +110,3 @@ def threads_each(cpu_threads: int, cpu_workers: int) -> int:
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def cuda_device_count() -> int:
-    """Number of visible NVIDIA devices: the device files, limited by CUDA_VISIBLE_DEVICES."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    try:
-        names = [path.name for path in Path("/dev").iterdir()]
-    except OSError:
-        names = []
-    present = sum(1 for name in names if name.startswith("nvidia") and name[6:].isdigit())
-    if visible is None:
-        return present
-    return min(present, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))

@@ -29,7 +29,8 @@ HEALTHY_S = 30.0  # ready for so long: the backoff starts over
 class Device:
     """One device and its current process. Times are CLOCK_MONOTONIC seconds. loading: unanswered loads, each with the
     future that awaits it, if any; failed: model -> reason; precisions: of all models loaded here and not unloaded
-    since; pause_s: before the next respawn; deaths: in a row, without HEALTHY_S of readiness in between."""
+    since; pause_s: before the next respawn; deaths: in a row, without HEALTHY_S of readiness in between; reason: a
+    clause of the last process that said why it ended."""
 
     name: str
     process: WorkerProcess | None = None
@@ -42,6 +43,7 @@ class Device:
     pause_s: float = FIRST_PAUSE_S
     deaths: int = 0
     died_loading: str | None = None
+    reason: str | None = None
     heard_at: float = 0.0
     load_began: float = 0.0
     ready_at: float | None = None
@@ -64,7 +66,8 @@ class Device:
             return None
         more = f"; its process has ended {self.deaths} times in a row" if self.deaths > 1 else ""
         model = f", last while it loaded {m.plain_name(self.died_loading)}" if more and self.died_loading else ""
-        return f"{self.name} is {self.state}{more}{model}."
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.name} is {self.state}{more}{model}{reason}."
 
 
 @dataclass(eq=False)
@@ -119,7 +122,8 @@ class Supervisor:
         process = WorkerProcess(device.name, on_message=self._on_message, on_death=self._died)
         device.process = process
         try:
-            await process.start([msgspec.structs.replace(self.configure, device=torch_device(device.name))])
+            names = {"device": torch_device(device.name), "name": device.name}
+            await process.start([msgspec.structs.replace(self.configure, **names)])
         except Exception:
             log.exception("the process of %s could not be started", device.name)
             self._died(device.name)
@@ -156,7 +160,10 @@ class Supervisor:
                 self.on_heartbeat(name, message)
                 return
             case m.Started():
+                device.reason = None
                 log.info("%s runs in process %s", name, device.process.pid if device.process else "?")
+            case m.Ended():
+                device.reason = message.reason
             case m.Loaded():
                 log.info("%s loaded %s in %.2f s", name, message.name, message.seconds)
                 if message.name in self._coming or message.name in self.to_load():  # not unloaded meanwhile
@@ -190,7 +197,8 @@ class Supervisor:
         if self._stopping:
             return
         device.state, device.deaths = "restarting", device.deaths + 1
-        log.error("the process of %s ended; the next starts in %g s", name, device.pause_s)
+        reason = f": {device.reason}" if device.reason else ""
+        log.error("the process of %s ended%s; the next starts in %g s", name, reason, device.pause_s)
         self._in_background(self._spawn(device, again=True))
 
     def least_busy(self, model: str) -> Device | None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+from app.engine.dispatch.cuda_devices import device_environment
 from app.engine.protocol import messages as m
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,10 @@ class WorkerProcess(asyncio.Protocol):
                     [sys.executable, "-m", "app.engine.worker.worker_main", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+                    env={
+                        **device_environment(self.device),
+                        "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+                    },
                     start_new_session=True,  # Ctrl-C reaches only the front end, which drains and then stops us
                 )
             except BaseException:

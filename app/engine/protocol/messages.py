@@ -210,9 +210,10 @@ class Cancel(Message, frozen=True, tag=True, array_like=True):
 
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
-    """The first message to a process. threads: 0: torch's default; inspection_threads: 0: as `threads`.
-    stream_interval_s: how long streamed tokens are batched, after a request's first. beat_s: maximum interval between
-    `Heartbeat`s, except while a model moves to a GPU."""
+    """The first message to a process. device: torch's name for it; name: its name in logs, which may be cuda:1 where
+    torch sees one cuda:0. threads: 0: torch's default; inspection_threads: 0: as `threads`. slots: of each model; 0:
+    64 on a CPU, and on a GPU from its free memory. stream_interval_s: how long streamed tokens are batched, after a
+    request's first. beat_s: maximum interval between `Heartbeat`s, except while a model moves to a GPU."""
 
     device: str
     threads: int
@@ -225,6 +226,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     stream_interval_s: float = 0.0
     inspection_threads: int = 0
     log_format: Literal["text", "json"] = "text"
+    name: str = ""
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
@@ -249,6 +251,12 @@ class Stop(Message, frozen=True, tag=True, array_like=True):
 
 class Started(Message, frozen=True, tag=True, array_like=True):
     device: str
+
+
+class Ended(Message, frozen=True, tag=True, array_like=True):
+    """The last message of a process that cannot go on. reason: a clause."""
+
+    reason: str
 
 
 class Loaded(Message, frozen=True, tag=True, array_like=True):
@@ -306,7 +314,7 @@ class Heartbeat(Message, frozen=True, tag=True, array_like=True):
 Inspections = InspectAttention | InspectWalkthrough | InspectGates | ScoreTokens | AlignPairs
 Inspected = AttentionInspected | WalkthroughInspected | GatesInspected | TokensScored | PairsAligned
 ToDevice = Configure | Load | Unload | Decode | Inspections | Cancel | Stop
-FromDevice = Started | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Inspected
+FromDevice = Started | Ended | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Inspected
 
 encode = msgspec.msgpack.Encoder().encode
 to_device = msgspec.msgpack.Decoder(list[ToDevice]).decode  # the body of a frame -> its messages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,17 +16,21 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from app.engine.protocol.messages import Load, plain_name
+from app.engine.worker.slot_budget import LEAST_SLOTS, LOGITS, choose_slots
 from models import checkpoint as checkpoints
 from models.backends.select import Network, Selection, candidates, fastest, select, step_ms
 from models.backends.torch.cuda_graph import Graphed, Recordable
+from models.backends.torch.cuda_report import clause
+from models.backends.torch.state_size import tensor_bytes
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
-from models.interface import Precision
+from models.interface import Decodable, Precision
 from models.networks.loading import load_network
 from models.tokenizer.word_parts import WordParts, word_parts
 
 log = logging.getLogger(__name__)
 
+CPU_SLOTS = 64  # rows beyond that make a CPU's step slower, and no request faster
 NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -46,6 +50,27 @@ class PreparedModel(NamedTuple):
     parts: WordParts | None = None
 
 
+def new_decoder(
+    decodable: Decodable, config: checkpoints.CheckpointConfig, rules: TokenRules, slots: int, parts: WordParts | None
+) -> Decoder:
+    return Decoder(
+        decodable,
+        rules,
+        slots=slots,
+        source_length=max(1, config.max_source_tokens),
+        target_length=len(config.target_prefix) + 2 * config.max_new_tokens,
+        parts=parts,
+    )
+
+
+def slot_bytes(decodable: Decodable, config: checkpoints.CheckpointConfig, vocabulary: int) -> int:
+    """Device bytes of one more slot: the caches and arrays that a decoder of two slots has beyond one of a single slot,
+    and logits."""
+    rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
+    one, two = (tensor_bytes(new_decoder(decodable, config, rules, slots, None), decodable.device) for slots in (1, 2))
+    return two - one + LOGITS * vocabulary * torch.float32.itemsize
+
+
 class LoadedModel:
     """One loaded network with its decoder. beam: the usual width, for which CUDA graphs are recorded at load. gradual:
     see `ModelQueue`. precision: such as "bf16" or "int8 native"."""
@@ -63,14 +88,7 @@ class LoadedModel:
         self.decoder = self._new_decoder()
 
     def _new_decoder(self) -> Decoder:
-        decoder = Decoder(
-            self.decodable,
-            self.rules,
-            slots=self.slots,
-            source_length=max(1, self.config.max_source_tokens),
-            target_length=len(self.config.target_prefix) + 2 * self.config.max_new_tokens,
-            parts=self._parts,
-        )
+        decoder = new_decoder(self.decodable, self.config, self.rules, self.slots, self._parts)
         if isinstance(self.decodable, Graphed):
             self.decodable.warm_up(decoder.state, sorted({1, self._beam}))
         return decoder
@@ -81,15 +99,43 @@ class LoadedModel:
         self.decoder = self._new_decoder()
 
 
+class DeviceUnusable(RuntimeError):
+    """The device cannot compute. The message is a clause with CUDA's own reason."""
+
+    def __init__(self, device: str, reason: str) -> None:
+        super().__init__(reason)
+        self.device = device
+
+
 class ModelRunner:
-    """The models of one device. threads, inspection_threads: 0: the default. precision: a `Precision` or "auto"."""
+    """The models of one device. threads, inspection_threads: 0: the default. slots: of each model; 0: 64 on a CPU, and
+    on a GPU from its free memory. precision: a `Precision` or "auto". name: of the device in logs, if torch's differs.
+    memory: () -> free and total bytes; None: the GPU's own. Raises DeviceUnusable."""
 
     def __init__(
-        self, device: str, threads: int, slots: int, precision: str = "fp32", beam: int = 1, inspection_threads: int = 0
+        self,
+        device: str,
+        threads: int,
+        slots: int,
+        precision: str = "fp32",
+        beam: int = 1,
+        inspection_threads: int = 0,
+        *,
+        name: str = "",
+        memory: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         if threads:
             torch.set_num_threads(threads)
-        self.device, self.slots, self.precision, self.beam = torch.device(device), slots, precision, beam
+        self.device, self.precision, self.beam = torch.device(device), precision, beam
+        self.name = name or str(self.device)
+        self.slots = slots or (CPU_SLOTS if self.device.type == "cpu" and memory is None else 0)
+        self._memory = memory or self._cuda_memory
+        if self.device.type == "cuda":  # graphs are captured, and pinned memory is registered, on the current device
+            try:
+                self.check()
+                torch.cuda.set_device(self.device)
+            except (RuntimeError, AssertionError) as error:
+                raise DeviceUnusable(self.name, clause(error)) from error
         self.inspection_threads = inspection_threads
         self.models: dict[str, LoadedModel] = {}
         self._fastest: dict[str, Precision] = {}  # measured precision by architecture
@@ -123,15 +169,40 @@ class ModelRunner:
         parts = word_parts(checkpoint.tokenizers["target"]) if checkpoint.config.kind == "translator" else None
         return PreparedModel(network, selection, checkpoint, parts)
 
-    def install(self, name: str, prepared: PreparedModel) -> None:
-        """Makes a read model available. Moves it to CUDA here: another thread would break a graph recording."""
+    def install(self, name: str, prepared: PreparedModel, to_come: Sequence[Load] = ()) -> None:
+        """Makes a read model available. Moves it to CUDA here: another thread would break a graph recording. to_come:
+        models that this device loads next, which need memory too. Raises NoRoom."""
         if prepared.selection is None:
             network: Network = cast(Any, prepared.network).to(self.device)
             selection = self._select(name, network, prepared.checkpoint)
             if self.device.type == "cuda":
                 selection = replace(selection, decodable=Graphed(cast(Recordable, selection.decodable)))
             prepared = prepared._replace(network=network, selection=selection)
-        self.models[name] = LoadedModel(prepared, self.slots, self.beam, self.inspection_threads)
+        slots = self.slots or self._slots_from_memory(name, prepared, to_come)
+        self.models[name] = LoadedModel(prepared, slots, self.beam, self.inspection_threads)
+
+    def _slots_from_memory(self, name: str, prepared: PreparedModel, to_come: Sequence[Load]) -> int:
+        """Slots for a model whose weights are on the device."""
+        assert prepared.selection is not None
+        config, vocabulary = prepared.checkpoint.config, prepared.checkpoint.tokenizers["target"].size
+        size = slot_bytes(prepared.selection.decodable, config, vocabulary)
+        self.release_memory()
+        free_bytes, total_bytes = self._memory()
+        budget = choose_slots(
+            plain_name(name),
+            self.name,
+            slot_bytes=size,
+            free_bytes=free_bytes,
+            total_bytes=total_bytes,
+            least=max(LEAST_SLOTS, self.beam),
+            others=len(to_come),
+            others_bytes=sum(weight_bytes(load) for load in to_come),
+        )
+        log.info("%s", budget.describe(plain_name(name), self.name))
+        return budget.slots
+
+    def _cuda_memory(self) -> tuple[int, int]:
+        return torch.cuda.mem_get_info(self.device)
 
     def _select(self, name: str, network: Network, checkpoint: checkpoints.Checkpoint) -> Selection:
         """The backend in the configured precision, or in the fastest, which is measured once per architecture."""
@@ -139,7 +210,7 @@ class ModelRunner:
             selection = self._fastest_selection(name, network, checkpoint)
         else:
             selection = select(network, cast(Precision, self.precision))
-            log.info("%s computes in %s on %s", name, self.precision, self.device)
+            log.info("%s computes in %s on %s", name, self.precision, self.name)
             if self.precision == "fp16" and self.device.type == "cpu":
                 others = ", ".join(candidates(self.device))
                 log.warning("fp16 is slow on CPUs: set PARLANCE_PRECISION to auto, the fastest of %s here", others)
@@ -155,13 +226,13 @@ class ModelRunner:
             except Exception as error:
                 log.warning("%s fails in %s, in which its like computes: %s", name, known, error)
             else:
-                log.info("%s computes in %s on %s, as its like does", name, known, self.device)
+                log.info("%s computes in %s on %s, as its like does", name, known, self.name)
                 return selection
         selection, times = fastest(network, self.device)
         used = next(iter(times))
         self._fastest.setdefault(shape, used)
         shown = ", ".join(f"{precision} {ms:.2f} ms" for precision, ms in times.items())
-        log.info("%s computes in %s on %s (a step of 1 row and one of 16: %s)", name, used, self.device, shown)
+        log.info("%s computes in %s on %s (a step of 1 row and one of 16: %s)", name, used, self.name, shown)
         return selection
 
     def unload(self, name: str) -> None:
@@ -173,6 +244,15 @@ class ModelRunner:
         """Returns the CUDA allocator's cached memory to the device."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def weight_bytes(load: Load) -> int:
+    """Device bytes of a model's weights: as trained, for inspection, and half as much again for decoding in 16 bits."""
+    path = Path(load.pinned.get(checkpoints.WEIGHTS, Path(load.folder) / checkpoints.WEIGHTS))
+    try:
+        return path.stat().st_size * 3 // 2
+    except OSError:  # it will not load either
+        return 0
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from app.engine.protocol import messages as m
 from app.engine.worker.inspection import AblationSearch, inspect
 from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner, out_of_memory
 from app.engine.worker.request_queue import ModelQueue, Ticket
+from app.engine.worker.slot_budget import NoRoom
 from app.engine.worker.token_sender import TokenSender
 from models.checkpoint import CheckpointError
 from models.inspection.selection import SelectionError
@@ -39,7 +40,7 @@ class Scheduler:
         self._sender = TokenSender(stream_interval_s)
         self._inspections: dict[int, m.Inspections] = {}  # unanswered
         self._ablation: AblationSearch | None = None  # one at a time, since each allocates slots of its own
-        self._loader, self._loading = loader, set[str]()
+        self._loader, self._loading = loader, dict[str, m.Load]()
 
     @property
     def busy(self) -> bool:
@@ -61,7 +62,7 @@ class Scheduler:
                     any(queue.remove(message.id) for queue in self.queues.values())
                 self._sender.end(message.id)
             case m.Load():
-                self._loading.add(message.name)
+                self._loading[message.name] = message
                 if self._loader is None:
                     return [self._install(LoadResult.of(message, self.runner.read))]
                 self._loader.begin(message)
@@ -96,17 +97,18 @@ class Scheduler:
                 raise result.error
             if message.name in self._loading:  # not unloaded in the meantime
                 assert result.prepared is not None
-                self.runner.install(message.name, result.prepared)
+                to_come = [load for load in self._loading.values() if load.name != message.name]
+                self.runner.install(message.name, result.prepared, to_come)
                 self.queues[message.name] = ModelQueue(self.runner.models[message.name], self.prefill_tokens)
             model = self.runner.models.get(message.name)
             return m.Loaded(message.name, time.monotonic() - result.began, model.precision if model else "")
-        except CheckpointError as error:
+        except (CheckpointError, NoRoom) as error:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:
             log.exception("loading %s failed", message.name)
             full, reason = out_of_memory(error), f"{message.folder} could not be loaded: {error}."
         finally:
-            self._loading.discard(message.name)
+            self._loading.pop(message.name, None)
         if full:
             self.runner.release_memory()
             name = m.plain_name(message.name)
@@ -116,7 +118,7 @@ class Scheduler:
         return m.LoadFailed(message.name, reason)
 
     def _unload(self, name: str) -> list[m.FromDevice]:
-        self._loading.discard(name)
+        self._loading.pop(name, None)
         queue = self.queues.pop(name, None)
         unfinished = [*queue.waiting, *queue.active] if queue else []
         del queue  # its reference would keep what the runner frees

@@ -16,26 +16,45 @@ import time
 from app import logs
 from app.engine.protocol import messages as m
 from app.engine.worker.channel import Channel
-from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
+from app.engine.worker.model_runner import DeviceUnusable, LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from models.backends.torch.cuda_report import clause
 
 log = logging.getLogger(__name__)
 
 
 def serve(connection: socket.socket) -> None:
+    """Serves until a Stop. An error of the device or the system is sent to the front end, which shows it, before it is
+    raised; the message of any other error may quote a text."""
     channel = Channel(connection)
     channel.exit_with_front_end()
+    try:
+        _serve(channel)
+    except ConnectionError:
+        raise
+    except (RuntimeError, OSError, MemoryError) as error:
+        channel.send([m.Ended(clause(error))])
+        raise
+
+
+def _serve(channel: Channel) -> None:
     config, *others = channel.receive(None)
     assert isinstance(config, m.Configure), "the first message configures the process"
     logs.set_up_logging(config.log_level, config.log_format)
     runner = ModelRunner(
-        config.device, config.threads, config.slots, config.precision, config.beam, config.inspection_threads
+        config.device,
+        config.threads,
+        config.slots,
+        config.precision,
+        config.beam,
+        config.inspection_threads,
+        name=config.name,
     )
     loader = ModelLoader(runner.read, channel.put)
     scheduler = Scheduler(runner, config.prefill_tokens, config.stream_interval_s, loader)
     gc.collect()
     gc.freeze()  # modules live to the end: full collections between steps need not traverse them
-    channel.send([m.Started(config.device)])
+    channel.send([m.Started(config.name)])
     run(channel, scheduler, others, config.beat_s)
     if loader.busy:
         os._exit(0)  # a normal exit would tear the loader thread out of torch
@@ -76,6 +95,9 @@ def main() -> None:
     except ConnectionError:
         log.info("the front end is gone")
         os._exit(0)  # regardless of other threads
+    except DeviceUnusable as error:
+        log.error("%s cannot be used: %s", error.device, error)
+        os._exit(1)
     except Exception:
         log.exception("the main loop failed")
         os._exit(1)

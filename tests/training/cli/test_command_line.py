@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
+from models.backends.torch.cuda_report import CudaReport
 from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import text
 from training.__main__ import main, parser
+from training.cli import command_options
 from training.cli.command_options import build_request
 from training.config import recipes
 
@@ -122,7 +124,9 @@ def test_a_vocabulary_too_small(
 
 def test_no_cuda(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    expected = "There is no CUDA device here; use --device cpu or --device auto."
+    problem = "the NVIDIA driver on your system is too old (found version 12020)"
+    monkeypatch.setattr(command_options, "cuda_report", lambda: CudaReport("2.13.0", "13.0", "535.54", [], problem))
+    expected = f"There is no CUDA device here: {problem}; use --device cpu or --device auto."
     for arguments in (TRANSLATE, SING):
         assert refused(capsys, *arguments, "--device", "cuda") == expected
 

@@ -1,24 +1,79 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from app.engine.dispatch import placement
-from app.engine.dispatch.placement import cpu_workers, device_names, threads_each, torch_device
+from app.engine.dispatch.cuda_devices import CudaReport, Gpu
+from app.engine.dispatch.placement import NoDevice, cpu_workers, place, threads_each, torch_device
+
+NO_CUDA = CudaReport("2.13.0+cpu", problem="PyTorch 2.13.0+cpu is built without CUDA")
 
 
-def test_devices_are_named_by_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device_names("cuda:0, cpu,cpu") == ["cuda:0", "cpu"]
-    monkeypatch.setattr(placement, "cuda_device_count", lambda: 2)
-    assert device_names("auto") == ["cuda:0", "cuda:1"]
-    assert device_names("auto", cpu_workers=2) == ["cuda:0", "cuda:1"]
-    monkeypatch.setattr(placement, "cuda_device_count", lambda: 0)
-    assert device_names("auto") == ["cpu"]
+def reaching(*numbers: int, problem: str | None = None) -> CudaReport:
+    gpus = {number: Gpu(number, "A100", "8.0", 40 << 30, 39 << 30) for number in numbers}
+    return CudaReport("2.13.0", "13.0", "580.65", gpus, problem)
+
+
+def placed(setting: str, found: CudaReport, workers: int = 1, *, trace: bool = True) -> list[str]:
+    return place(setting, workers, report=lambda timeout_s: found, trace=lambda: trace).names
+
+
+def test_auto_is_every_gpu_that_pytorch_reaches_or_the_cpu() -> None:
+    assert placed("auto", reaching(0, 1)) == ["cuda:0", "cuda:1"]
+    assert placed("auto", reaching(0, 1), workers=2) == ["cuda:0", "cuda:1"]
+    assert placed("auto", reaching(1, problem="cuda:0, K80, cannot be used: CUDA error")) == ["cuda:1"]
+    assert placed("auto", NO_CUDA) == ["cpu"]
+    assert placed("auto", NO_CUDA, workers=2) == ["cpu:0", "cpu:1"]
+
+
+def test_a_server_that_falls_back_to_the_cpu_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "app"):
+        result = place("auto", report=lambda timeout_s: NO_CUDA, trace=lambda: True)
+    expected = "This server runs on the CPU: PyTorch 2.13.0+cpu is built without CUDA."
+    assert result.problem == expected
+    assert caplog.messages == [expected]
+
+
+def test_pytorch_is_not_asked_where_nothing_hints_at_a_gpu() -> None:
+    def never(timeout_s: float) -> CudaReport:
+        raise AssertionError("a process was started")
+
+    result = place("auto", report=never, trace=lambda: False)
+    assert (result.names, result.problem) == (["cpu"], None)
+    assert place("cpu", report=never, trace=lambda: True).names == ["cpu"]
+
+
+def test_a_list_is_taken_as_it_is_if_one_of_its_devices_works() -> None:
+    assert placed("cuda:0, cpu,cpu", reaching(0)) == ["cuda:0", "cpu"]
+    assert placed("cuda:1,cuda:0", reaching(0, 1), trace=False) == ["cuda:1", "cuda:0"]
+    result = place("cuda:0,cuda:1", report=lambda timeout_s: reaching(0))
+    assert result.names == ["cuda:0", "cuda:1"]
+    assert result.problem == "PARLANCE_DEVICES is cuda:0,cuda:1, and cuda:1 cannot be used: PyTorch reaches cuda:0."
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (NO_CUDA, "PyTorch 2.13.0+cpu is built without CUDA"),
+        (reaching(0, 1), "PyTorch reaches cuda:0, cuda:1"),
+        (
+            CudaReport(problem="PyTorch did not report its GPUs within 60 s"),
+            "PyTorch did not report its GPUs within 60 s",
+        ),
+    ],
+)
+def test_a_list_without_any_usable_device_is_refused(found: CudaReport, reason: str) -> None:
+    with pytest.raises(NoDevice) as refused:
+        placed("cuda:4", found)
+    assert str(refused.value) == f"PARLANCE_DEVICES is cuda:4: {reason}."
 
 
 def test_several_cpu_workers_are_devices_of_their_own_on_one_cpu() -> None:
-    names = device_names("cuda:1,cpu", cpu_workers=3)
+    names = placed("cuda:1,cpu", reaching(0, 1), workers=3)
     assert names == ["cuda:1", "cpu:0", "cpu:1", "cpu:2"]
-    assert [torch_device(name) for name in names] == ["cuda:1", "cpu", "cpu", "cpu"]
+    assert [torch_device(name) for name in names] == ["cuda:0", "cpu", "cpu", "cpu"]  # of which each process sees one
 
 
 def test_workers_share_the_cores_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
