@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 BLOCK = 512
 """The caching allocator's granularity in bytes."""
 
+WORKSPACE = 32 << 20
+"""Bytes of cuBLAS's workspace on an H100 (aten/src/ATen/cuda/CublasHandlePool.cpp)."""
+
 PoolId = tuple[int, int]
 
 
@@ -40,6 +43,7 @@ class GraphPool:
     uses: int = 0
     live: int = 0  # bytes that tensors hold
     reserved: int = 0  # the most bytes that tensors held
+    allocations: int = 0
 
 
 class SimulatedDevice:
@@ -52,6 +56,7 @@ class SimulatedDevice:
         self.lost = False
         self.pools: dict[PoolId, GraphPool] = {}
         self._live = self._reserved = self.most_bytes = 0
+        self._workspaces: dict[int, Memory] = {}  # by stream
         self._until_failure: int | None = None  # allocations that still succeed
         self._failures = 0
         self._failures_in_captures = False
@@ -95,6 +100,7 @@ class SimulatedDevice:
                 raise self._out_of_memory(size)
         memory.bytes = size
         if memory.pool is not None:
+            memory.pool.allocations += 1
             memory.pool.live += size
             memory.pool.reserved = max(memory.pool.reserved, memory.pool.live)
         else:
@@ -126,6 +132,19 @@ class SimulatedDevice:
         for key, pool in list(self.pools.items()):
             if not pool.uses and not pool.live:
                 del self.pools[key]
+
+    def workspace(self) -> Memory:
+        """cuBLAS's scratch memory, allocated by the stream's first product: in a capture from the graph's pool, which
+        it keeps from being freed."""
+        key, capture = self.stream.stream_id, self.stream.capture
+        if key not in self._workspaces:
+            self._workspaces[key] = Memory(self, WORKSPACE, None if capture is None else capture.pool)
+            if capture is not None:
+                capture.own.add(self._workspaces[key])
+        return self._workspaces[key]
+
+    def free_workspace(self, stream: Stream) -> None:
+        self._workspaces.pop(stream.stream_id, None)
 
     def use_pool(self, key: PoolId) -> GraphPool:
         """A pool for one more graph. RuntimeError for one whose graphs were all freed while the allocator still has it:

@@ -28,14 +28,33 @@ class Recorded(NamedTuple):
     outputs: tuple[Tensor, ...]
 
 
+class UsedMemory:
+    """Memory that a graph uses and that was not allocated in its capture. operator: the first that uses it."""
+
+    def __init__(self, memory: Memory, operator: str) -> None:
+        self.operator, self._pool = operator, memory.pool
+        self._allocations_at_end = -1
+        self._memory = weakref.ref(memory, self._freed)
+
+    def _freed(self, _: object) -> None:
+        if self._pool is not None:
+            self._allocations_at_end = self._pool.allocations
+
+    def reusable(self, graphs: GraphPool) -> bool:
+        """Whether something else may hold data there by now. Memory that returned to the graph's own pool stays mapped,
+        and is given to the next capture in it."""
+        if self._memory() is not None:
+            return False
+        return self._pool is not graphs or graphs.allocations > self._allocations_at_end
+
+
 class Capture:
-    """A capture under way on a stream. inputs: memory that was not allocated in the capture, and the operator that uses
-    it first."""
+    """A capture under way on a stream. inputs: by the id of its memory."""
 
     def __init__(self, device: SimulatedDevice, stream: Stream, pool: GraphPool) -> None:
         self.device, self.stream, self.pool = device, stream, pool
         self.operators: list[Recorded] = []
-        self.inputs: dict[int, tuple[weakref.ref[Memory], str]] = {}
+        self.inputs: dict[int, UsedMemory] = {}
         self.own = weakref.WeakSet[Memory]()
         self.outputs: list[tuple[weakref.ref[Memory], Tensor]] = []
         self.invalid = False
@@ -47,8 +66,8 @@ class Capture:
         )
 
     def uses(self, name: str, memory: Memory) -> None:
-        if memory not in self.own:
-            self.inputs.setdefault(id(memory), (weakref.ref(memory), name))
+        if memory not in self.own and id(memory) not in self.inputs:
+            self.inputs[id(memory)] = UsedMemory(memory, name)
 
     def made(self, memory: Memory, held: Tensor) -> None:
         self.own.add(memory)
@@ -113,9 +132,9 @@ class SimulatedGraph:
         recorded.device.check()
         if self._cuda.capture is not None:
             raise self._cuda.capture.illegal("a replay")
-        for memory, name in recorded.inputs.values():
-            if memory() is None:
-                raise HazardError(f"a graph is replayed after memory was freed that its {name} uses")
+        for used in recorded.inputs.values():
+            if used.reusable(recorded.pool):
+                raise HazardError(f"a graph is replayed after memory was freed that its {used.operator} uses")
         recorded.device.counts.graph_launches += 1
         with _disable_current_modes(), torch.inference_mode():
             for operator in recorded.operators:
@@ -127,6 +146,8 @@ class SimulatedGraph:
                         output.copy_(value)
 
     def reset(self) -> None:
+        if self._recorded is not None and self._cuda.frees_workspaces:
+            self._recorded.device.free_workspace(self._recorded.stream)
         self._recorded = None
         self._release_pool()
 
@@ -139,4 +160,4 @@ class SimulatedGraph:
         return self._pool_id
 
     def __del__(self) -> None:
-        self._release_pool()
+        self.reset()

@@ -26,6 +26,7 @@ SYNCHRONISING = {
     *("equal", "_pack_padded_sequence"),
 }
 """Operators whose result's size or value the host needs."""
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv"}
 NO_LAUNCH = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "record_stream"}
 UNINITIALISED = NO_LAUNCH - {"_unsafe_view", "record_stream"}
 
@@ -242,6 +243,7 @@ class Operators(TorchDispatchMode):
         if known.name not in NO_LAUNCH and not known.view:
             self._launched(device, known.name)
         capture = device.stream.capture
+        scratch = device.workspace() if known.name in PRODUCTS else None
         targets = [args[place] if isinstance(place, int) else kwargs[place] for place in known.written]
         runs = capture is None or all(
             tensor.memory in capture.own for tensor in tensors_in(targets) if isinstance(tensor, SimulatedTensor)
@@ -270,6 +272,8 @@ class Operators(TorchDispatchMode):
         if capture is not None and known.name not in UNINITIALISED:
             for tensor in simulated:
                 capture.uses(known.name, tensor.memory)
+            if scratch is not None:
+                capture.uses(f"{known.name}'s workspace", scratch)
             capture.operators.append(Recorded(known.name, func, held_args, options, tuple(outputs)))
         return returned
 

@@ -40,11 +40,12 @@ Device = torch.device | str | int | None
 class SimulatedCuda:
     """The devices of one simulation. counts: of all devices together. capture: the one under way."""
 
-    def __init__(self, devices: int = 1, memory_bytes: int = 16 * GIB) -> None:
+    def __init__(self, devices: int = 1, memory_bytes: int = 16 * GIB, *, frees_workspaces: bool = False) -> None:
         self.counts = Counts()
         self.devices = [SimulatedDevice(index, memory_bytes, self) for index in range(devices)]
         self.operators = Operators(self)
         self.capture: Capture | None = None
+        self.frees_workspaces = frees_workspaces
         self._current = 0
         self._pools = itertools.count(1)
         self._pinned: dict[int, StorageWeakRef] = {}
@@ -199,9 +200,13 @@ class SimulatedCuda:
 
 
 @contextlib.contextmanager
-def simulated_cuda(devices: int = 1, memory_bytes: int = 16 * GIB) -> Iterator[SimulatedCuda]:
-    """torch.cuda with so many devices, in this thread. Tensors of the simulation are of no use after it."""
-    cuda = SimulatedCuda(devices, memory_bytes)
+def simulated_cuda(
+    devices: int = 1, memory_bytes: int = 16 * GIB, *, frees_workspaces: bool = False
+) -> Iterator[SimulatedCuda]:
+    """torch.cuda with so many devices, in this thread. Tensors of the simulation are of no use after it.
+    frees_workspaces: whether a graph that is freed frees the cuBLAS workspace of its capture stream; versions of
+    PyTorch differ."""
+    cuda = SimulatedCuda(devices, memory_bytes, frees_workspaces=frees_workspaces)
     set_no_op_guard()
     with contextlib.ExitStack() as stack:
         for name, value in cuda.replacements().items():

@@ -192,6 +192,36 @@ def test_a_pool_is_unusable_once_all_of_its_graphs_are_freed(cuda: SimulatedCuda
     captured(count, pool=pool)
 
 
+def test_a_product_in_a_capture_keeps_the_pool(cuda: SimulatedCuda) -> None:
+    """Its workspace belongs to the stream and is allocated from the pool of the first graph that is captured there."""
+    matrix, pool = torch.eye(2, device="cuda"), torch.cuda.graph_pool_handle()
+    for again in (False, True):
+        graph = torch.cuda.CUDAGraph()
+        if again:
+            with pytest.raises(RuntimeError, match="use_count > 0"):
+                torch.cuda.graph(graph, pool=pool).__enter__()
+        else:
+            with torch.cuda.graph(graph, pool=pool):
+                matrix @ matrix
+        del graph
+        torch.cuda.empty_cache()
+
+
+def test_a_workspace_that_is_freed_with_another_graph() -> None:
+    with simulated_cuda(frees_workspaces=True):
+        matrix, pool = torch.eye(2, device="cuda"), torch.cuda.graph_pool_handle()
+        graphs = [torch.cuda.CUDAGraph() for _ in range(3)]
+        for graph in graphs[:2]:
+            with torch.cuda.graph(graph, pool=pool):
+                matrix @ matrix
+        graphs[0].reset()
+        graphs[1].replay()  # the memory is still the pool's
+        with torch.cuda.graph(graphs[2], pool=pool):
+            matrix @ matrix
+        with pytest.raises(HazardError, match="workspace"):
+            graphs[1].replay()
+
+
 def test_memory_is_counted_and_runs_out(cuda: SimulatedCuda) -> None:
     cuda.limit_memory(4096)
     kept = torch.zeros(512, device="cuda")
