@@ -31,14 +31,6 @@ from models.tokenizer.word_parts import WordParts, word_parts
 log = logging.getLogger(__name__)
 
 CPU_SLOTS = 64  # rows beyond that make a CPU's step slower, and no request faster
-NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether the error is a lack of memory, so that less work at once could succeed."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 class PreparedModel(NamedTuple):

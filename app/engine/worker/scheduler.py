@@ -11,10 +11,11 @@ from functools import partial
 
 from app.engine.protocol import messages as m
 from app.engine.worker.inspection import AblationSearch, inspect
-from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner, out_of_memory
+from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.slot_budget import NoRoom
 from app.engine.worker.token_sender import TokenSender
+from models.backends.out_of_memory import out_of_memory
 from models.checkpoint import CheckpointError
 from models.inspection.selection import SelectionError
 

@@ -3,15 +3,18 @@ few recorded shapes. Tensors are static: tokens are copied in, and logits must b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from models.backends.out_of_memory import out_of_memory
 from models.interface import Decodable, Prompt
+
+log = logging.getLogger(__name__)
 
 
 class StepShape(NamedTuple):
@@ -69,35 +72,59 @@ class Recording:
     logits: Tensor
 
 
+class Recorder(Protocol):
+    """Makes recordings of steps."""
+
+    def record(self, step: Callable[[], Tensor]) -> Recording: ...
+
+
 @dataclass(slots=True)
 class GraphedState:
     """The network's own state, the graphs' input tokens [slots], and the recorded graphs: by shape, and by what they do
-    beside a plain step."""
+    beside a plain step. unrecorded: those for which there was no memory."""
 
     inner: Any
+    recorder: Recorder
     tokens: Tensor
     slots: int
     source_length: int
     target_length: int
     recordings: dict[tuple[StepShape, Hashable], Recording] = field(default_factory=dict)
+    unrecorded: set[tuple[StepShape, Hashable]] = field(default_factory=set)
 
 
-def cuda_graph(run: Callable[[], Tensor]) -> Recording:
-    """Captures the launches of `run` without executing them. All graphs of a device share one memory pool."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=_pool()):
-        logits = run()
-    return Recording(graph.replay, logits)
+class GraphRecorder:
+    """Captures steps on one device. Its graphs share a pool of memory and a stream, and nothing else uses either: the
+    pool of one model is not reused by another model's graphs, nor after all graphs in it are freed, when PyTorch
+    refuses it or gives its memory away."""
 
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._renew()
 
-_pool = cache(torch.cuda.graph_pool_handle)
+    def _renew(self) -> None:
+        with torch.cuda.device(self.device):
+            self._pool = torch.cuda.graph_pool_handle()
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def record(self, step: Callable[[], Tensor]) -> Recording:
+        """Captures the launches of `step` without executing them, on this device, whichever is the current one. After
+        an exception, later captures use a new pool and stream: no other graph may hold the pool of the failed one."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.device(self.device), torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                result = step()
+        except BaseException:
+            self._renew()
+            raise
+        return Recording(graph.replay, result)
 
 
 class Graphed:
-    """A `Decodable` that steps `network` with graphs. record: captures a step; replaceable for tests without CUDA."""
+    """A `Decodable` that steps `network` with graphs. recorder: makes the recorder of one state."""
 
-    def __init__(self, network: Recordable, record: Callable[[Callable[[], Tensor]], Recording] = cuda_graph) -> None:
-        self.network, self.record = network, record
+    def __init__(self, network: Recordable, recorder: Callable[[torch.device], Recorder] = GraphRecorder) -> None:
+        self.network, self.recorder = network, recorder
 
     @property
     def device(self) -> torch.device:
@@ -106,7 +133,7 @@ class Graphed:
     def allocate(self, slots: int, source_length: int, target_length: int) -> GraphedState:
         tokens = torch.zeros(slots, dtype=torch.long, device=self.device)
         inner = self.network.allocate(slots, source_length, target_length)
-        return GraphedState(inner, tokens, slots, source_length, target_length)
+        return GraphedState(inner, self.recorder(self.device), tokens, slots, source_length, target_length)
 
     def prefill(self, state: GraphedState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         self.network.prefill(state.inner, rows, prompts)
@@ -137,22 +164,35 @@ class Graphed:
     def run(
         self, state: GraphedState, shape: StepShape, step: Callable[[], Tensor], variant: Hashable = None
     ) -> Tensor:
-        """Replays the graph of this shape and variant, or runs `step` and records it. Returns the static result."""
+        """Replays the graph of this shape and variant, or runs `step` and records it. Returns the static result. A
+        graph for which there was no memory is not tried again."""
         recording = state.recordings.get((shape, variant))
         if recording is not None:
             recording.replay()
             return recording.logits
         result = step()  # the first run is eager: libraries initialise themselves, which must not be captured
-        state.recordings[shape, variant] = self.record(step)
+        if (shape, variant) not in state.unrecorded:
+            self._record(state, shape, step, variant)
         return result
+
+    def _record(self, state: GraphedState, shape: StepShape, step: Callable[[], Tensor], variant: Hashable) -> None:
+        try:
+            state.recordings[shape, variant] = state.recorder.record(step)
+        except Exception as error:
+            if not (out_of_memory(error) or (error.__context__ is not None and out_of_memory(error.__context__))):
+                raise
+            state.unrecorded.add((shape, variant))
+            rows, length = shape.rows, shape.length
+            log.warning("no memory for the graph of %d rows of %d tokens: such steps run without one", rows, length)
 
     def warm_up(self, state: GraphedState, groups: Sequence[int] = (1,)) -> int:
         """Records the shapes of short sequences for any number of rows before the first request; longer shapes are
-        recorded on demand. Only valid before any prefill. Returns the number of graphs."""
+        recorded on demand. Only valid before any prefill. The largest come first: their pool's memory suffices for the
+        others. Returns the number of graphs."""
         prompt = Prompt((1,) * min(2, state.source_length), (1,))
         for group in groups:
             most = state.slots // group
-            for beams in {min(1 << power, most) for power in range(most.bit_length() + 1)}:
+            for beams in sorted({min(1 << power, most) for power in range(most.bit_length() + 1)}, reverse=True):
                 rows = beams * group
                 self.network.prefill(state.inner, range(rows), [prompt] * rows)
                 self.step(state, state.tokens[:rows].clone(), group)

@@ -37,7 +37,7 @@ from models.networks.transformer import Projection, Transformer
 from models.scoring import score
 from models.source_fingerprints import CODE
 from tests.models import edits, tiny
-from tests.models.backends.torch.test_cuda_graph import rerun
+from tests.models.backends.torch.test_cuda_graph import Rerun
 from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped
 
 TEXT = (3, 9, 4, 4, 12, 7, 1, 18, 2, 9, 15)
@@ -85,7 +85,7 @@ def test_an_edited_transformer_is_decoded(name: str, monkeypatch: pytest.MonkeyP
 
 def by_graphs(network: Any) -> Any:
     """Stepped as a GPU steps it, but that each step's logits are kept: a graph writes over them."""
-    graphed: Any = Graphed(select.decodable(network), rerun)  # type: ignore[arg-type]
+    graphed: Any = Graphed(select.decodable(network), Rerun)  # type: ignore[arg-type]
     step = graphed.step
     graphed.step = lambda *given: step(*given).clone()
     return graphed

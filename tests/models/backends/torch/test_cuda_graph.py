@@ -14,24 +14,30 @@ from torch import Tensor
 from models.backends import select
 from models.backends.torch.cuda_graph import Graphed, Recordable, Recording, StepShape
 from models.decoding.decoder import Decoder, decode
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Decodable, Prompt
+from tests.cuda_simulator import simulated_cuda
 from tests.models import tiny
 
 
-def rerun(run: Callable[[], Tensor]) -> Recording:
-    """Like a graph: nothing runs when it is recorded, and each replay writes to the same logits."""
-    recording = Recording(lambda: None, torch.empty(0))
+class Rerun:
+    """Recordings that are like graphs: nothing runs when they are made, and each replay writes to the same logits."""
 
-    def replay() -> None:
-        logits = run()
-        if recording.logits.numel():
-            recording.logits.copy_(logits)
-        else:
-            recording.logits = logits
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
 
-    recording.replay = replay
-    return recording
+    def record(self, step: Callable[[], Tensor]) -> Recording:
+        recording = Recording(lambda: None, torch.empty(0))
+
+        def replay() -> None:
+            logits = step()
+            if recording.logits.numel():
+                recording.logits.copy_(logits)
+            else:
+                recording.logits = logits
+
+        recording.replay = replay
+        return recording
 
 
 class Served:
@@ -63,7 +69,7 @@ def test_recorded_steps_write_the_same(translator: bool) -> None:
     network = tiny.transformer() if translator else tiny.recurrent()
     prompts, options = requests(translator)
     rules = TokenRules(3, (0,))
-    graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
+    graphed = Graphed(cast(Recordable, select.decodable(network)), Rerun)
     plain = decode(network, rules, prompts, options, slots=13)
     results = decode(Served(graphed), rules, prompts, options, slots=13)
     assert [[h.tokens for h in result] for result in results] == [[h.tokens for h in each] for each in plain]
@@ -73,7 +79,7 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
     """More steps than a slot has positions: unused rows are stepped too, and must neither write outside their slots
     nor affect the next request in them."""
     network = tiny.transformer()
-    graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
+    graphed = Graphed(cast(Recordable, select.decodable(network)), Rerun)
     decoder = Decoder(graphed, TokenRules(None, (0,)), slots=8, source_length=8, target_length=40)
     prompt, options = Prompt((5, 6, 7), (2,)), DecodingOptions(max_new_tokens=40)
     for number in range(3):
@@ -93,7 +99,7 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
 
 def test_warming_up_records_every_number_of_rows() -> None:
     network = tiny.transformer()
-    graphed = Graphed(cast(Recordable, select.decodable(network)), rerun)
+    graphed = Graphed(cast(Recordable, select.decodable(network)), Rerun)
     state = graphed.allocate(22, 16, 64)
     assert graphed.warm_up(state, [1, 4]) == len(state.recordings)
     rows = {(shape.rows, shape.group) for shape, _ in state.recordings}
@@ -105,3 +111,69 @@ def test_rounding() -> None:
     assert StepShape(60, 1, 70, 40).rounded(60, 100, 50) == StepShape(60, 1, 100, 50)
     assert StepShape(12, 4, 1, 1).rounded(64, 100, 50) == StepShape(16, 4, 32, 32)
     assert StepShape(20, 4, 1, 1).rounded(22, 100, 50) == StepShape(20, 4, 32, 32)
+
+
+def graphed_on(device: str, translator: bool = True) -> Graphed:
+    network = tiny.transformer() if translator else tiny.recurrent()
+    return Graphed(cast(Recordable, select.decodable(network.to(device))))
+
+
+def tokens(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
+    return [[hypothesis.tokens for hypothesis in result] for result in results]
+
+
+@pytest.mark.parametrize("translator", [True, False])
+def test_a_model_on_another_device_than_the_current_one(translator: bool) -> None:
+    """Captures on the current device would record nothing, and answer every step with the first one's logits."""
+    prompts, options = requests(translator, 12)
+    rules = TokenRules(3, (0,))
+    plain = decode(tiny.transformer() if translator else tiny.recurrent(), rules, prompts, options, slots=13)
+    with simulated_cuda(devices=2) as cuda:
+        assert torch.cuda.current_device() == 0
+        results = decode(Served(graphed_on("cuda:1", translator)), rules, prompts, options, slots=13)
+        assert cuda.counts.graph_launches > 0
+    assert tokens(results) == tokens(plain)
+
+
+@pytest.mark.parametrize("frees_workspaces", [False, True])
+def test_graphs_of_two_models_do_not_share_memory(frees_workspaces: bool) -> None:
+    """Models are loaded and unloaded in turn. A pool for all of them is refused once all graphs in it are freed, or
+    gives the memory of one model's graphs to another."""
+    prompts, options = requests(True, 6)
+    rules = TokenRules(3, (0,))
+    plain = tokens(decode(tiny.transformer(), rules, prompts, options, slots=8))
+    with simulated_cuda(frees_workspaces=frees_workspaces):
+        first, second = (Served(graphed_on("cuda:0")) for _ in range(2))
+        states = [served.made.allocate(8, 8, 61) for served in (first, second)]
+        for served, state in zip((first, second), states, strict=True):
+            assert served.made.warm_up(state) == 4
+        del states[0], state
+        torch.cuda.empty_cache()
+        assert tokens(decode(first, rules, prompts, options, slots=8)) == plain
+        prompt = Prompt((5, 6, 7), (2,))
+        second.made.prefill(states[0], range(4), [prompt] * 4)
+        for _ in range(40):  # a recorded shape, then a longer one
+            logits = second.made.step(states[0], torch.full((4,), 2, device="cuda:0"))
+        assert logits.isfinite().all()
+        states.clear()
+        torch.cuda.empty_cache()
+        assert tokens(decode(first, rules, prompts, options, slots=8)) == plain
+
+
+def test_without_memory_for_a_graph_its_steps_run_without_one(caplog: pytest.LogCaptureFixture) -> None:
+    prompts, options = requests(True, 12)
+    rules = TokenRules(3, (0,))
+    plain = tokens(decode(tiny.transformer(), rules, prompts, options, slots=8))
+    with simulated_cuda() as cuda:
+        graphed = graphed_on("cuda:0")
+        state = graphed.allocate(8, 8, 61)
+        cuda.fail_allocation_after(5, in_captures=True)
+        assert graphed.warm_up(state) == 3  # of 4
+        (record,) = caplog.records
+        assert record.getMessage() == "no memory for the graph of 8 rows of 32 tokens: such steps run without one"
+        assert graphed.warm_up(state) == 3  # the graph of 8 rows is not tried again
+        assert cuda.counts.recorded_graphs == 4  # the failed capture among them
+        cuda.fail_allocation_after(9, times=1000, in_captures=True)
+        assert tokens(decode(Served(graphed), rules, prompts, options, slots=8)) == plain
+        assert cuda.counts.launches > 1000
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
