@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tests.training.small import CPU
 from training.config.run_config import LoopConfig, OptimizerConfig
+from training.distributed.process_group import Workers
 from training.loop.progress import Validator
 from training.loop.trainer import Trainer
 from training.report.progress_report import ProgressReport
@@ -58,8 +59,10 @@ def looping(
     optimizer: OptimizerConfig = STEP_BY_ONE,
     *,
     validator: Validator | None = None,
+    workers: Workers | None = None,
     **options: Any,
 ) -> Trainer:
     config = LoopConfig(**{"precision": "fp32", **options})
     report = ProgressReport(folder, "", quiet=True)
-    return Trainer(task, optimizer, config, folder=folder, report=report, device=CPU, validator=validator)
+    parts: dict[str, Any] = {"validator": validator, "workers": workers}
+    return Trainer(task, optimizer, config, folder=folder, report=report, device=CPU, **parts)

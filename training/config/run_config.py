@@ -140,7 +140,7 @@ class LoopConfig:
     seed: int = option(1, "of weights, data order, dropout and held-out pairs")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = option("auto", "auto: the fastest of the device")
     compile: Literal["auto", "on", "off"] = option(
-        "auto", "torch.compile a translator's step; auto: on CUDA (a CPU has kernels)"
+        "auto", "torch.compile a translator's step, where that works; auto: on CUDA (a CPU has kernels)"
     )
 
     def sentences_to_validate(self) -> int:

@@ -11,9 +11,11 @@ import ctypes
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +28,7 @@ from models.backends.native.gru_scan import gru_layers
 from models.exactness import require_honoured
 from models.networks.recurrent import LayerScan, RecurrentLanguageModel
 from models.networks.transformer import Transformer
+from training.kernels.compiler import failure, missing_for_compile
 from training.kernels.packed_transformer import PackedPass, cross_entropy
 
 NATIVE = "../../models/backends/native/"
@@ -65,17 +68,34 @@ class TranslatorBackend:
 
     def __init__(self, network: Transformer) -> None:
         self.network = network
-        self.compiled = False
+        self.why_eager = ""  # a clause, where torch.compile was wanted and is not used
+        self._compiled: tuple[Callable[..., Tensor], Callable[..., Tensor]] | None = None  # features and loss
         self._step: tuple[ctypes.CDLL | None] | None = None  # the library of the last features, for their loss
 
     def compile(self, longest: int, backend: str = "inductor") -> None:
-        """Switches to torch.compile, for sequences of any length up to `longest`."""
+        """Switches to torch.compile, for sequences of any length up to `longest`; or says `why_eager`, if the machine
+        lacks something that it needs. What else can fail shows in a step: see `stop_compiling`."""
+        self.why_eager = missing_for_compile(self.network.device.type) if backend == "inductor" else ""
+        if self.why_eager:
+            return
         # the compiler itself reads .grad of non-leaf tensors, which makes PyTorch warn
         warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
         self.network.position_vectors(longest)  # a table grown in a compiled function would recompile it
-        self.compiled_features = torch.compile(self.network.features, dynamic=True, backend=backend)
-        self.compiled_loss = torch.compile(plain_cross_entropy, dynamic=True, backend=backend)
-        self.compiled = True
+        try:
+            self._compiled = (
+                torch.compile(self.network.features, dynamic=True, backend=backend),
+                torch.compile(plain_cross_entropy, dynamic=True, backend=backend),
+            )
+        except RuntimeError as error:  # such as of a Python that is too new for it
+            self.why_eager = failure(error)
+
+    @property
+    def compiled(self) -> bool:
+        return self._compiled is not None
+
+    def stop_compiling(self, why: str) -> None:
+        """Computes eagerly from now on. why: a clause, for the user."""
+        self._compiled, self.why_eager = None, why
 
     def counted_features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
         """The network's features where counted [B, T] is True, [N, C], row by row. Positions after a row's last counted
@@ -86,7 +106,7 @@ class TranslatorBackend:
             return PackedPass(self.network, library).features(source, target, counted)
         require_honoured(self.network)
         places = to_device(counted.flatten().nonzero().squeeze(1), source.device)
-        features: Tensor = (self.compiled_features if self.compiled else self.network.features)(source, target)
+        features = self._compute(0, self.network.features, source, target)
         return features.flatten(0, 1).index_select(0, places)
 
     def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
@@ -96,9 +116,22 @@ class TranslatorBackend:
         (library,), self._step = self._step or (self.library(),), None
         if library is not None:
             return cross_entropy(self.network, library, features, targets, smoothing, pull)
-        compute = self.compiled_loss if self.compiled else plain_cross_entropy
-        loss: Tensor = compute(self.network, features, targets, smoothing, pull)
-        return loss
+        return self._compute(1, plain_cross_entropy, self.network, features, targets, smoothing, pull)
+
+    def _compute(self, which: int, eager: Callable[..., Tensor], *arguments: Any) -> Tensor:
+        """Calls the compiled function `which`, or else `eager`. If the former fails in evaluation, the latter takes
+        over at once. A failed update is the trainer's to repeat: its backward pass can fail too, and dropout must
+        draw the same numbers again."""
+        if self._compiled is not None:
+            try:
+                return self._compiled[which](*arguments)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:
+                if torch.is_grad_enabled():
+                    raise
+                self.stop_compiling(failure(error))
+        return eager(*arguments)
 
     def library(self) -> ctypes.CDLL | None:
         """The kernels; None if PyTorch computes the step."""
@@ -110,7 +143,7 @@ class TranslatorBackend:
         if weight.device.type != "cpu" or weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return None, "our kernels train in fp32 on CPUs"
         if self.compiled:
-            return None, "its operators are compiled"
+            return None, "torch.compile makes its operators"
         if self.network.config.activation != "relu":
             return None, f"our kernels do not train {self.network.config.activation}"
         library = training_library()
@@ -145,6 +178,8 @@ def plain_cross_entropy(
 
 class LyricistBackend:
     """The layers of a recurrent network over a window of tokens."""
+
+    compiled, why_eager = False, ""  # torch.compile is for translators
 
     def __init__(self, network: RecurrentLanguageModel) -> None:
         self.network = network
@@ -186,9 +221,12 @@ def backend_description(task: object, number_format: str) -> str:
     backend = backend_of(task)
     if backend is None:
         return ""
+    if backend.compiled:
+        return f"PyTorch in {number_format}, compiled by torch.compile"
+    eager = f"; torch.compile is not used, because {backend.why_eager}" if backend.why_eager else ""
     if number_format != "fp32":
-        return f"PyTorch in {number_format}, because our kernels train in fp32 on CPUs"
-    return f"{'kernels in C' if backend.kernels else 'PyTorch'} in fp32, because {backend.reason}"
+        return f"PyTorch in {number_format}, because our kernels train in fp32 on CPUs{eager}"
+    return f"{'kernels in C' if backend.kernels else 'PyTorch'} in fp32, because {backend.reason}{eager}"
 
 
 if __name__ == "__main__":

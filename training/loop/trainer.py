@@ -27,7 +27,8 @@ from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
 from training.distributed.torchrun import launch_name
 from training.errors import TrainingError, pluralize
-from training.kernels.training_backend import backend_description, kernels_of
+from training.kernels.compiler import failure
+from training.kernels.training_backend import TranslatorBackend, backend_description, backend_of, kernels_of
 from training.loop import snapshot
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
@@ -98,6 +99,7 @@ class Trainer:
         self.fingerprint, self.vocabulary, self.changed = fingerprint, vocabulary, changed
         self.workers = workers or Workers()
         self.optimizer = build_optimizer(optimizer, task.network)
+        self._agree_on_compiling()
         self.precision = MixedPrecision(device, config.precision, task.network, kernels_of(task))
         self.backend = backend_description(task, self.precision.format)
         self.average = MovingAverage(task.network, config.ema_decay)
@@ -135,6 +137,15 @@ class Trainer:
         self._note(self.planner.closing_note(self.progress))
         self.report.event(progress_row(self.progress), "end", f"ended by {ended_by}")
         return self._outcome(ended_by)
+
+    def _agree_on_compiling(self) -> None:
+        """All processes compile their step, or none: a group waits for its slowest."""
+        backend = backend_of(self.task)
+        if not isinstance(backend, TranslatorBackend) or self.workers.count == 1 or self.config.compile == "off":
+            return
+        reasons = [why for why in self.workers.gather(backend.why_eager) if why]
+        if reasons:
+            backend.stop_compiling(reasons[0])
 
     def _epochs(self) -> str:
         progress, accumulate = self.progress, self.config.gradient_accumulation
@@ -209,6 +220,24 @@ class Trainer:
             self.report.log(progress.seconds)
 
     def _gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
+        """`_compute_gradient`. If torch.compile fails, in the first update or in one with other shapes, the update is
+        computed anew with the same random numbers, eagerly, as are all that follow."""
+        backend = backend_of(self.task)
+        if not isinstance(backend, TranslatorBackend) or not backend.compiled:
+            return self._compute_gradient(batches)
+        random_before = random_state(self.device)
+        try:
+            return self._compute_gradient(batches)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # of compilers, linkers, loaders and launchers; an error of ours comes again
+            backend.stop_compiling(failure(error))
+        restore_random_state([random_before], 0, self.device)
+        self.backend = backend_description(self.task, self.precision.format)
+        self._note(f"Update {self.progress.update + 1:,} and those after it are computed by {self.backend}.")
+        return self._compute_gradient(batches)
+
+    def _compute_gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
         """Sets `grad` to the clipped gradient of the mean loss; returns loss, norm and tokens as in `Update`."""
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -403,7 +432,8 @@ class Trainer:
         threads = f", {pluralize(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         processes = f", {self.workers.count} processes" if self.workers.count > 1 else ""
         kernels = kernels_of(self.task) if number_format == "fp32" else ""
-        named = f", kernels {kernels}" if kernels else ""
+        backend = backend_of(self.task)
+        named = f", kernels {kernels}" if kernels else ", compiled" if backend and backend.compiled else ""
         return f"{number_format} on {self.device.type}{threads}{processes}, torch {torch.__version__}{named}"
 
     def _restore(self) -> None:
