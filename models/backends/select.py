@@ -1,8 +1,9 @@
 """Selects the backend of a network for its device and a precision.
 
 PyTorch runs the network's own modules (`models.backends.torch`). On a CPU, C kernels (`models.backends.native`) replace
-it for networks that they compute exactly: Transformers in int8, recurrent networks in fp32. A selection is a snapshot:
-select again after a change of the network."""
+it for networks that they compute exactly: Transformers in int8, recurrent networks in fp32. On CUDA, Triton kernels
+(`models.backends.cuda`) step unmodified Transformers. A selection is a snapshot: select again after a change of the
+network."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Protocol, TypeVar, get_args, runtime_checkable
 import torch
 from torch import nn
 
+from models.backends.cuda.selection import kernel_transformer
 from models.backends.native import build
 from models.backends.native.coverage import recurrent_difference, transformer_difference
 from models.backends.native.fp32_recurrent import NativeRecurrent
@@ -53,7 +55,8 @@ Network = Transformer | RecurrentLanguageModel | SelfDecoding
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """precision: of the computation; native: by C kernels; reason: a clause with the reason for or against native."""
+    """precision: of the computation; native: by our kernels, in C on a CPU and in Triton on CUDA; reason: a clause with
+    the reason for or against native."""
 
     decodable: Decodable
     precision: str
@@ -67,7 +70,8 @@ class Selection:
 
     @property
     def backend(self) -> str:
-        return f"{'kernels in C' if self.native else 'PyTorch'}, {self.precision}"
+        kernels = "kernels in C" if self.decodable.device.type == "cpu" else "Triton kernels"
+        return f"{kernels if self.native else 'PyTorch'}, {self.precision}"
 
 
 def decodable(network: Network, precision: Precision = "fp32") -> Decodable:
@@ -109,6 +113,11 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
         kinds = {type(module) for module in made.modules()}
         whole = getattr(made, "output", None) is not None and not any(issubclass(kind, nn.Linear) for kind in kinds)
         label = "fp32" if Int8Linear not in kinds else "int8" if whole else "int8 in part"
+    if made.device.type == "cuda" and isinstance(made, Transformer):
+        kernels_or_reason = kernel_transformer(made)
+        if not isinstance(kernels_or_reason, str):
+            return Selection(kernels_or_reason, label, True, EXACT)
+        reason = kernels_or_reason
     eager: Decodable = EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made)
     return Selection(eager, label, False, reason or "")
 

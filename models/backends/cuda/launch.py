@@ -21,18 +21,21 @@ POINTERS = {
     torch.bool: "*i1",
 }
 ALIGNMENT = 16  # bytes of a pointer, or a factor of a size: what the compiler needs for the widest loads
+STRIDES = {"embed": (9,), "linear": (9, 10)}  # the arguments, by place, that rows are that many numbers apart by
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A call of one of `triton_kernels`' functions. arguments: contiguous tensors and numbers, in the order of its
-    parameters; constants: the compiled-in ones, by name; warps: of 32 threads per program."""
+    parameters; constants: the compiled-in ones, by name; warps: of 32 threads per program; stages: of a software
+    pipeline."""
 
     kernel: str
     grid: Grid
     arguments: tuple[Argument, ...]
     constants: tuple[tuple[str, int], ...]
     warps: int = 4
+    stages: int = 3
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -42,7 +45,13 @@ class Launch:
     @property
     def aligned(self) -> tuple[bool, ...]:
         """Which arguments the kernel may take to be multiples of ALIGNMENT."""
-        return tuple(is_aligned(argument) for argument in self.arguments)
+        strides = STRIDES.get(self.kernel, ())
+        return tuple(
+            argument.data_ptr() % ALIGNMENT == 0
+            if isinstance(argument, Tensor)
+            else place in strides and argument % ALIGNMENT == 0
+            for place, argument in enumerate(self.arguments)
+        )
 
 
 Launcher = Callable[[Launch], None]
@@ -53,9 +62,3 @@ def type_of(argument: Argument) -> str:
     if isinstance(argument, Tensor):
         return POINTERS[argument.dtype]
     return "fp32" if isinstance(argument, float) else "i32"
-
-
-def is_aligned(argument: Argument) -> bool:
-    if isinstance(argument, float):
-        return False
-    return (argument.data_ptr() if isinstance(argument, Tensor) else argument) % ALIGNMENT == 0

@@ -88,17 +88,17 @@ def attend_source(
     scale: float,
     slot_length: int,
     heads: int,
+    group: int,
     **constants: int,
 ) -> None:
-    group = constants["GROUP"]
     read = lengths[: len(query) : group].clamp(1, slot_length)
-    blocks = query.unflatten(0, (-1, group)), context.unflatten(0, (-1, group))
+    blocks = query.view(-1, group, query.size(1)), context.view(-1, group, query.size(1))
     attend(blocks[0], cache[: len(query) : group], read, blocks[1], scale, heads)
 
 
 def attend(query: Tensor, cache: Tensor, lengths: Tensor, context: Tensor, scale: float, heads: int) -> None:
     """query, context [R, Q, H·D]; cache [R, T, K|V]; lengths [R]: positions to attend to."""
-    q, k, v = (x.float().unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, *cache.chunk(2, dim=-1)))
+    q, k, v = (x.float().view(*x.shape[:2], heads, -1).transpose(1, 2) for x in (query, *cache.chunk(2, dim=-1)))
     unread = torch.arange(cache.size(1), device=cache.device) >= lengths[:, None]
     # whatever lies beyond the length may be anything, NaN included
     k, v = (x.masked_fill(unread[:, None, :, None], 0.0) for x in (k, v))

@@ -142,17 +142,7 @@ def attend_own(qkv, cache, positions, context, scale, T, H, D: tl.constexpr, BLO
 
 @triton.jit
 def attend_source(
-    query,
-    cache,
-    lengths,
-    context,
-    scale,
-    S,
-    H,
-    D: tl.constexpr,
-    GROUP: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    query, cache, lengths, context, scale, S, H, GROUP, D: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Program: one head of the GROUP rows that share the source of the first of them, whose keys and values are read
     once. query, context [B, H·D]; cache [slots, S, K|V]; lengths [slots] of the sources, at least one position being

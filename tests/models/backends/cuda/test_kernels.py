@@ -75,8 +75,8 @@ def test_cross_attention_reads_the_source_of_each_group_once(
             cache[row, max(1, int(lengths[row])) :] = torch.nan
             cache[row + 1 : row + group] = torch.nan
         context = torch.full_like(query, torch.nan)
-        arguments = query, cache, lengths, context, 0.3, length, heads
-        constants = ("D", width), ("GROUP", group), ("ROWS", 1 << (group - 1).bit_length()), ("BLOCK", block)
+        arguments = query, cache, lengths, context, 0.3, length, heads, group
+        constants = ("D", width), ("ROWS", 1 << (group - 1).bit_length()), ("BLOCK", block)
         return Launch("attend_source", (beams, heads, 1), arguments, constants), [context]
 
     check(interpreter, make)

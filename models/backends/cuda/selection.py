@@ -1,0 +1,56 @@
+"""Whether the kernels step a network on this GPU: they compute it, they can be had, and a trial agrees with PyTorch."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import Tensor
+
+from models.backends.cuda.build import UnavailableError
+from models.backends.cuda.driver import DriverLauncher
+from models.backends.cuda.launch import Launcher
+from models.backends.cuda.transformer_step import FEW_ROWS, KernelTransformer, kernel_difference
+from models.backends.native.build import CHOICE, NONE
+from models.backends.torch.transformer_step import EagerTransformer
+from models.interface import Prompt
+from models.networks.transformer import Transformer
+
+TRIALS = ((1, 1), (4, 4), (FEW_ROWS + 1, 1))  # rows and group: each kind of tile
+TOLERANCE = {torch.float32: 2**-8, torch.bfloat16: 2**-4, torch.float16: 2**-6}  # of the largest logit; fp32: TF32
+
+
+def launcher(device: torch.device) -> Launcher:
+    """The launcher of a CUDA device; tests without one replace this function. UnavailableError if there is none."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return DriverLauncher(10 * major + minor)
+
+
+def kernel_transformer(network: Transformer) -> KernelTransformer | str:
+    """The network in kernels, or a clause with the reason why PyTorch steps it."""
+    if os.environ.get(CHOICE) == NONE:
+        return f"{CHOICE} is {NONE}"
+    if changed := kernel_difference(network):
+        return changed
+    try:
+        made = KernelTransformer(network, launcher(network.device))
+        worst = max(disagreement(made, EagerTransformer(network), rows, group) for rows, group in TRIALS)
+    except UnavailableError as error:
+        return str(error)
+    tolerance = TOLERANCE[made.dtype]
+    if not worst <= tolerance:  # NaN, too
+        return f"the kernels' logits differ from PyTorch's by {worst:.2g} of the largest in a trial"
+    return made
+
+
+def disagreement(ours: KernelTransformer, theirs: EagerTransformer, rows: int, group: int) -> float:
+    """The largest difference of logits after three steps, relative to the largest logit."""
+    prompts = [Prompt((1,) * (1 + row // group % 5), (1,) * (1 + row % 3)) for row in range(rows)]
+    logits: list[Tensor] = []
+    for decodable in (ours, theirs):
+        state = decodable.allocate(rows, 6, 6)
+        decodable.prefill(state, range(rows), prompts)
+        for _ in range(3):
+            last = decodable.step(state, torch.ones(rows, dtype=torch.long, device=ours.device), group)
+        logits.append(last.float())
+    return float((logits[0] - logits[1]).abs().max() / logits[1].abs().max())

@@ -1,0 +1,231 @@
+"""The Transformer's decode step in the kernels of `triton_kernels`, over the caches of `kv_cache`. Attention reads each
+row's length on the device, so a recorded graph serves sequences of any length: one graph per number of rows.
+
+A decoder layer is eight launches: the projection of queries, keys and values, self-attention, its output map, the query
+of cross-attention, cross-attention, its output map, and the two feed-forward maps. Layer norms belong to the map that
+reads them, residual sums and activations to the map that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.backends.cuda.launch import Launch, Launcher
+from models.backends.native.coverage import transformer_difference
+from models.backends.torch.cuda_graph import StepShape
+from models.backends.torch.kv_cache import TransformerState
+from models.backends.torch.transformer_step import EagerTransformer
+from models.interface import Prompt
+from models.networks.transformer import Activation, MultiHeadAttention, NormPlacement, Transformer, TransformerConfig
+
+HEAD_WIDTHS = (16, 32, 64, 128)
+ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in `triton_kernels.linear`
+MAX_GROUP = 16  # rows that share one reading of their source; larger beams read it once per row
+POSITIONS = 64  # of a cache that a program reads at once
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+
+def kernel_difference(network: Transformer) -> str | None:
+    """Why the kernels cannot compute the network; None if they can."""
+    if changed := transformer_difference(network):
+        return changed
+    if (width := network.config.head_width) not in HEAD_WIDTHS:
+        return f"its head width is {width}, and the CUDA kernels take {', '.join(map(str, HEAD_WIDTHS))}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of a linear map that one program computes: rows x columns, reading `inner` inputs at once, in a pipeline
+    of `stages`. span: inputs that a layer norm's statistics read at once."""
+
+    rows: int
+    columns: int
+    inner: int
+    stages: int
+    span: int
+
+
+FEW_ROWS = 64
+FEW, FEW_OF_MANY_COLUMNS = Tile(16, 16, 256, 4, 512), Tile(16, 64, 128, 4, 512)
+MANY, MANY_OF_MANY_COLUMNS = Tile(64, 64, 64, 4, 128), Tile(64, 128, 64, 3, 128)
+MANY_COLUMNS = 8192  # of a vocabulary
+
+
+def tile(rows: int, columns: int) -> Tile:
+    """Small tiles for few rows, where reading the weights takes all the time and more programs read faster. A row has
+    the same sums in the same order in any batch of up to FEW_ROWS rows."""
+    if rows <= FEW_ROWS:
+        return FEW if columns < MANY_COLUMNS else FEW_OF_MANY_COLUMNS
+    return MANY if columns < MANY_COLUMNS else MANY_OF_MANY_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A layer norm before a map. keep: whether its result is needed as a residual, as in post-norm networks."""
+
+    weight: Tensor
+    bias: Tensor
+    epsilon: float
+    keep: bool
+
+    @classmethod
+    def of(cls, module: nn.Module, *, keep: bool) -> Norm | None:
+        """None for a module that is no layer norm."""
+        return cls(module.weight, module.bias, module.eps, keep) if isinstance(module, nn.LayerNorm) else None
+
+
+class KernelTransformer(EagerTransformer):
+    """A `Recordable` in kernels. launch: runs them."""
+
+    def __init__(self, network: Transformer, launch: Launcher) -> None:
+        """ValueError for a network that the kernels do not compute."""
+        if changed := kernel_difference(network):
+            raise ValueError(changed)
+        super().__init__(network)
+        self.launch, self.groups = launch, True
+
+    def shape(self, state: TransformerState, rows: int, group: int) -> StepShape:
+        """The lengths are those of the slots: one shape for sequences of any length."""
+        group = group if group <= MAX_GROUP and rows % group == 0 else 1
+        return StepShape(rows, group, state.target_length, state.source[0].both.size(1))
+
+    @torch.inference_mode()
+    def advance(self, state: TransformerState, tokens: Tensor, shape: StepShape) -> Tensor:
+        """The device part of a step, [rows, V], in launches alone. Free rows stay finite and within their slots."""
+        config, rows, network = self.config, shape.rows, self.network
+        positions = torch.empty(rows, dtype=torch.int32, device=self.device)
+        x = self._empty(rows, config.d_model)
+        tables = network.target_embedding.weight, state.position_table
+        sizes = float(network.embedding_scale), state.target_length, config.d_model
+        arguments = tokens.contiguous(), state.lengths, state.positions, *tables, positions, x, *sizes
+        self.launch(Launch("embed", (rows, 1, 1), arguments, (("BLOCK", 512),)))
+        norm: Norm | None = None  # the one that the next map reads through
+        before = config.norm == "pre"
+        for number, layer in enumerate(network.decoder):
+            own, source, wide = layer.attention, layer.cross_attention, layer.feed_forward
+            norm = Norm.of(layer.around_attention.norm, keep=False) if before else norm
+            qkv, x = self._linear(x, own.projection.weight, own.projection.bias, norm)
+            context = self._attend_own(qkv, state, number, positions, own)
+            x, _ = self._linear(context, own.output.weight, own.output.bias, residual=x)
+            norm = Norm.of((layer.around_cross if before else layer.around_attention).norm, keep=not before)
+            inner, bias = source.inner, source.projection.bias
+            query, x = self._linear(x, source.projection.weight[:inner], None if bias is None else bias[:inner], norm)
+            context = self._attend_source(query, state, number, shape.group, source)
+            x, _ = self._linear(context, source.output.weight, source.output.bias, residual=x)
+            norm = Norm.of((layer.around_feed_forward if before else layer.around_cross).norm, keep=not before)
+            activation = ACTIVATIONS[config.activation]
+            hidden, x = self._linear(x, wide.widen.weight, wide.widen.bias, norm, activation=activation)
+            x, _ = self._linear(hidden, wide.narrow.weight, wide.narrow.bias, residual=x)
+            norm = None if before else Norm.of(layer.around_feed_forward.norm, keep=True)
+        if norm is not None:
+            norm = Norm(norm.weight, norm.bias, norm.epsilon, keep=False)
+        norm = Norm.of(network.decoder_norm, keep=False) or norm
+        logits = torch.empty(rows, len(network.output_weight), dtype=torch.float32, device=self.device)
+        return self._linear(x, network.output_weight, network.output_bias, norm, out=logits)[0]
+
+    def _empty(self, rows: int, columns: int) -> Tensor:
+        return torch.empty(rows, columns, dtype=self.dtype, device=self.device)
+
+    def _linear(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        norm: Norm | None = None,
+        *,
+        residual: Tensor | None = None,
+        activation: int = 0,
+        out: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The result, and x after the norm if the norm keeps it, else x."""
+        (rows, inputs), outputs = x.shape, len(weight)
+        out = self._empty(rows, outputs) if out is None else out
+        keep = norm is not None and norm.keep
+        kept = torch.empty_like(x) if keep else x
+        shape = tile(rows, outputs)
+        constants = {
+            "NORM": norm is not None,
+            "KEEP": keep,
+            "BIAS": bias is not None,
+            "RESIDUAL": residual is not None,
+            "ACTIVATION": activation,
+            "ROWS": shape.rows,
+            "COLUMNS": shape.columns,
+            "INNER": shape.inner,
+            "SPAN": shape.span,
+        }
+        grid = -(-outputs // shape.columns), -(-rows // shape.rows), 1
+        # what a constant switches off is never read: any tensor stands for it
+        vectors = *((norm.weight, norm.bias) if norm else (x, x)), x if residual is None else residual
+        epsilon = norm.epsilon if norm else 0.0
+        arguments = x, weight, x if bias is None else bias, *vectors, kept, out, rows, outputs, inputs, epsilon
+        fixed = tuple((name, int(value)) for name, value in constants.items())
+        self.launch(Launch("linear", grid, arguments, fixed, stages=shape.stages))
+        return out, kept
+
+    def _attend_own(
+        self, qkv: Tensor, state: TransformerState, layer: int, positions: Tensor, module: MultiHeadAttention
+    ) -> Tensor:
+        context = self._empty(len(qkv), module.inner)
+        sizes = float(module.scale), state.target_length, module.heads
+        arguments = qkv, state.own[layer].both, positions, context, *sizes
+        constants = ("D", module.head_width), ("BLOCK", POSITIONS)
+        self.launch(Launch("attend_own", (len(qkv), module.heads, 1), arguments, constants))
+        return context
+
+    def _attend_source(
+        self, query: Tensor, state: TransformerState, layer: int, group: int, module: MultiHeadAttention
+    ) -> Tensor:
+        context, cache = torch.empty_like(query), state.source[layer].both
+        sizes = float(module.scale), cache.size(1), module.heads, group
+        arguments = query, cache, state.source_lengths, context, *sizes
+        members = 1 << (group - 1).bit_length()
+        constants = ("D", module.head_width), ("ROWS", members), ("BLOCK", max(16, POSITIONS // members))
+        self.launch(Launch("attend_source", (len(query) // group, module.heads, 1), arguments, constants))
+        return context
+
+
+def launches(network: Transformer, rows: int, group: int = 1, lengths: tuple[int, int] = (32, 32)) -> list[Launch]:
+    """The launches of a step, which are recorded and not run. lengths: of the slots, target and source."""
+    recorded: list[Launch] = []
+    stepped = KernelTransformer(network, recorded.append)
+    state = stepped.allocate(rows, lengths[1], lengths[0])
+    stepped.prefill(state, [0], [Prompt((1,), (1,))])
+    stepped.advance(
+        state, torch.zeros(rows, dtype=torch.long, device=network.device), stepped.shape(state, rows, group)
+    )
+    return recorded
+
+
+def common_launches(dtypes: Iterable[str]) -> Iterator[Launch]:
+    """One launch for each kernel that networks of common forms need: heads of 64, either placement of norms, with each
+    activation and with or without biases, beams of up to 16."""
+    forms: tuple[tuple[NormPlacement, bool, Activation], ...] = (
+        *(("post", True, "relu"), ("pre", True, "relu"), ("pre", True, "gelu"), ("post", True, "silu")),
+        *(("post", False, "relu"), ("pre", False, "relu")),
+    )
+    for dtype in dtypes:
+        for norm, bias, activation in forms:
+            config = TransformerConfig(
+                source_vocabulary=16,
+                target_vocabulary=MANY_COLUMNS,
+                d_model=128,
+                heads=2,
+                d_ff=512,
+                encoder_layers=1,
+                decoder_layers=2,
+                norm=norm,
+                activation=activation,
+                attention_bias=bias,
+                output_bias=activation == "silu",
+                tied="output",
+            )
+            network = Transformer(config).to(DTYPES[dtype]).eval()
+            for rows in (1, 2 * FEW_ROWS):
+                yield from launches(network, rows)
+            for group in (2, 4, 8, 16):
+                yield from launches(network, group, group)

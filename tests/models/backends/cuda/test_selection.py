@@ -1,0 +1,94 @@
+"""Which networks the kernels step, and that decoding with them on a simulated GPU gives the CPU's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.backends.cuda import reference, selection
+from models.backends.cuda.build import UnavailableError
+from models.backends.cuda.launch import Launch
+from models.backends.cuda.transformer_step import KernelTransformer
+from models.backends.native.build import CHOICE
+from models.backends.select import EXACT, select
+from models.backends.torch.cuda_graph import Graphed
+from models.backends.torch.transformer_step import EagerTransformer
+from models.networks.transformer import Transformer
+from tests.cuda_simulator import SimulatedCuda, simulated_cuda
+from tests.models import tiny
+from tests.models.backends.cuda.test_transformer_step import fitting, tokens
+
+
+@pytest.fixture
+def cuda() -> Iterator[SimulatedCuda]:
+    with simulated_cuda() as simulated:
+        yield simulated
+
+
+@pytest.fixture
+def reference_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "launcher", lambda device: reference.launch)
+
+
+def on_cuda(**options: Any) -> Transformer:
+    return tiny.transformer(**fitting(options)).to("cuda")
+
+
+def test_the_kernels_step_an_unmodified_transformer(cuda: SimulatedCuda, reference_kernels: None) -> None:
+    selected = select(on_cuda(), "bf16")
+    assert isinstance(selected.decodable, KernelTransformer)
+    assert (selected.label, selected.backend, selected.reason) == ("bf16 native", "Triton kernels, bf16", EXACT)
+
+
+def test_recorded_steps_on_a_gpu_give_the_cpus_tokens(cuda: SimulatedCuda, reference_kernels: None) -> None:
+    expected = tokens(EagerTransformer(tiny.transformer(**fitting({}))), 60, 16)
+    selected = select(on_cuda(), "fp32")
+    assert isinstance(selected.decodable, KernelTransformer)
+    assert tokens(Graphed(selected.decodable), 60, 16) == expected
+    assert cuda.counts.graph_launches > 0
+
+
+def test_pytorch_steps_a_network_that_the_kernels_do_not_compute(cuda: SimulatedCuda, reference_kernels: None) -> None:
+    edited = on_cuda()
+    edited.decoder[0].around_cross.norm = nn.RMSNorm(16, device="cuda")
+    selected = select(edited, "fp32")
+    assert type(selected.decodable) is EagerTransformer
+    assert selected.backend == "PyTorch, fp32"
+    assert "around_cross" in selected.reason
+
+
+def test_pytorch_steps_where_there_is_no_driver(cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(device: torch.device) -> None:
+        raise UnavailableError("the CUDA driver's library cannot be loaded (no libcuda.so.1)")
+
+    monkeypatch.setattr(selection, "launcher", missing)
+    selected = select(on_cuda(), "fp32")
+    assert type(selected.decodable) is EagerTransformer
+    assert selected.reason == "the CUDA driver's library cannot be loaded (no libcuda.so.1)"
+
+
+def test_kernels_that_disagree_with_pytorch_are_not_used(cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(launch: Launch) -> None:
+        reference.launch(launch)
+        if launch.kernel == "attend_source":
+            context = launch.arguments[3]
+            assert isinstance(context, Tensor)
+            context.neg_()
+
+    monkeypatch.setattr(selection, "launcher", lambda device: wrong)
+    selected = select(on_cuda(), "fp32")
+    assert type(selected.decodable) is EagerTransformer
+    assert selected.reason.startswith("the kernels' logits differ from PyTorch's by ")
+
+
+def test_kernels_can_be_switched_off(
+    cuda: SimulatedCuda, reference_kernels: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHOICE, "none")
+    selected = select(on_cuda(), "fp32")
+    assert type(selected.decodable) is EagerTransformer
+    assert selected.reason == "PARLANCE_NATIVE is none"
