@@ -60,6 +60,8 @@ sys.exit(0 if got == sys.argv[1] else f"TORCH={sys.argv[1]}, but {torch.__versio
 
 FROM dependencies AS build
 
+ARG TORCH=cpu
+
 COPY README.md LICENSE ./
 COPY app app
 COPY models models
@@ -69,14 +71,14 @@ RUN set -eu; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python check
 
 # Native kernels are compiled here for every kind of CPU, for the image itself has no compiler. Where none can be had,
-# int8 and lyricists run in PyTorch, slower, and the log says so.
+# int8 and lyricists run in PyTorch, slower, and the log says so. The kernels for GPUs need neither a C compiler nor a GPU
+# here: Triton, which comes with torch's CUDA wheels, writes machine code for each kind of GPU.
 RUN cd /opt/parlance/code; \
     command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
-    for kernels in models.backends.native.build training.kernels.training_backend; do \
+    gpu=; if [ "$TORCH" = cuda ]; then gpu=models.backends.cuda.build; fi; \
+    for kernels in models.backends.native.build training.kernels.training_backend $gpu; do \
       /opt/parlance/bin/python -m "$kernels" || echo "where kernels are missing, PyTorch will be slower"; \
-    done; \
-    [ "$TORCH" = cpu ] || /opt/parlance/bin/python -m models.backends.cuda.build \
-      || echo "kernels for GPUs will be compiled when a model is loaded"
+    done
 
 
 FROM ${BASE_IMAGE}
@@ -93,10 +95,16 @@ RUN groupadd --gid 10001 parlance \
 COPY --from=dependencies /opt/parlance /opt/parlance
 COPY --from=build /opt/parlance/code /opt/parlance/code
 
-# /tmp, /data and /checkpoints are the only places that anything here writes to.
+# /tmp, /data and /checkpoints are the only places that anything here writes to. The caches of CUDA's driver, Triton and
+# torch.compile are named because their defaults ask for the user's name, which `docker run --user` may not have, and
+# because a /tmp in memory should not be filled: the driver's own limit is gigabytes.
 ENV PATH=/opt/parlance/bin:$PATH \
     HOME=/tmp \
     MPLCONFIGDIR=/tmp/matplotlib \
+    CUDA_CACHE_PATH=/tmp/cuda \
+    CUDA_CACHE_MAXSIZE=268435456 \
+    TRITON_CACHE_DIR=/tmp/triton \
+    TORCHINDUCTOR_CACHE_DIR=/tmp/torchinductor \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PARLANCE_CHECKPOINTS=/checkpoints \

@@ -34,7 +34,7 @@ def test_there_are_three_services_and_two_volumes():
 def test_every_service_is_locked_down(name):
     service = SERVICES[name]
     assert service["read_only"] is True
-    assert service["tmpfs"] == ["/tmp"]
+    assert service["tmpfs"] == (["/tmp:size=1g"] if name == "api-gpu" else ["/tmp"])
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["init"] is True
@@ -65,6 +65,7 @@ def test_compose_passes_every_setting_on(name):
         "PARLANCE_PORT",
     }  # the image says where; HOST and PORT map it
     expected = {PREFIX + field.upper() for field in Settings.model_fields} - image
+    expected |= {"CUDA_VISIBLE_DEVICES"} if name == "api-gpu" else set()
     assert set(handed_on) == expected, "docker-compose.yml's environment and app/settings.py differ"
     assert set(handed_on.values()) == {None}  # no value of its own: the shell's, or the server's default
 

@@ -87,6 +87,8 @@ def test_native_kernels_are_built_if_possible():
     assert kernels.index("command -v cc") < kernels.index("apt-get") < kernels.index("models.backends.native.build")
     assert '-m "$kernels" || echo' in kernels
     assert "set -e" not in kernels
+    assert arguments(stages()[1]) == {"TORCH": "cpu"}
+    assert '[ "$TORCH" = cuda ]; then gpu=models.backends.cuda.build' in kernels
 
 
 def test_final_stage_copies_dependencies_and_sources_separately():
@@ -111,7 +113,9 @@ def test_user_is_unprivileged_and_owns_the_checkpoints():
 def test_container_writes_to_tmp_only():
     values = environment(FINAL)
     assert values["HOME"] == "/tmp"
-    assert values["MPLCONFIGDIR"] == "/tmp/matplotlib"
+    caches = ("MPLCONFIGDIR", "CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    assert all(values[name].startswith("/tmp/") for name in caches)
+    assert int(values["CUDA_CACHE_MAXSIZE"]) <= 1 << 28  # bytes, of a /tmp that compose limits to 1 GiB
     assert values["PYTHONDONTWRITEBYTECODE"] == "1"
     assert values["PARLANCE_CHECKPOINTS"] == "/checkpoints"
     assert values["PARLANCE_DATA"] == "/data"
