@@ -23,9 +23,11 @@ class ActiveRequest:
 @dataclass(slots=True)
 class StepResult:
     """The output of one step: new tokens of streamed requests (of a beam, the tokens on which all hypotheses that can
-    still win agree), log-probabilities in nats and top tokens where the options want them, finished requests."""
+    still win agree), log-probabilities in nats and top tokens where the options want them, finished requests. late:
+    these are results of the step before, in which requests that have joined since have no part."""
 
     tokens: list[tuple[int, int]] = field(default_factory=list)
     log_probabilities: dict[int, float] = field(default_factory=dict)
     top: dict[int, TopTokens] = field(default_factory=dict)
     finished: list[tuple[int, list[Hypothesis]]] = field(default_factory=list)
+    late: bool = False

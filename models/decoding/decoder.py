@@ -10,14 +10,16 @@ import numpy as np
 import torch
 
 from models.backends.select import Network, decodable
-from models.backends.top_k import continuations
+from models.backends.top_k import Continuations, continuations
+from models.backends.torch.cuda_graph import Graphed
 from models.decoding.active_request import ActiveRequest, StepResult
 from models.decoding.beam import Beams
 from models.decoding.constrained_beam import BeamConstraints, constrained_continuations
 from models.decoding.constraints import TermAutomaton
+from models.decoding.device_step import DeviceStep, Layout, StepResults, Submitted, needs_host
 from models.decoding.logits_processors import suppress_tokens
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
-from models.decoding.row_state import Floats, RowState
+from models.decoding.row_state import ChosenTokens, Floats, RowState
 from models.interface import Decodable, Precision, Prompt
 from models.tokenizer.word_parts import WordParts
 
@@ -44,11 +46,27 @@ class Decoder:
         self.beams: dict[int, Beams] = {}  # by width
         self._suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
         self._group = 1  # rows per beam if every beam is one aligned block, else 1
+        self._device: DeviceStep | None = None
+        if isinstance(network, Graphed):
+            self._device = DeviceStep(network, self.state, rules, slots, target_length + 1)
+        self._on_host = set[int]()  # requests that only the host's step can serve
+        self._joined: list[ActiveRequest] = []  # beams that no step whose results are read has included
+        # whether the live rows have changed, and whether requests have joined, since the last submitted step
+        self._rearranged = self._grown = False
 
     @property
     def free(self) -> int:
         """The number of free slots."""
         return self.slots - len(self.owners)
+
+    def warm_up(self, widths: Sequence[int] = (), *, sampling: bool = False) -> int:
+        """With CUDA graphs, records those of greedy search, of these beam widths and of sampling, and the plain ones of
+        the host's step, before any request. Returns the number of graphs."""
+        if self._device is None:
+            return 0
+        widths = [width for width in widths if width > 1]
+        self._device.network.warm_up(self.state, [1, *widths])
+        return self._device.warm_up(("greedy", "sampled", "cut") if sampling else ("greedy",), widths)
 
     def join(self, requests: Sequence[tuple[int, Prompt, DecodingOptions]]) -> None:
         """Prefills requests that start with the next step. The caller makes sure that they fit: one row per hypothesis.
@@ -80,12 +98,23 @@ class Decoder:
             self.rows.feed[request.rows] = request.prompt.prefix[-1]
             if width == 1:
                 self.rows.start(request.rows[0], request.options, request.prompt.prefix)
-                continue
-            if width not in self.beams:
-                room, forced_end = self.slots // width, self.rules.forced_end
-                self.beams[width] = Beams(width, self.rules.eos, room, self.target_length, forced_end=forced_end)
-            self.beams[width].add(request)
+            elif self._device is None or not self._device.active:
+                self._add_beam(request)
+            else:
+                self._joined.append(request)
+        if self._device is not None:
+            self._on_host.update(request.key for request in joining if needs_host(request.options))
+            self._grown = True
+            if self._device.active:
+                self._put(self._device, joining)
         self._refresh()
+
+    def _add_beam(self, request: ActiveRequest) -> None:
+        width = request.options.beam
+        if width not in self.beams:
+            room, forced_end = self.slots // width, self.rules.forced_end
+            self.beams[width] = Beams(width, self.rules.eos, room, self.target_length, forced_end=forced_end)
+        self.beams[width].add(request)
 
     def _check_length(self, prompt: Prompt, options: DecodingOptions) -> None:
         if not prompt.prefix:
@@ -118,7 +147,11 @@ class Decoder:
 
     @torch.inference_mode()
     def step(self) -> StepResult:
-        """Decodes one token for every live row."""
+        """Decodes one token for every live row. With CUDA graphs the result is that of the step before, which is read
+        after the next one has begun."""
+        return self._step_on_host() if self._device is None else self._step_ahead(self._device)
+
+    def _step_on_host(self) -> StepResult:
         result = StepResult()
         if not self.owners:
             return result
@@ -149,15 +182,10 @@ class Decoder:
             if suppressed_logsumexp is not None:
                 so_far = (so_far - suppressed_logsumexp[rows]).astype(np.float32)
             if constraints:
-                beams.advance(constrained_continuations(logits, rows, so_far, constraints))
+                self._record_beams(beams, constrained_continuations(logits, rows, so_far, constraints), result)
             else:
-                beams.advance(continuations(logits, rows, so_far))
-            if beams.streamed[:count].any():
-                result.tokens += beams.agreed_tokens()
+                self._record_beams(beams, continuations(logits, rows, so_far), result)
             self.rows.feed[rows] = beams.new_tokens
-            for place in beams.done.nonzero()[0].tolist():
-                request = beams.requests[place]
-                result.finished.append((request.key, beams.results(place, request.options.n_best)))
             places, columns = beams.moved.nonzero()
             if len(places):
                 sources += rows[places, beams.origins[places, columns]].tolist()
@@ -166,12 +194,114 @@ class Decoder:
         if sources:
             self.network.copy(self.state, sources, destinations, since)
 
+    def _record_beams(self, beams: Beams, candidates: Continuations, result: StepResult) -> None:
+        beams.advance(candidates)
+        if beams.streamed[: len(beams.requests)].any():
+            result.tokens += beams.agreed_tokens()
+        for place in beams.done.nonzero()[0].tolist():
+            request = beams.requests[place]
+            result.finished.append((request.key, beams.results(place, request.options.n_best)))
+
+    def _step_ahead(self, device: DeviceStep) -> StepResult:
+        """Submits a step, then handles the results of the one before. Requests that need the host first let the last
+        submitted step end; when the last of them is gone, the device takes over again."""
+        result, before = StepResult(late=True), device.in_flight
+        if not self.owners:
+            return result
+        if self._on_host and before is None:
+            if device.active:
+                self._leave_device(device)
+            return self._step_on_host()
+        if self._on_host:
+            device.in_flight = None
+        else:
+            if not device.active:
+                device.active = True
+                self._put(device, list(self.requests.values()))
+                self._rearranged = True
+            if self._rearranged:
+                layout, steps = self._layout(device)
+                device.arrange(layout, steps if before is None or self._grown else steps - 1)
+                self._rearranged = self._grown = False
+            device.submit()
+        if before is not None:
+            self._record_step(device.read(before), before, result)
+        for request in self._joined:
+            self._add_beam(request)
+        self._joined.clear()
+        if self._on_host:
+            self._leave_device(device)
+        if result.finished:
+            self._release([self.requests.pop(key) for key, _ in result.finished])
+            if not self.owners:
+                device.forget()
+        return result
+
+    def _record_step(self, results: StepResults, step: Submitted, result: StepResult) -> None:
+        if len(results.rows):
+            chosen = ChosenTokens(results.tokens, results.log_probabilities, None, {})
+            ended, done = self.rows.record(results.rows, chosen, self.owners, result)
+            for row in done.tolist():
+                request = self.owners[row]
+                hypothesis = self.rows.result(row, request.options, finished=bool(ended[row]))
+                result.finished.append((request.key, [hypothesis]))
+        for width, candidates in results.candidates.items():
+            if (beams := self.beams.get(width)) is None or not beams.requests:
+                continue
+            if step.changed:
+                places = {id(request): place for place, request in enumerate(step.layout.beams[width])}
+                index = [places[id(request)] for request in beams.requests]
+                values, parents, tokens = candidates
+                candidates = Continuations(values[index], parents[index], tokens[index])
+            self._record_beams(beams, candidates, result)
+
+    def _layout(self, device: DeviceStep) -> tuple[Layout, int]:
+        """The live rows, and how many more steps it takes, as far as the host knows, until all reach their limits."""
+        beams = {width: list(beams.requests) for width, beams in self.beams.items() if beams.requests}
+        alone = self.rows.alone
+        left = (self.rows.limits[alone] - self.rows.lengths[alone]).tolist()
+        for width, requests in beams.items():
+            left += (self.beams[width].limits - self.beams[width].lengths)[: len(requests)].tolist()
+        for request in self._joined:
+            beams.setdefault(request.options.beam, []).append(request)
+            left.append(request.options.token_limit)
+        offsets, total = dict[int, int](), 0
+        for width, requests in beams.items():
+            offsets[width] = total
+            total += len(requests)
+        together = {width: tuple(requests) for width, requests in beams.items()}
+        variant = device.variant(self.rows, together)
+        return Layout(len(self.owners), self._group, alone, together, offsets, variant), max(left)
+
+    def _put(self, device: DeviceStep, requests: Sequence[ActiveRequest]) -> None:
+        """Writes the rows of these requests to the device as the host knows them."""
+        rows = [row for request in requests for row in request.rows]
+        totals = np.zeros(len(self.owners), dtype=np.float32)
+        for request in requests:
+            totals[request.rows[1:]] = -np.inf  # see `Beams.add`
+        if len(requests) == len(self.requests):  # the device takes over: beams are under way
+            for beams in self.beams.values():
+                for place, request in enumerate(beams.requests):
+                    totals[request.rows] = beams.log_probabilities[place]
+        device.put(rows, self.rows, [self.owners[row] for row in rows], totals[rows])
+
+    def _leave_device(self, device: DeviceStep) -> None:
+        """Completes what only the device knew: the next inputs of beams."""
+        device.active = False
+        self._refresh()
+        for beams in self.beams.values():
+            going = (beams.lengths[: len(beams.requests)] > 0).nonzero()[0]
+            self.rows.feed[beams.rows[going]] = beams.tokens[going, beams.lengths[going] - 1]
+
     def _release(self, requests: Sequence[ActiveRequest]) -> None:
         """Frees the rows of these requests and fills the gaps with the last live rows."""
         freed = set[int]()
         for request in requests:
             freed.update(request.rows)
-            if request.options.beam > 1:
+            self._on_host.discard(request.key)
+            if request in self._joined:
+                self._joined.remove(request)
+            elif request.options.beam > 1:
                 self.beams[request.options.beam].remove(request)
         remaining = len(self.owners) - len(freed)
         holes = sorted(freed.intersection(range(remaining)))
@@ -183,11 +313,14 @@ class Decoder:
         if movers:
             self.rows.move(movers, holes)
             self.network.copy(self.state, movers, holes)
+        if self._device is not None and self._device.active:
+            self._device.move(sorted(freed), movers, holes)
         del self.owners[remaining:]
         self._refresh()
 
     def _refresh(self) -> None:
         """Rebuilds the row indices; runs when requests join or leave, not at every step."""
+        self._rearranged = True
         alone = [row for row, owner in enumerate(self.owners) if owner.options.beam == 1]
         if alone or len(self.rows.alone):
             self.rows.refresh(alone)

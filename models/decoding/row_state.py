@@ -115,7 +115,13 @@ class RowState:
         if len(rows) < len(logits):
             logits = logits[torch.from_numpy(rows).to(self.device)]
             suppressed_logsumexp = None if suppressed_logsumexp is None else suppressed_logsumexp[rows]
-        tokens, log_probabilities, stuck, top = self._choose(logits, rows, suppressed_logsumexp)
+        return self.record(rows, self._choose(logits, rows, suppressed_logsumexp), owners, result)
+
+    def record(
+        self, rows: Ints, chosen: ChosenTokens, owners: Sequence[ActiveRequest], result: StepResult
+    ) -> tuple[Mask, Ints]:
+        """Records the chosen tokens of rows [N] without a beam; see `advance`."""
+        tokens, log_probabilities, stuck, top = chosen
         ends, places = tokens == self.eos, self.lengths[rows]
         self.lengths[rows] = lengths = places + 1
         done = lengths >= self.limits[rows]

@@ -81,8 +81,9 @@ class LoadedModel:
 
     def _new_decoder(self) -> Decoder:
         decoder = new_decoder(self.decodable, self.config, self.rules, self.slots, self._parts)
-        if isinstance(self.decodable, Graphed):
-            self.decodable.warm_up(decoder.state, sorted({1, self._beam}))
+        began = time.monotonic()
+        if graphs := decoder.warm_up([self._beam], sampling=not self.config.max_source_tokens):
+            log.info("%d CUDA graphs were recorded in %.1f s", graphs, time.monotonic() - began)
         return decoder
 
     def reset(self) -> None:

@@ -191,6 +191,7 @@ class ModelQueue:
         self.steps = 0
         self.tally = m.Tally()
         self._fresh: list[Ticket] = []  # prefilled, but not stepped yet
+        self._first_step: list[Ticket] = []  # in a step whose results have not come yet
         self._deadlines, self._start_limits = Deadlines(), Deadlines()
         self._numbers = itertools.count()
         self._idle_until = 0.0
@@ -269,13 +270,16 @@ class ModelQueue:
         if len(tickets) > 1:
             self.tally.padded_tokens += padded_tokens(tickets) - read
 
-    def stepped(self, rows: int, began: float, now: float) -> None:
+    def stepped(self, rows: int, began: float, now: float, *, late: bool = False) -> None:
+        """late: the results are those of the step before, as `StepResult` says."""
         self.steps += 1
         self.tally.step_seconds.append(now - began)
         self.tally.step_rows += rows
-        for ticket in self._fresh:
-            ticket.first_token = now
-        self._fresh.clear()
+        if self._fresh or self._first_step:
+            first = self._first_step if late else self._first_step + self._fresh
+            for ticket in first:
+                ticket.first_token = now
+            self._first_step, self._fresh = (self._fresh if late else []), []
 
     def give_up_step(self, begun: Container[int] = ()) -> list[Ticket]:
         """Handles a failed step, after which all slots are lost. Sequences go back to the front of the queue, except
@@ -283,6 +287,7 @@ class ModelQueue:
         lost = sorted(self.active.values(), key=lambda ticket: -ticket.number)
         self.active.clear()
         self._fresh.clear()
+        self._first_step.clear()
         failed = []
         for ticket in lost:
             if ticket.restarted or ticket.request.id in begun:

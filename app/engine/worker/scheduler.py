@@ -198,7 +198,7 @@ class Scheduler:
             reason = f"The step failed: {error}."
         else:
             now = time.monotonic()
-            queue.stepped(rows, began, now)
+            queue.stepped(rows, began, now, late=result.late)
             if result.tokens:
                 self._sender.add(result.tokens, now, result.log_probabilities, result.top)
             finished: list[m.FromDevice] = []

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from models.backends.torch.transfers import upload
 from models.networks.transformer import KeyValue
 
 Ints = npt.NDArray[np.int64]
@@ -65,7 +66,7 @@ class TransformerState:
         self._copy_positions(np.array(sources), np.array(destinations), np.array(since or [0] * len(sources)))
         if since is not None:
             return
-        index, onto = torch.tensor([sources, destinations], device=self.lengths.device).unbind(0)
+        index, onto = upload(np.array([sources, destinations]), self.lengths.device).unbind(0)
         longest = int(self.host_source_lengths[sources].max())
         for layer in self.source:
             moved = layer.both[:, :longest]
@@ -99,7 +100,7 @@ class TransformerState:
         # since[0], since[0] + 1, ..., since[1], since[1] + 1, ...
         places = np.arange(total) - np.repeat(np.cumsum(counts) - counts - since, counts)
         read, write = (np.repeat(rows * self.target_length, counts) + places for rows in (sources, destinations))
-        index, onto = torch.from_numpy(np.stack([read, write])).to(self.lengths.device).unbind(0)
+        index, onto = upload(np.stack([read, write]), self.lengths.device).unbind(0)
         for layer in self.own:
             layer.flat.index_copy_(0, onto, layer.flat.index_select(0, index))
 

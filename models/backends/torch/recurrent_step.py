@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from models.backends.torch.cuda_graph import StepShape
+from models.backends.torch.transfers import upload
 from models.interface import Prompt
 from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 
@@ -28,14 +30,14 @@ class EagerRecurrent:
     def prefill(self, state: RecurrentState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
         """Reads all prefixes in parallel, in segments that end where one of them ends."""
         reads = [p.prefix[:-1] for p in prompts]
-        index = torch.tensor(rows, device=self.device)
+        index = upload(np.array(rows), self.device)
         start = self.network.zeros(len(rows))
         state.hidden[:, index], state.memory[:, index] = start.hidden, start.memory
         begin = 0
         for end in sorted({len(read) for read in reads if read}):
             longer = [(row, read[begin:end]) for row, read in zip(rows, reads, strict=True) if len(read) >= end]
-            index = torch.tensor([row for row, _ in longer], device=self.device)
-            tokens = torch.tensor([part for _, part in longer], device=self.device)
+            index = upload(np.array([row for row, _ in longer]), self.device)
+            tokens = upload(np.array([part for _, part in longer]), self.device)
             before = RecurrentState(state.hidden[:, index], state.memory[:, index])
             _, after = self.network.sequence(tokens, before)
             state.hidden[:, index], state.memory[:, index] = after.hidden, after.memory
@@ -75,6 +77,6 @@ class EagerRecurrent:
         destinations: Sequence[int],
         since: Sequence[int] | None = None,
     ) -> None:
-        index, onto = torch.tensor([list(sources), list(destinations)], device=self.device).unbind(0)
+        index, onto = upload(np.array([list(sources), list(destinations)]), self.device).unbind(0)
         for part in (state.hidden, state.memory):
             part.index_copy_(1, onto, part.index_select(1, index))

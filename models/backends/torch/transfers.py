@@ -25,10 +25,10 @@ class Readback:
     oldest copy that has not been waited for. At most two copies are under way."""
 
     def __init__(self, device: torch.device) -> None:
-        self._cuda = device.type == "cuda"
+        self._device, self._cuda = device, device.type == "cuda"
         self._buffers = [torch.empty(0, pin_memory=self._cuda) for _ in range(2)]
         self._arrays: list[npt.NDArray[np.float32]] = [buffer.numpy() for buffer in self._buffers]
-        self._events = [torch.cuda.Event() for _ in range(2)] if self._cuda else []
+        self._events = [torch.cuda.Event() for _ in range(2 * self._cuda)]  # type: ignore[no-untyped-call]
         self._sizes = [0, 0]
         self._started = self._waited = 0
 
@@ -40,7 +40,7 @@ class Readback:
             self._arrays[turn] = self._buffers[turn].numpy()
         self._buffers[turn][:size].copy_(result, non_blocking=True)
         if self._cuda:
-            self._events[turn].record()
+            self._events[turn].record(torch.cuda.current_stream(self._device))  # another device may be the current one
         self._sizes[turn] = size
         self._started += 1
 

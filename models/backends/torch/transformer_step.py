@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from models.backends.torch.cuda_graph import StepShape
 from models.backends.torch.kv_cache import PrefixCache, Shape, ShapeCache, StepCache, TransformerState
+from models.backends.torch.transfers import upload
 from models.exactness import is_known
 from models.interface import Prompt
 from models.networks.transformer import Scope, Transformer
@@ -53,7 +55,7 @@ class EagerTransformer:
 
     @torch.inference_mode()
     def prefill(self, state: TransformerState, rows: Sequence[int], prompts: Sequence[Prompt]) -> None:
-        index = torch.tensor(rows, device=self.device)
+        index = upload(np.array(rows), self.device)
         # an empty source has one zeroed position, as padding in a full pass has no weight
         rows_read = [p.unpadded_source(self.config.pad) for p in prompts]
         lengths = [max(1, len(ids)) for ids in rows_read]
@@ -71,15 +73,14 @@ class EagerTransformer:
             positions = self.network.first_positions(given.size(1))
             mask = None
             if min(lengths) < source.size(1):
-                mask = self._mask(torch.tensor(lengths, device=self.device), source.size(1))
+                mask = self._mask(upload(np.array(lengths), self.device), source.size(1))
             self.network.decode_over(
                 given, Scope(positions, causal=True), sources, Scope(positions, mask), PrefixCache(state, index)
             )
         held = state.host_lengths[list(rows)], state.host_source_lengths[list(rows)]
         read = [len(prefix) for prefix in reads]
         state.host_lengths[rows], state.host_source_lengths[rows] = read, lengths
-        state.lengths[index] = torch.tensor(read, device=self.device)
-        state.source_lengths[index] = torch.tensor(lengths, device=self.device)
+        state.lengths[index], state.source_lengths[index] = upload(np.array([read, lengths]), self.device).unbind(0)
         state.forget(rows, held)
 
     def _mask(self, lengths: Tensor, width: int) -> Tensor:
@@ -147,4 +148,4 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> T
     """Ragged ids -> [B, longest], padded at the end."""
     longest = max(len(row) for row in rows)
     padded = [[*row, *[pad] * (longest - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=device)  # without a dtype, an empty list gives floats
+    return upload(np.array(padded, dtype=np.int64), device)  # without a dtype, an empty list gives floats

@@ -100,10 +100,14 @@ def test_few_shapes_are_recorded_and_rows_without_a_request_stay_finite() -> Non
 def test_warming_up_records_every_number_of_rows() -> None:
     network = tiny.transformer()
     graphed = Graphed(cast(Recordable, select.decodable(network)), Rerun)
-    state = graphed.allocate(22, 16, 64)
-    assert graphed.warm_up(state, [1, 4]) == len(state.recordings)
-    rows = {(shape.rows, shape.group) for shape, _ in state.recordings}
-    assert rows == {(n, 1) for n in (1, 2, 4, 8, 16, 22)} | {(n, 4) for n in (4, 8, 16, 20)}
+    decoder = Decoder(graphed, TokenRules(3, (0,)), slots=22, source_length=16, target_length=64)
+    assert decoder.warm_up([4], sampling=True) == len(decoder.state.recordings)
+    recorded = [(shape.rows, shape.group, variant) for shape, variant in decoder.state.recordings]
+    plain = {(rows, group) for rows, group, variant in recorded if variant is None}
+    assert plain == {(n, 1) for n in (1, 2, 4, 8, 16, 22)} | {(n, 4) for n in (4, 8, 16, 20)}
+    alone = {(n, 1, choice, 0, 0) for n in (1, 2, 4, 8, 16, 22) for choice in ("greedy", "sampled", "cut")}
+    beams = {(n * 4, 4, "none", beams, 4) for n, beams in ((1, 1), (2, 2), (4, 4), (5, 8))}
+    assert {(rows, group, *variant) for rows, group, variant in recorded if variant} == alone | beams
 
 
 def test_rounding() -> None:
