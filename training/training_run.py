@@ -112,6 +112,7 @@ class TrainingRun:
         if writes:
             derived = {
                 "number_format": trainer.precision.format,
+                **({"fp32_products": trainer.precision.fp32_products} if self.device.type == "cuda" else {}),
                 "kernels": trainer.backend,
                 "processes": self.workers.count,
                 "parameters": sum(parameter.numel() for parameter in task.network.parameters()),

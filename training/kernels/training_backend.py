@@ -26,7 +26,7 @@ from models.backends.native.build import CHOICE, FP32, cpu_flags, first_loadable
 from models.backends.native.coverage import transformer_difference
 from models.backends.native.gru_scan import gru_layers
 from models.exactness import require_honoured
-from models.networks.recurrent import LayerScan, RecurrentLanguageModel
+from models.networks.recurrent import LayerScan, RecurrentLanguageModel, cell_difference
 from models.networks.transformer import Transformer
 from training.kernels.compiler import failure, missing_for_compile
 from training.kernels.packed_transformer import PackedPass, cross_entropy
@@ -188,7 +188,20 @@ class LyricistBackend:
     def scan(self) -> LayerScan | None:
         """Argument of `RecurrentLanguageModel.forward`; None: PyTorch."""
         require_honoured(self.network)
-        return gru_layers(self.network)[0]
+        own = gru_layers(self.network)[0]
+        return self._fp32_layer if own is None and self._would_run_in_fp16() else own
+
+    def _would_run_in_fp16(self) -> bool:
+        """Whether autocast to bf16 is on, and the layers run on cuDNN. Autocast hands cuDNN's recurrent kernels fp16,
+        whichever format was asked for: state and gradients, without a loss scale, then leave its range. PyTorch gives
+        them bf16 only since cuDNN 9.13."""
+        bf16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
+        return bf16 and self.network.embedding is not None and cell_difference(self.network) is None
+
+    def _fp32_layer(self, number: int, features: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One layer on cuDNN in fp32, whose products are in TF32 (`loop.mixed_precision`)."""
+        with torch.autocast("cuda", enabled=False):
+            return self.network.fused_layer(number, features.float(), h.float(), c.float())
 
     @property
     def kernels(self) -> str:

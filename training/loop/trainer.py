@@ -126,7 +126,8 @@ class Trainer:
             self.progress.validated_at_s = self.elapsed_s  # the time before the first update is not shared
         self._saved = self.progress.seconds
         if self.backend:
-            self.report.note(f"Trains with {self.backend}.")
+            tf32 = "" if self.precision.fp32_products == "fp32" else "; its fp32 products are in TF32"
+            self.report.note(f"Trains with {self.backend}{tf32}.")
         with self.signals:
             if self.validates_start and not self.progress.update:
                 self._validate()
