@@ -22,8 +22,8 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.
 export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-bench image-check \
-  compose-check bench train-multi30k clean
+.PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-bench gpu-check \
+  image-check compose-check bench train-multi30k clean
 
 help:
 	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
@@ -34,6 +34,7 @@ help:
 	@echo "make test-clients other projects' clients, from PyPI and npm, against our server"
 	@echo "make test-fuzz    made-up requests to every route: FUZZ_EXAMPLES=2000 FUZZ_ROUTES=PATTERN FUZZ_SEED=0"
 	@echo "make test-bench   the tests of benchmarks/, which make test leaves out"
+	@echo "make gpu-check    on a GPU, in nine minutes: its tests, decoding against CTranslate2, the training step (OUT=FILE)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
 	@echo "make train-multi30k  the published translators: MULTI30K=FOLDER DIRECTION=de-en|en-de SEEDS='1 2 3'"
@@ -112,9 +113,12 @@ bench: $(VENV)/.installed-bench
 	  echo "More is measured with MULTI30K=FOLDER (Multi30k's .gz files) and CORPUS=FILE (a Chinese text)." >&2
 	$(RUN) -m benchmarks.decoding --json \
 	  $(if $(MULTI30K),$(if $(TRANSLATOR),--checkpoint "$(TRANSLATOR)" --data "$(MULTI30K)"))
-	$(RUN) -m benchmarks.gpu --json
+	$(RUN) -m benchmarks.gpu --parts race,mfu --json
 	$(if $(CORPUS),$(RUN) -m benchmarks.lyricists --corpus "$(CORPUS)" --json)
 	$(RUN) -m benchmarks.serving $(if $(MULTI30K),--data "$(MULTI30K)") --json
+
+gpu-check: $(VENV)/.installed-bench
+	$(RUN) -m benchmarks.gpu --json $(if $(OUT),--out "$(OUT)")
 
 train-multi30k: $(VENV)/.installed-bench
 	@test -n "$(MULTI30K)" || { echo "Say where Multi30k's .gz files are: make train-multi30k MULTI30K=FOLDER" >&2; exit 2; }
@@ -122,5 +126,5 @@ train-multi30k: $(VENV)/.installed-bench
 	  --direction $(DIRECTION) --seeds $(SEEDS) --processes $(PROCESSES) --json
 
 clean:
-	rm -rf $(VENV) .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-ctranslate2 .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,8 @@ report.py        the form in which every benchmark ends
 lyricists.py     the tutorials' RNN and GRU recipes against an independent reference
 lyrics.py        lyricists on held-out text, beside what is published for tiny Shakespeare
 decoding.py      our decoding against CTranslate2's and Hugging Face Marian's, the same weights, on a CPU
-gpu.py           our decoding on a CUDA device, against CTranslate2 or plain loops and against the bytes moved
+gpu.py           all that only a GPU can show, in one command: its tests, the race, the training step
+gpu_race.py      our decoding on a CUDA device, against CTranslate2 or plain loops and against the bytes moved
 shapes.py        the shapes that are raced, with random weights
 sentences.py     real sentences for the natural-length run
 race.py          a scan for everybody's best setting, then turns, then ratios

@@ -1,247 +1,148 @@
-"""Our decoding on a CUDA device: against CTranslate2 in float16 where it runs there, else against plain PyTorch loops,
-and against the time that the moved bytes need. One command, under nine minutes.
+"""All that only a GPU can show, in one command of under nine minutes (`make gpu-check`).
 
-python -m benchmarks.gpu [--json] [--out FILE] [--device cuda:0]
+python -m benchmarks.gpu [--json] [--out FILE] [--device cuda:0] [--parts tests,race,mfu]
 python -m benchmarks.gpu --device cpu --smoke          every part that a CPU can run, on a toy: for tests
 
-The base shape with random weights, 20 source and 32 forced target tokens, encoding included in tokens/s. The loops
-(`benchmarks.peers.eager`) are eager, one CUDA graph a step, and compiled; the fastest that ran counts. What a step and
-the host's share of it are is defined in `benchmarks.steps`, the limit in `benchmarks.limit`. Every part runs in a
-process of its own with a budget of seconds; what fails or runs out of time is reported in a row, and the rest goes on.
+report  what PyTorch says about the GPUs and the driver (models/backends/torch/cuda_report.py)
+tests   pytest -m gpu: tokens, attention and training as on a CPU; load, unload and load again; two devices if there are
+race    tokens/s against CTranslate2 in float16, host time, step time against the bytes moved (benchmarks/gpu_race.py)
+mfu     the share of the GPU's peak that a compiled training step reaches (benchmarks/mfu.py)
+
+Every part has a budget of seconds, and none goes on after TOTAL_S. A part that fails or runs out of time is a row with
+the reason, its goals have the value null, and the rest goes on. Without a GPU all goals are null, and the status is 0.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import json
+import re
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
-
-from benchmarks.limit import Copying, bytes_per_step
-from benchmarks.ours import Parlance
-from benchmarks.peers import ctranslate2
-from benchmarks.peers.eager import Loop
-from benchmarks.processes import ContenderError, Crew, Processes, Setting, Work
+from benchmarks import gpu_race
+from benchmarks.processes import ROOT
 from benchmarks.race import say
 from benchmarks.report import finish, goal
-from benchmarks.shapes import SHAPES, random_sources, write_checkpoint
-from benchmarks.steps import SleepingParlance, Steps, StepTime
+from benchmarks.shapes import SHAPES, write_checkpoint
+from models.backends.torch.cuda_report import CudaReport, cuda_report
 
-SOURCE_LENGTH, TARGET_LENGTH = 20, 32
-# The ends of the range first: where time runs out, the middle is missing.
-BATCHES = (1, 512, 32, 128, 8)
-BUDGETS_S = {"ours": 120.0, "host": 75.0, "ctranslate2": 60.0, "eager": 50.0, "graph": 50.0, "compiled": 150.0}
-SPEED_GOAL, HOST_GOAL_US, LIMIT_GOAL = 2.0, 60.0, 2.0
+TOTAL_S = 530.0
+BUDGETS_S = {"tests": 120.0, "mfu": 85.0}
+PARTS = ("tests", "race", "mfu")
+MFU_GOAL = 0.40
+FAILURES = "tests on the GPU that failed"
+MFU = "base, bf16, share of one GPU's peak in training"
 
-
-class Plan(NamedTuple):
-    """shape: the network that is raced. runs: timed translations of each cell."""
-
-    shape: str
-    device: str
-    batches: Sequence[int]
-    runs: int
-    copy_bytes: int
-    modes: Sequence[str]
-    backend: str
-
-    @property
-    def cells(self) -> dict[tuple[int, int], Work]:
-        """(beam, batch) -> the work."""
-        result = {}
-        for batch in self.batches:
-            sources = tuple(map(tuple, random_sources(SHAPES[self.shape], batch, SOURCE_LENGTH)))
-            for beam in (1, 4):
-                result[beam, batch] = Work(sources, (TARGET_LENGTH,) * batch, beam, batch, forced=True)
-        return result
+Rows = list[dict[str, Any]]
 
 
-FULL = Plan("base", "cuda:0", BATCHES, 5, 1 << 30, ("eager", "graph", "compiled"), "inductor")
-SMOKE = Plan("smoke", "cpu", (1, 4), 1, 1 << 24, ("eager", "compiled"), "eager")
-Cells = dict[tuple[int, int], dict[str, Any]]
-
-
-def budgeted(
-    part: str, setting: Setting, cells: Mapping[Any, Work], measure: Callable[[Crew, Work, float], Any]
-) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
-    """The results of `measure` for each cell within the part's time budget, and a row for each cell that failed.
-    `measure` gets the seconds that are left. A failure ends its process, and the next cell gets a new one."""
-    deadline = time.monotonic() + BUDGETS_S[part]
-    result, failed, crew = {}, [], None
+def command(part: str, arguments: Sequence[str], timeout_s: float) -> tuple[str, str | None]:
+    """The output of `python -m …`, and why it is not complete, if so."""
     try:
-        for cell, work in cells.items():
-            left = deadline - time.monotonic()
-            say(f"{part}: beam, batch {cell}, {left:.0f} s left")
-            try:
-                if left <= 0:
-                    raise ContenderError(f"the part's {BUDGETS_S[part]:.0f} s were over")
-                crew = crew or Crew(setting, left)
-                result[cell] = measure(crew, work, deadline - time.monotonic())
-            except ContenderError as error:
-                failed.append({"part": part, "beam, batch": list(cell), "failed": str(error)})
-                if crew is not None:
-                    crew.close()
-                crew = None
-    finally:
-        if crew is not None:
-            crew.close()
-    return result, failed
+        done = subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout.decode(errors="replace") if isinstance(error.stdout, bytes) else error.stdout or ""
+        return output, f"the part's {timeout_s:.0f} s were over"
+    last = (done.stdout.strip().splitlines() or [""])[-1]
+    return done.stdout, None if done.returncode == 0 else f"status {done.returncode}: {last}"
 
 
-def rate(runs: int) -> Callable[[Crew, Work, float], float]:
-    """Tokens/s: the median of some translations after two warm-ups."""
-
-    def measure(crew: Crew, work: Work, left: float) -> float:
-        deadline, seconds = time.monotonic() + left, []
-        for _ in range(2 + runs):
-            took, tokens = crew.translate(work, max(0.0, deadline - time.monotonic()))
-            if sum(map(len, tokens)) != sum(work.limits):
-                raise ContenderError("it did not write what was forced")
-            seconds.append(took)
-        return sum(work.limits) / statistics.median(seconds[2:])
-
-    return measure
-
-
-def steps(crew: Crew, work: Work, left: float) -> Steps:
-    result: Steps = crew.ask(StepTime(work), left)
-    return result
+def tests(timeout_s: float) -> tuple[Rows, Rows]:
+    """Rows and the goal. A failed test is a row with its name."""
+    output, why = command("tests", ["pytest", "-m", "gpu", "-rf", "-p", "no:xdist", "tests/gpu"], timeout_s)
+    lines = output.strip().splitlines() or [""]
+    counts = {kind: int(number) for number, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", lines[-1])}
+    rows: Rows = [{"part": "tests", **counts}]
+    rows += [{"part": "tests", "failed": line.removeprefix("FAILED ")} for line in lines if line.startswith("FAILED ")]
+    failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
+    if failed or counts.get("passed"):
+        return rows, [goal(FAILURES, failed, 0, "tests", "lower")]
+    why = why or "every test was skipped"
+    return [*rows, {"part": "tests", "failed": why}], [goal(FAILURES, None, 0, "tests", "lower", why)]
 
 
-def slots(plan: Plan) -> int:
-    return max(work.beam * work.concurrent for work in plan.cells.values())
+def mfu(timeout_s: float, *, smoke: bool) -> tuple[Rows, Rows]:
+    toy = ["--smoke"] if smoke else []
+    output, why = command("mfu", ["benchmarks.training", "--part", "mfu", "--json", *toy], timeout_s)
+    if why is None:
+        result = json.loads(output.splitlines()[-1])
+        return [{"part": "mfu", **row} for row in result["rows"]], result["goals"]
+    return [{"part": "mfu", "failed": why}], [goal(MFU, None, MFU_GOAL, "of peak", "higher", why)]
 
 
-def measure_ours(plan: Plan, folder: str) -> tuple[Cells, list[dict[str, Any]]]:
-    """tokens/s, step time, host time and the limit of each cell, as far as they could be had."""
-    precision = "bf16" if plan.device.startswith("cuda") else "fp32"
-    setting = Parlance(folder, 1, 0, precision, slots(plan), plan.device)
-    cells: Cells = {cell: {"beam": cell[0], "batch": cell[1], "ours": precision} for cell in plan.cells}
-    whole = rate(plan.runs)
-
-    def both(crew: Crew, work: Work, left: float) -> tuple[float, Steps]:
-        started = time.monotonic()
-        result = whole(crew, work, left)
-        return result, steps(crew, work, max(0.0, left - (time.monotonic() - started)))
-
-    measured, failed = budgeted("ours", setting, plan.cells, both)
-    bandwidth, copied = copy_bandwidth(plan.device, plan.copy_bytes)
-    for cell, (tokens_per_second, step) in measured.items():
-        cells[cell] |= {"tokens_per_second": round(tokens_per_second), "step_us": round(step.seconds * 1e6, 1)}
-        if bandwidth:
-            limit = limit_s(plan, cell, precision, bandwidth)
-            cells[cell] |= {"limit_us": round(limit * 1e6, 1), "step_over_limit": round(step.seconds / limit, 2)}
-    failed.append({"part": "copy bandwidth", **copied})
-    if plan.device.startswith("cuda"):  # on a CPU all of a step is the host's
-        sleeping = SleepingParlance(folder, 1, 0, precision, slots(plan), plan.device)
-        hosts, more = budgeted("host", sleeping, plan.cells, steps)
-        failed += more
-        for cell, step in hosts.items():
-            cells[cell]["host_us"] = round(step.host_seconds * 1e6, 1)
-    return cells, failed
+def race(plan: gpu_race.Plan) -> tuple[Rows, Rows]:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = write_checkpoint(Path(temporary) / plan.shape, SHAPES[plan.shape])
+        cells, failed = gpu_race.measure_ours(plan, str(folder))
+        failed += gpu_race.measure_peers(plan, folder, cells)
+    for row in cells.values():
+        gpu_race.compare(row, plan.modes)
+    is_toy = plan.shape != gpu_race.FULL.shape
+    goals = gpu_race.goals({}, "this was not the base shape") if is_toy else gpu_race.goals(cells)
+    return [*cells.values(), *failed], goals
 
 
-def copy_bandwidth(device: str, size: int) -> tuple[float | None, dict[str, Any]]:
-    """bytes/s, and what to report."""
-    try:
-        with Processes(Copying(device), 20.0) as process:
-            result = float(process.ask(size, 10.0))
-        return result, {"gb_per_second": round(result / 1e9, 1)}
-    except ContenderError as error:
-        return None, {"failed": str(error)}
+def unmeasured(why: str) -> Rows:
+    return [
+        goal(FAILURES, None, 0, "tests", "lower", why),
+        *gpu_race.goals({}, why),
+        goal(MFU, None, MFU_GOAL, "of peak", "higher", why),
+    ]
 
 
-def limit_s(plan: Plan, cell: tuple[int, int], precision: str, bandwidth: float) -> float:
-    element = 4 if precision == "fp32" else 2
-    moved = bytes_per_step(
-        SHAPES[plan.shape].config(),
-        beam=cell[0],
-        batch=cell[1],
-        source_length=SOURCE_LENGTH,
-        target_length=TARGET_LENGTH,
-        element=element,
-    )
-    return moved / bandwidth
-
-
-def measure_peers(plan: Plan, folder: Path, cells: Cells) -> list[dict[str, Any]]:
-    """Adds each peer's tokens/s to the cells; what failed is returned."""
-    settings: dict[str, Setting] = {}
-    failed: list[dict[str, Any]] = []
-    device = plan.device.partition(":")[0]
-    try:
-        if find_spec("ctranslate2") is None:
-            raise ValueError("ctranslate2 is not installed")
-        converted = ctranslate2.convert(folder, folder.with_name("ctranslate2"))
-        kind = "float16" if device == "cuda" else "float32"
-        settings["ctranslate2"] = ctranslate2.CTranslate2(str(converted), kind, 1, 1, device)
-    except (ValueError, RuntimeError, ImportError) as error:
-        failed.append({"part": "ctranslate2", "failed": str(error)})
-    for mode in plan.modes:
-        settings[mode] = Loop(str(folder), mode, plan.device, "bf16" if device == "cuda" else "fp32", plan.backend)
-    for name, setting in settings.items():
-        rates, problems = budgeted(name, setting, plan.cells, rate(plan.runs))
-        failed += problems
-        for cell, result in rates.items():
-            cells[cell][f"{name}_tokens_per_second"] = round(result)
-    return failed
-
-
-def compare(row: dict[str, Any], modes: Sequence[str]) -> None:
-    """The ratio to CTranslate2, or where it did not run to the fastest loop."""
-    rivals = {name: row.get(f"{name}_tokens_per_second") for name in ("ctranslate2", *modes)}
-    there = {name: value for name, value in rivals.items() if value}
-    if there and "tokens_per_second" in row:
-        against = "ctranslate2" if "ctranslate2" in there else max(there, key=lambda name: there[name])
-        row |= {"against": against, "ratio": round(row["tokens_per_second"] / there[against], 2)}
-
-
-def goals(cells: Cells, why: str = "") -> list[dict[str, Any]]:
-    """why: nothing could be measured. A part that failed has its reason in a row."""
-    reason = why or "its part failed or ran out of time; see the rows"
-    promises = []
-    for beam, batch in sorted((beam, batch) for beam in (1, 4) for batch in BATCHES):
-        row = cells.get((beam, batch), {})
-        value, against = row.get("ratio"), row.get("against", "ctranslate2")
-        rival = "CTranslate2" if against == "ctranslate2" else f"the {against} loop"
-        name = f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}: tokens/s"
-        promises.append(goal(name, value, SPEED_GOAL, f"× {rival}", "higher", "" if value else reason))
-    for beam, name in ((1, "greedy"), (4, "beam 4")):
-        times = [row["host_us"] for (width, _), row in cells.items() if width == beam and "host_us" in row]
-        worst = max(times) if len(times) == len(BATCHES) else None
-        label = f"{name}: host time a step, worst batch"
-        promises.append(goal(label, worst, HOST_GOAL_US, "µs", "lower", "" if worst else reason))
-    value = cells.get((1, 512), {}).get("step_over_limit")
-    name = "greedy, batch 512: step time"
-    promises.append(goal(name, value, LIMIT_GOAL, "× bytes-moved limit", "lower", "" if value else reason))
-    return promises
+def report_row(report: CudaReport) -> dict[str, Any]:
+    fields = asdict(report)
+    return {"part": "report", **{name: value for name, value in fields.items() if value is not None}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--smoke", action="store_true", help="a toy shape, for tests")
+    parser.add_argument("--parts", default=",".join(PARTS), help="with commas, in any order")
     parser.add_argument("--out", type=Path, help="also write the object of --json to this file")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if options.device.startswith("cuda") and not torch.cuda.is_available():
-        finish("gpu", [], goals({}, "there is no CUDA device here"), as_json=options.json, out=options.out)
+    parts = options.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"--parts knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
+    end = time.monotonic() + TOTAL_S
+    report = cuda_report()
+    rows, goals = [report_row(report)], list[dict[str, Any]]()
+    if options.device.startswith("cuda") and report.problem is not None:
+        finish("gpu", rows, unmeasured(f"no GPU: {report.problem}"), as_json=options.json, out=options.out)
         return
-    plan = (SMOKE if options.smoke else FULL)._replace(device=options.device)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = write_checkpoint(Path(temporary) / plan.shape, SHAPES[plan.shape])
-        cells, failed = measure_ours(plan, str(folder))
-        failed += measure_peers(plan, folder, cells)
-    for row in cells.values():
-        compare(row, plan.modes)
-    measured = goals(cells) if plan.shape == FULL.shape else goals({}, "this was not the base shape")
-    finish("gpu", [*cells.values(), *failed], measured, as_json=options.json, out=options.out)
+
+    def left_s(part: str) -> float:
+        seconds = max(1.0, min(BUDGETS_S[part], end - time.monotonic()))
+        say(f"{part}: {seconds:.0f} s")
+        return seconds
+
+    plan = (gpu_race.SMOKE if options.smoke else gpu_race.FULL)._replace(device=options.device)
+    work = {
+        "tests": lambda: tests(left_s("tests")),
+        "race": lambda: race(plan._replace(end=end - BUDGETS_S["mfu"] if "mfu" in parts else end)),
+        "mfu": lambda: mfu(left_s("mfu"), smoke=options.smoke),
+    }
+    for part in (part for part in PARTS if part in parts):
+        more, promised = work[part]()
+        rows, goals = [*rows, *more], [*goals, *promised]
+    finish("gpu", rows, goals, as_json=options.json, out=options.out)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 START_S = 180.0
+ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,13 @@ class Processes:
         for _ in range(held.processes):
             ours, theirs = socket.socketpair()
             with theirs:
-                command = [sys.executable, "-m", "benchmarks.processes", str(theirs.fileno())]
-                self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()]))
+                python = getattr(held, "python", sys.executable)  # a peer may have an environment of its own
+                command = [python, "-m", "benchmarks.processes", str(theirs.fileno())]
+                environment = {
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+                }
+                self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment))
             self._connections.append(Connection(ours.detach()))
         self._exchange([held] * held.processes, start_s)
 

@@ -1,7 +1,13 @@
-"""CTranslate2 (https://github.com/OpenNMT/CTranslate2) with the weights of a Parlance checkpoint."""
+"""CTranslate2 (https://github.com/OpenNMT/CTranslate2) with the weights of a Parlance checkpoint.
+
+On CUDA it loads cuBLAS of CUDA 12, and torch brings CUDA 13: it then runs in an environment of its own."""
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import sys
+import venv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +16,9 @@ from typing import Any
 from benchmarks.processes import Work
 
 MOST_POSITIONS = 1024
+ROOT = Path(__file__).parents[2]
+CUDA_FOLDER = ROOT / ".venv-ctranslate2"
+CUBLAS = "nvidia-cublas-cu12>=12.4,<13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,8 @@ class CTranslate2:
     inter: int
     intra: int
     device: str = "cpu"
+    python: str = sys.executable
+    index: int = 0
 
     @property
     def processes(self) -> int:
@@ -38,12 +49,15 @@ class CTranslate2:
 
 class Opened:
     def __init__(self, setting: CTranslate2) -> None:
+        if setting.device == "cuda":
+            load_cublas()
         import ctranslate2
 
         self.inter = setting.inter
         self.translator = ctranslate2.Translator(
             setting.folder,
             device=setting.device,
+            device_index=setting.index,
             compute_type=setting.compute_type,
             inter_threads=setting.inter,
             intra_threads=setting.intra,
@@ -59,6 +73,35 @@ class Opened:
             max_batch_size=max(1, -(-work.concurrent // self.inter)),
         )
         return [result.hypotheses[0] for result in results]
+
+
+def cuda_environment(timeout_s: float, folder: Path = CUDA_FOLDER) -> Path:
+    """The Python of the environment for CUDA, made at its first use. RuntimeError with the reason if it cannot be made
+    in time; pip's downloads are kept in its cache, so that the next call is faster."""
+    python, complete = folder / "bin" / "python", folder / ".complete"
+    if not complete.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command += ["-c", str(ROOT / "constraints.txt"), "ctranslate2", CUBLAS]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"its environment was not installed within {timeout_s:.0f} s") from None
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise RuntimeError(f"its environment cannot be installed: {last}")
+        complete.touch()
+    return python
+
+
+def load_cublas() -> None:
+    """Loads cuBLAS from its package, where there is one: CTranslate2 then finds it by its name."""
+    import sysconfig
+
+    for name in ("libcublasLt.so.12", "libcublas.so.12"):
+        path = Path(sysconfig.get_path("purelib"), "nvidia", "cublas", "lib", name)
+        if path.exists():
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 
 def compute_types(device: str) -> list[str]:

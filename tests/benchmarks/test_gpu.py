@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from benchmarks import gpu
+from benchmarks import gpu, gpu_race
 from benchmarks.limit import Copying, bytes_per_step, decoder_parameters
 from benchmarks.ours import Parlance
+from benchmarks.peers import ctranslate2
 from benchmarks.peers.eager import Loop
 from benchmarks.processes import ContenderError, Crew, Work
 from benchmarks.shapes import SHAPES, random_network, random_sources, write_checkpoint
@@ -52,8 +54,7 @@ def test_a_step_is_timed_and_a_copy_too(tmp_path: Path) -> None:
     assert Copying("cpu").answer(1 << 16) > 0
 
 
-def test_a_part_that_fails_is_a_row_and_the_next_cell_gets_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(gpu.BUDGETS_S, "ours", 30.0)
+def test_a_part_that_fails_is_a_row_and_the_next_cell_gets_a_new_process() -> None:
     fine, bad = Work(((1,),), (1,), 1, 1), Work(((1,),), (1,), 13, 1)
     pids = {}
 
@@ -63,12 +64,11 @@ def test_a_part_that_fails_is_a_row_and_the_next_cell_gets_a_new_process(monkeyp
         crew.translate(work, left)
         return pid
 
-    results, failed = gpu.budgeted("ours", Echo(), {"a": fine, "b": bad, "c": fine}, measure)
+    results, failed = gpu_race.budgeted("ours", Echo(), {"a": fine, "b": bad, "c": fine}, measure, 30.0)
     assert list(results) == ["a", "c"]
     assert results["a"] == pids[13][0] != results["c"]
     assert [row["failed"] for row in failed] == ["ValueError: thirteen"]
-    monkeypatch.setitem(gpu.BUDGETS_S, "ours", 0.0)
-    results, failed = gpu.budgeted("ours", Echo(), {"a": fine}, measure)
+    results, failed = gpu_race.budgeted("ours", Echo(), {"a": fine}, measure, 0.0)
     assert not results
     assert "0 s were over" in failed[0]["failed"]
 
@@ -76,21 +76,21 @@ def test_a_part_that_fails_is_a_row_and_the_next_cell_gets_a_new_process(monkeyp
 def test_what_did_not_write_as_forced_has_no_rate() -> None:
     short = Work(((1, 2), (3,)), (2, 2), 1, 2, forced=True)
     with Crew(Echo()) as crew, pytest.raises(ContenderError, match="forced"):
-        gpu.rate(1)(crew, short, 30.0)
+        gpu_race.rate(1)(crew, short, 30.0)
 
 
 def test_ctranslate2_counts_where_it_ran_and_else_the_fastest_loop() -> None:
     row = {"tokens_per_second": 100, "eager_tokens_per_second": 40, "graph_tokens_per_second": 50}
-    gpu.compare(row, ("eager", "graph"))
+    gpu_race.compare(row, ("eager", "graph"))
     assert (row["against"], row["ratio"]) == ("graph", 2.0)
-    goals = {goal["name"]: goal for goal in gpu.goals({(1, 8): row, (1, 512): {"step_over_limit": 1.5}})}
+    goals = {goal["name"]: goal for goal in gpu_race.goals({(1, 8): row, (1, 512): {"step_over_limit": 1.5}})}
     assert goals["greedy, batch 8: tokens/s"]["unit"] == "× the graph loop"
     assert goals["greedy, batch 8: tokens/s"]["met"] is True
     assert goals["greedy, batch 32: tokens/s"]["value"] is None
     assert "see the rows" in goals["greedy, batch 32: tokens/s"]["why"]
     assert goals["greedy, batch 512: step time"]["met"] is True
     row |= {"ctranslate2_tokens_per_second": 80}
-    gpu.compare(row, ("eager", "graph"))
+    gpu_race.compare(row, ("eager", "graph"))
     assert (row["against"], row["ratio"]) == ("ctranslate2", 1.25)
 
 
@@ -117,15 +117,16 @@ def test_without_a_device_every_goal_says_so(capsys: pytest.CaptureFixture[str],
     assert result == json.loads(out.read_text(encoding="utf-8"))
     assert result["benchmark"] == "gpu"
     assert {goal["value"] for goal in result["goals"]} == {None}
-    assert {goal["why"] for goal in result["goals"]} == {"there is no CUDA device here"}
-    assert len(result["goals"]) == 13
+    (why,) = {goal["why"] for goal in result["goals"]}
+    assert why == f"no GPU: {result['rows'][0]['problem']}"
+    assert len(result["goals"]) == 15
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "cells"),
     [
-        (["gpu", "--device", "cpu", "--smoke"], 4),
+        (["gpu", "--device", "cpu", "--smoke", "--parts", "race,mfu"], 4),
         (["decoding", "--shapes", "smoke", "--batches", "1", "--beam-batches", "2", "--rounds", "1"], 2),
     ],
 )
@@ -136,3 +137,56 @@ def test_command_runs_on_a_toy_model(command: list[str], cells: int) -> None:
     measured = [row for row in result["rows"] if row.get("tokens_per_second", 0) > 0]
     assert len(measured) == cells
     assert not [row for row in result["rows"] if "failed" in row and row.get("part") != "ctranslate2"]
+
+
+def output_of(text: str, why: str | None = None) -> Any:
+    return lambda part, arguments, timeout_s: (text, why)
+
+
+def test_the_gpu_tests_are_counted_and_their_failures_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "FAILED tests/gpu/test_cuda.py::test_a - assert 2 <= 1\n1 failed, 17 passed, 1 skipped in 61.20s"
+    monkeypatch.setattr(gpu, "command", output_of(lines, "status 1: 1 failed"))
+    rows, (goal,) = gpu.tests(60)
+    assert rows[0] == {"part": "tests", "failed": 1, "passed": 17, "skipped": 1}
+    assert rows[1]["failed"] == "tests/gpu/test_cuda.py::test_a - assert 2 <= 1"
+    assert (goal["value"], goal["met"]) == (1, False)
+    monkeypatch.setattr(gpu, "command", output_of("18 passed in 61.20s"))
+    assert gpu.tests(60)[1][0]["met"] is True
+
+
+def test_tests_that_did_not_run_are_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, why, shown in (
+        ("19 skipped in 0.20s", None, "every test was skipped"),
+        (".....", "the part's 60 s were over", "the part's 60 s were over"),
+        ("no tests ran in 0.01s", "status 5: no tests ran in 0.01s", "status 5: no tests ran in 0.01s"),
+    ):
+        monkeypatch.setattr(gpu, "command", output_of(text, why))
+        (goal,) = gpu.tests(60)[1]
+        assert (goal["value"], goal["why"]) == (None, shown)
+
+
+def test_a_part_ends_with_its_budget() -> None:
+    output, why = gpu.command("a", ["benchmarks.processes", "0"], 0.0)
+    assert (output, why) == ("", "the part's 0 s were over")
+    assert gpu.TOTAL_S < 540
+    assert gpu_race.FULL._replace(end=0.0).budget_s("ours") == 0
+
+
+def test_an_environment_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program stands for the environment's Python, as `venv` would have made it."""
+    folder = tmp_path / "environment"
+    python = folder / "bin" / "python"
+
+    def create(where: Path, **_: Any) -> None:
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho 'ERROR: No matching distribution found for ctranslate2' >&2\nexit 1\n")
+        python.chmod(0o755)
+
+    monkeypatch.setattr(ctranslate2.venv, "create", create)
+    with pytest.raises(RuntimeError, match="cannot be installed: ERROR: No matching distribution"):
+        ctranslate2.cuda_environment(30, folder)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    monkeypatch.setattr(ctranslate2.venv, "create", lambda *_, **__: None)
+    assert ctranslate2.cuda_environment(30, folder) == python
+    python.unlink()
+    assert ctranslate2.cuda_environment(0, folder) == python  # complete: nothing is run again
