@@ -41,8 +41,10 @@ METRICS = """\
 """
 
 
-def write_translator(folder: Path, source: str, target: str, seed: int = 0, depths: tuple[int, int] = (2, 2)) -> Path:
-    """A word-level translator, 4 heads of 8. depths: layers of encoder and decoder."""
+def write_translator(
+    folder: Path, source: str, target: str, seed: int = 0, depths: tuple[int, int] = (2, 2), head_width: int = 8
+) -> Path:
+    """A word-level translator of 4 heads. depths: layers of encoder and decoder."""
     torch.manual_seed(seed)
     config = TokenizerConfig(kind="word", joint=False)
     tokenizers = {"source": word_tokenizer(config, GERMAN), "target": word_tokenizer(config, ENGLISH)}
@@ -51,7 +53,7 @@ def write_translator(folder: Path, source: str, target: str, seed: int = 0, dept
         target_vocabulary=tokenizers["target"].size,
         d_model=32,
         heads=4,
-        head_width=8,
+        head_width=head_width,
         d_ff=64,
         encoder_layers=depths[0],
         decoder_layers=depths[1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,8 @@ class SimulatedDevice:
     def __init__(self, index: int, total_bytes: int, cuda: SimulatedCuda) -> None:
         self.index, self.total_bytes, self.cuda = index, total_bytes, cuda
         self.name = torch.device("cuda", index)
-        self.default_stream = self.stream = Stream(self)
+        self.default_stream = self.stream = Stream(self, 0)
+        self.stream_ids = itertools.cycle(range(1, 33))  # torch.cuda.Stream() hands out 32 streams in turn
         self.lost = False
         self.pools: dict[PoolId, GraphPool] = {}
         self._live = self._reserved = self.most_bytes = 0
@@ -139,8 +141,6 @@ class SimulatedDevice:
         key, capture = self.stream.stream_id, self.stream.capture
         if key not in self._workspaces:
             self._workspaces[key] = Memory(self, WORKSPACE, None if capture is None else capture.pool)
-            if capture is not None:
-                capture.own.add(self._workspaces[key])
         return self._workspaces[key]
 
     def free_workspace(self, stream: Stream) -> None:

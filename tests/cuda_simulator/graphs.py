@@ -65,8 +65,9 @@ class Capture:
             f"CUDA error: operation not permitted when stream is capturing ({what}; cudaErrorStreamCaptureUnsupported)"
         )
 
-    def uses(self, name: str, memory: Memory) -> None:
-        if memory not in self.own and id(memory) not in self.inputs:
+    def uses(self, name: str, memory: Memory, *, lasting: bool = False) -> None:
+        """lasting: memory that stays allocated after the capture though the capture may have allocated it."""
+        if (lasting or memory not in self.own) and id(memory) not in self.inputs:
             self.inputs[id(memory)] = UsedMemory(memory, name)
 
     def made(self, memory: Memory, held: Tensor) -> None:
@@ -123,6 +124,7 @@ class SimulatedGraph:
                 stacklevel=2,
             )
         self._recorded = capture
+        self._cuda.graphs.add(self)
 
     def replay(self) -> None:
         """Runs outside of all modes, and below autograd, as a graph's kernels do."""
@@ -149,6 +151,7 @@ class SimulatedGraph:
         if self._recorded is not None and self._cuda.frees_workspaces:
             self._recorded.device.free_workspace(self._recorded.stream)
         self._recorded = None
+        self._cuda.graphs.discard(self)
         self._release_pool()
 
     def _release_pool(self) -> None:

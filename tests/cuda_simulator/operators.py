@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from models.backends.cuda import reference
+from models.backends.cuda.launch import Launch
 from tests.cuda_simulator.counts import Copy
 from tests.cuda_simulator.device import Memory, SimulatedDevice
 from tests.cuda_simulator.graphs import Recorded
@@ -54,7 +56,7 @@ class SimulatedTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Operator, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for tensor in tensors_in((args, kwargs or {})):
+        for tensor in tensors_in((*args, *(kwargs or {}).values())):
             if isinstance(tensor, SimulatedTensor):
                 return tensor.memory.device.cuda.operators.call(func, args, kwargs or {})
         raise AssertionError("no tensor of a simulated device")
@@ -84,16 +86,15 @@ class SimulatedTensor(torch.Tensor):
         raise NotImplementedError("the simulator does not compile")
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """The tensors of an operator's arguments."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors_in(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from tensors_in(part)
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += tensors_in(value)
+    return found
 
 
 def held_by(value: Any) -> Any:
@@ -166,7 +167,7 @@ class Operators(TorchDispatchMode):
 
     def call(self, func: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
         """Runs one operator, on whatever device its arguments say."""
-        tensors = [*tensors_in(args), *tensors_in(kwargs)]
+        tensors = tensors_in((*args, *kwargs.values()) if kwargs else args)
         simulated = [tensor for tensor in tensors if isinstance(tensor, SimulatedTensor)]
         wanted = kwargs.get("device")
         wanted = None if wanted is None else torch.device(wanted)
@@ -273,7 +274,7 @@ class Operators(TorchDispatchMode):
             for tensor in simulated:
                 capture.uses(known.name, tensor.memory)
             if scratch is not None:
-                capture.uses(f"{known.name}'s workspace", scratch)
+                capture.uses(f"{known.name}'s workspace", scratch, lasting=True)
             capture.operators.append(Recorded(known.name, func, held_args, options, tuple(outputs)))
         return returned
 
@@ -412,11 +413,27 @@ class Operators(TorchDispatchMode):
         return hidden, cell, hidden
 
     def _fused(self, name: str, function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tensors = [*tensors_in(args), *tensors_in(kwargs)]
+        tensors = tensors_in((*args, *kwargs.values()) if kwargs else args)
         simulated = [tensor for tensor in tensors if isinstance(tensor, SimulatedTensor)]
         known = Traits(name, False, (), (None,), False)
         device = self._common_device(known, tensors, simulated)
         return self._run(device, known, function, args, kwargs, simulated)
+
+    def launch(self, call: Launch) -> None:
+        """A `models.backends.cuda.launch.Launcher`: one kernel, computed by its reference in PyTorch."""
+        simulated = [argument for argument in call.arguments if isinstance(argument, SimulatedTensor)]
+        known = Traits(call.kernel, False, (), (), False)
+        device = self._common_device(known, tensors_in(call.arguments), simulated)
+        device.check()
+        self._launched(device, call.kernel)
+        on_the_cpu = replace(call, arguments=held_by(call.arguments))
+        if (capture := device.stream.capture) is not None:
+            for tensor in simulated:
+                capture.uses(call.kernel, tensor.memory)
+            capture.operators.append(Recorded(call.kernel, reference.launch, (on_the_cpu,), {}, ()))
+        else:
+            with _disable_current_modes(), torch.inference_mode():
+                reference.launch(on_the_cpu)
 
 
 class DeviceIndices(TorchFunctionMode):
@@ -430,7 +447,10 @@ class DeviceIndices(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.device:
             return func(*args, **kwargs)
-        args = tuple(self._indexed(arg) for arg in args)
+        for arg in args:
+            if type(arg) is str or type(arg) is torch.device:
+                args = tuple(self._indexed(arg) for arg in args)
+                break
         if "device" in kwargs:
             kwargs = {**kwargs, "device": self._indexed(kwargs["device"])}
         return func(*args, **kwargs)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,8 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from models.backends.cuda import selection
+from models.backends.torch import cuda_graph
 from tests.cuda_simulator.counts import Counts
 from tests.cuda_simulator.device import PoolId, SimulatedDevice
 from tests.cuda_simulator.graphs import Capture, SimulatedGraph
@@ -38,13 +41,15 @@ Device = torch.device | str | int | None
 
 
 class SimulatedCuda:
-    """The devices of one simulation. counts: of all devices together. capture: the one under way."""
+    """The devices of one simulation. counts: of all devices together. capture: the one under way.
+    graphs: those that are recorded and alive."""
 
     def __init__(self, devices: int = 1, memory_bytes: int = 16 * GIB, *, frees_workspaces: bool = False) -> None:
         self.counts = Counts()
         self.devices = [SimulatedDevice(index, memory_bytes, self) for index in range(devices)]
         self.operators = Operators(self)
         self.capture: Capture | None = None
+        self.graphs = weakref.WeakSet[SimulatedGraph]()
         self.frees_workspaces = frees_workspaces
         self._current = 0
         self._pools = itertools.count(1)
@@ -69,8 +74,9 @@ class SimulatedCuda:
         self.devices[device].lost = True
 
     def replace(self, device: int = 0) -> None:
-        """The lost device works again, as for a new process."""
+        """The device works again, as for a new process."""
         self.devices[device].lost = False
+        self.fail_allocation_after(0, times=0, device=device)
 
     # What torch.cuda calls
 
@@ -154,7 +160,8 @@ class SimulatedCuda:
 
         class NewStream(Stream):
             def __init__(self, device: Device = None, priority: int = 0, **_: Any) -> None:
-                super().__init__(cuda.device(device))
+                owner = cuda.device(device)
+                super().__init__(owner, next(owner.stream_ids))
 
         class NewEvent(Event):
             def __init__(self, *_: Any, **__: Any) -> None:
@@ -215,8 +222,11 @@ def simulated_cuda(
         stack.enter_context(mock.patch("torch.cuda.graphs._graph_pool_handle", cuda.new_pool_id))
         # made once for a process, on the device that is current then
         stack.enter_context(mock.patch.object(torch.cuda.graph, "default_capture_stream", None))
+        stack.enter_context(mock.patch.dict(cuda_graph._idle_streams, clear=True))  # of earlier simulations
         # a CPU build has no such function, which torch.cuda.graph calls
         stack.enter_context(mock.patch.object(torch._C, "_host_emptyCache", lambda: None, create=True))
+        # the driver is not there; `operators.launch` stands for it
+        stack.enter_context(mock.patch.object(selection, "launcher", lambda device: cuda.operators.launch))
         # asks the build for cuDNN, and warns that it has none
         stack.enter_context(mock.patch("torch.backends.cudnn.is_acceptable", lambda tensor: False))
         # torch.tensor(..., device="cuda") makes a CPU tensor and copies it, instead of asking the build for CUDA

@@ -4,7 +4,6 @@ was there before; one that overwrites it too early is told."""
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,12 @@ class HazardError(AssertionError):
 
 
 class Stream:
-    """The stream of one device. pending: what copies under way do at their end, by number."""
+    """The stream of one device. Two with one number are one stream to cuBLAS."""
 
-    _ids = itertools.count()
-
-    def __init__(self, owner: SimulatedDevice) -> None:
-        self.owner, self.stream_id, self.cuda_stream = owner, next(self._ids), 0
-        self._pending = deque[tuple[int, Callable[[], None]]]()
+    def __init__(self, owner: SimulatedDevice, number: int) -> None:
+        self.owner = owner
+        self.stream_id = self.cuda_stream = number
+        self._pending = deque[tuple[int, Callable[[], None]]]()  # what copies under way do at their end, by number
         self._issued = 0
         self.capture: Any = None  # the `Capture` under way
 

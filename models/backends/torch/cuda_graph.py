@@ -4,6 +4,7 @@ few recorded shapes. Tensors are static: tokens are copied in, and logits must b
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -94,30 +95,33 @@ class GraphedState:
 
 
 class GraphRecorder:
-    """Captures steps on one device. Its graphs share a pool of memory and a stream, and nothing else uses either: the
-    pool of one model is not reused by another model's graphs, nor after all graphs in it are freed, when PyTorch
-    refuses it or gives its memory away."""
+    """Captures steps on one device. Its graphs share a pool of memory and a stream, and no other graph that is alive
+    uses either: PyTorch refuses a pool after all graphs in it are freed, and frees the stream's cuBLAS workspace, which
+    is in the pool, with any graph of the stream."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._renew()
-
-    def _renew(self) -> None:
-        with torch.cuda.device(self.device):
+        idle = _idle_streams.setdefault(device, [])
+        with torch.cuda.device(device):
             self._pool = torch.cuda.graph_pool_handle()
-            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._stream = idle.pop() if idle else torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        weakref.finalize(self, idle.append, self._stream)
 
     def record(self, step: Callable[[], Tensor]) -> Recording:
         """Captures the launches of `step` without executing them, on this device, whichever is the current one. After
-        an exception, later captures use a new pool and stream: no other graph may hold the pool of the failed one."""
+        an exception, later captures use a new pool: no other graph may hold the pool of the failed one."""
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.device(self.device), torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
                 result = step()
         except BaseException:
-            self._renew()
+            self._pool = torch.cuda.graph_pool_handle()
             raise
         return Recording(graph.replay, result)
+
+
+_idle_streams: dict[torch.device, list[torch.cuda.Stream]] = {}
+"""Streams of recorders that are gone. PyTorch has 32 for each device and would then give one to two recorders."""
 
 
 class Graphed:

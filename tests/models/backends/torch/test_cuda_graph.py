@@ -17,6 +17,7 @@ from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Decodable, Prompt
 from tests.cuda_simulator import simulated_cuda
+from tests.cuda_simulator.device import WORKSPACE
 from tests.models import tiny
 
 
@@ -181,3 +182,21 @@ def test_without_memory_for_a_graph_its_steps_run_without_one(caplog: pytest.Log
         assert tokens(decode(Served(graphed), rules, prompts, options, slots=8)) == plain
         assert cuda.counts.launches > 1000
     assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_no_two_models_capture_on_one_stream() -> None:
+    """PyTorch has 32 streams and hands them out in turn; a model may outlive more than 32 others."""
+    with simulated_cuda(frees_workspaces=True):
+        lasting, others = graphed_on("cuda:0"), graphed_on("cuda:0")
+        state = lasting.allocate(1, 8, 61)
+        lasting.warm_up(state)
+        for _ in range(33):
+            other = others.allocate(1, 8, 61)
+            others.warm_up(other)
+            del other
+        lasting.prefill(state, range(1), [Prompt((5, 6, 7), (2,))])
+        for _ in range(34):  # recorded shapes and a new one, then the former again
+            lasting.step(state, torch.full((1,), 2, device="cuda:0"))
+        lasting.prefill(state, range(1), [Prompt((5, 6, 7), (2,))])
+        assert lasting.step(state, torch.full((1,), 2, device="cuda:0")).isfinite().all()
+        assert torch.cuda.memory_allocated() < 3 * WORKSPACE + (1 << 20)
