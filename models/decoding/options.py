@@ -43,6 +43,9 @@ class DecodingOptions:
     a pass over the vocabulary. logprobs: also per token, without a beam only. top_logprobs: with logprobs, also this
     many top tokens per position. streamed: `StepResult.tokens` includes this request.
 
+    seed: with the same seed, prompt, network and precision, sampling writes the same text: on CPUs in any batch; on
+    GPUs the number of rows selects the kernels, whose rounding may tip a near-tie.
+
     required: terms, each a list of alternative token runs. The output (or the prefix) holds one run of each term, once
     for each time the term is listed: no token serves two terms, and no word runs into or out of a term. Terms need a
     beam (`models.decoding.constraints.constrained_beam_size`). If the limit or the bans leave no way to write all

@@ -185,6 +185,8 @@ class Operators(TorchDispatchMode):
         device = self.cuda.device(wanted) if wanted is not None else self._common_device(known, tensors, simulated)
         if known.name in SYNCHRONISING:
             self._wait(device, known.name)
+        if func is torch.ops.aten.mm.dtype:
+            func = product_in  # a CPU build has none
         return self._run(device, known, func, args, kwargs, simulated)
 
     def _decomposed(self, func: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -464,6 +466,11 @@ class DeviceIndices(TorchFunctionMode):
 def _poison(held: Tensor) -> None:
     """Fills memory that the program has yet to write, so that reading it shows."""
     held.fill_(torch.nan if held.is_floating_point() else 1 if held.dtype == torch.bool else 113)
+
+
+def product_in(one: Tensor, other: Tensor, dtype: torch.dtype) -> Tensor:
+    """The product of two matrices, whose sums are not rounded to the dtype of the matrices."""
+    return one.to(dtype) @ other.to(dtype)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:

@@ -32,7 +32,13 @@ Temperature = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    doc("The same seed, prompt, model and options write the same text; null draws one.", 7, ge=0, le=LARGEST_SEED),
+    doc(
+        "The same seed, prompt, model and options write the same text; on GPUs, load may tip a near-tie."
+        " null draws one.",
+        7,
+        ge=0,
+        le=LARGEST_SEED,
+    ),
 ]
 
 

@@ -304,7 +304,7 @@ class CompletionAnswer(BaseModel):
     model: str = doc("Name of the model that wrote it.", "lyrics-zh")
     system_fingerprint: str = doc(
         "The model and how many times it was loaded since the start: with the same one, the same seed"
-        " writes the same text.",
+        " writes the same text; on GPUs, load may tip a near-tie.",
         "lyrics-zh@1",
     )
     choices: list[CompletionChoice] = doc("n for each prompt, in order.", [example_of(CompletionChoice)])

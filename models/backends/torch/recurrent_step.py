@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from models.backends.torch.cuda_graph import StepShape
+from models.backends.torch.float_logits import FloatLogits
 from models.backends.torch.transfers import upload
+from models.exactness import is_known
 from models.interface import Prompt
 from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 
@@ -20,7 +22,8 @@ class EagerRecurrent:
     def __init__(self, network: RecurrentLanguageModel) -> None:
         assert not network.training, "dropout would be decoded"
         self.network, self.config, self.device = network, network.config, network.device
-        self.vocabulary = network.config.vocabulary
+        self.vocabulary, self.logits = network.config.vocabulary, FloatLogits(network)
+        self._known = is_known(network, "forward")
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> RecurrentState:
         start = self.network.zeros(slots)
@@ -58,10 +61,16 @@ class EagerRecurrent:
         """The device part of a step, which a CUDA graph can capture."""
         hidden, memory = state.hidden[:, : shape.rows], state.memory[:, : shape.rows]
         logits: Tensor
-        logits, after = self.network(tokens[:, None], RecurrentState(hidden, memory))
+        before = RecurrentState(hidden, memory)
+        if self._known and self.logits.unrounded:
+            features, after = self.network.sequence(tokens[:, None], before)
+            logits = self.logits(features[:, 0])
+        else:
+            predicted, after = self.network(tokens[:, None], before)
+            logits = predicted[:, 0].float()
         hidden.copy_(after.hidden)
         memory.copy_(after.memory)
-        return logits[:, 0].float()
+        return logits
 
     @torch.inference_mode()
     def reorder(self, state: RecurrentState, parents: Tensor, shape: StepShape) -> None:

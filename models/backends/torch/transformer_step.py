@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from models.backends.torch.cuda_graph import StepShape
+from models.backends.torch.float_logits import FloatLogits
 from models.backends.torch.kv_cache import PrefixCache, Shape, ShapeCache, StepCache, TransformerState
 from models.backends.torch.transfers import upload
 from models.exactness import is_known
@@ -31,6 +32,7 @@ class EagerTransformer:
             is_known(layer, "forward") and all(is_known(layer.cross_attention, name) for name in GROUPING)
             for layer in network.decoder
         )
+        self.logits = FloatLogits(network)
         self.shapes, self.vocabulary = self._shapes()
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> TransformerState:
@@ -124,7 +126,7 @@ class EagerTransformer:
             StepCache(state, state.first[:count] + position, length),
         )
         state.lengths[:count] += 1
-        return self.network.project(features[:, 0]).float()
+        return self.logits(features[:, 0])
 
     @torch.inference_mode()
     def reorder(self, state: TransformerState, parents: Tensor, shape: StepShape) -> None:
