@@ -22,6 +22,7 @@ from models.backends.native.build import folder, require_own
 
 HERE = Path(__file__).parent
 SHIPPED = HERE / "cubins"
+SOURCES = ("triton_kernels", "choice_kernels")
 SIZES = {"u64": 8, "b64": 8, "s64": 8, "f64": 8, "u32": 4, "b32": 4, "s32": 4, "f32": 4}  # of PTX parameters, in bytes
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z]+\d+)\b")
 SAME_MACHINE_CODE = {86: 80, 87: 80, 89: 80}  # devices of compute capability 8.x run code for 8.0
@@ -69,7 +70,7 @@ class Cubin:
 
 @cache
 def source_version() -> str:
-    return hashlib.sha256((HERE / "triton_kernels.py").read_bytes()).hexdigest()
+    return hashlib.sha256(b"".join((HERE / f"{name}.py").read_bytes() for name in SOURCES)).hexdigest()
 
 
 def cubin(specification: Specification) -> Cubin:
@@ -127,10 +128,11 @@ def compiled(specification: Specification) -> Cubin:
         import triton
         from triton.backends.compiler import GPUTarget
 
-        from models.backends.cuda import triton_kernels
+        from models.backends.cuda import choice_kernels, triton_kernels
     except ImportError as error:
         raise UnavailableError(f"neither compiled kernels nor Triton are installed ({error})") from error
-    function = getattr(triton_kernels, specification.kernel)
+    module = choice_kernels if specification.kernel == "choose" else triton_kernels
+    function = getattr(module, specification.kernel)
     constants, names = dict(specification.constants), function.arg_names
     given = [name for name in names if name not in constants]
     assert len(given) == len(specification.types), f"{specification.kernel} takes {given}"

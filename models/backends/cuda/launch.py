@@ -21,14 +21,22 @@ POINTERS = {
     torch.bool: "*i1",
 }
 ALIGNMENT = 16  # bytes of a pointer, or a factor of a size: what the compiler needs for the widest loads
-STRIDES = {"embed": (9,), "linear": (9, 10)}  # the arguments, by place, that rows are that many numbers apart by
+WIDE: dict[str, tuple[int, ...]] = {
+    "embed": (3, 4, 6, 9),
+    "linear": (*range(8), 9, 10),
+    "attend_own": (0, 1, 3),
+    "attend_source": (0, 1, 3),
+    "reorder": (0, 5),
+    "move": (0, 1, 5),
+    "choose": (0, 9),
+}
+"""By kernel, the places of the arguments that it reads or writes in wide pieces, and of the sizes of their rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A call of one of `triton_kernels`' functions. arguments: contiguous tensors and numbers, in the order of its
-    parameters; constants: the compiled-in ones, by name; warps: of 32 threads per program; stages: of a software
-    pipeline."""
+    """A call of a kernel. arguments: contiguous tensors and numbers, in the order of its parameters; constants: the
+    compiled-in ones, by name; warps: of 32 threads per program; stages: of a software pipeline."""
 
     kernel: str
     grid: Grid
@@ -45,13 +53,8 @@ class Launch:
     @property
     def aligned(self) -> tuple[bool, ...]:
         """Which arguments the kernel may take to be multiples of ALIGNMENT."""
-        strides = STRIDES.get(self.kernel, ())
-        return tuple(
-            argument.data_ptr() % ALIGNMENT == 0
-            if isinstance(argument, Tensor)
-            else place in strides and argument % ALIGNMENT == 0
-            for place, argument in enumerate(self.arguments)
-        )
+        wide = WIDE[self.kernel]
+        return tuple(place in wide and is_aligned(argument) for place, argument in enumerate(self.arguments))
 
 
 Launcher = Callable[[Launch], None]
@@ -62,3 +65,7 @@ def type_of(argument: Argument) -> str:
     if isinstance(argument, Tensor):
         return POINTERS[argument.dtype]
     return "fp32" if isinstance(argument, float) else "i32"
+
+
+def is_aligned(argument: Argument) -> bool:
+    return (argument.data_ptr() if isinstance(argument, Tensor) else argument) % ALIGNMENT == 0

@@ -106,9 +106,81 @@ def attend(query: Tensor, cache: Tensor, lengths: Tensor, context: Tensor, scale
     context.copy_((weights @ v).transpose(1, 2).flatten(2))
 
 
+def choose(
+    logits: Tensor,
+    suppressed: Tensor,
+    fed: Tensor,
+    written: Tensor,
+    top_k: Tensor,
+    temperature: Tensor,
+    top_p: Tensor,
+    uniform: Tensor,
+    results: Tensor,
+    vocabulary: int,
+    count: int,
+    longest: int,
+    rows: int,
+    whole: float,
+    **constants: int,
+) -> None:
+    shared = logits.logsumexp(dim=-1)
+    logits.index_fill_(1, suppressed[:count], -torch.inf)
+    if constants["RENORMALISE"]:
+        shared = logits.logsumexp(dim=-1)
+    tokens = logits.argmax(dim=-1)
+    if constants["DRAW"]:
+        places = written[:rows].clamp(max=longest - 1)
+        numbers = uniform[:rows].gather(1, places[:, None])
+        heat, limits = temperature[:rows, None], (top_k[:rows, None], top_p[:rows, None])
+        tokens = torch.where(heat[:, 0] > 0, draw(logits, heat, *limits, numbers), tokens)
+    results.view(2, rows).copy_(torch.stack([tokens.float(), logits.gather(1, tokens[:, None])[:, 0] - shared]))
+    fed[:rows] = tokens
+    written[:rows] += 1
+
+
+def draw(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor, uniform: Tensor) -> Tensor:
+    """`models.decoding.sampling.draw`, of logits [B, V] and parameters [B, 1]."""
+    weights = logits - logits.amax(dim=-1, keepdim=True)
+    weights = (weights * (1 / temperature.clamp(min=1e-30)).float()).exp()
+    rank = torch.arange(logits.size(1), device=logits.device)
+    order = logits.argsort(dim=-1, descending=True, stable=True).where((top_k > 0) | (top_p < 1), rank)
+    kept = weights.gather(1, order).double().masked_fill((rank >= top_k) & (top_k > 0), 0.0)
+    cumulative = kept.cumsum(dim=-1)
+    enough = top_p * cumulative[:, -1:]
+    kept = kept.masked_fill((cumulative - kept >= enough) & (rank > 0) & (top_p < 1), 0.0)
+    cumulative = kept.cumsum(dim=-1)
+    total = cumulative[:, -1:]
+    share = torch.minimum(uniform * total, total.nextafter(torch.zeros_like(total)))
+    found = torch.searchsorted(cumulative, share, right=True).clamp(max=logits.size(1) - 1)
+    return order.gather(1, found)[:, 0]
+
+
+def reorder(
+    cache: Tensor, parents: Tensor, lengths: Tensor, slot_length: int, group: int, width: int, **constants: int
+) -> None:
+    rows = len(parents)
+    written = torch.arange(slot_length, device=cache.device) < lengths[:rows, None]
+    cache[:rows] = torch.where(written[:, :, None], cache[parents], cache[:rows])
+
+
+def move(
+    cache: Tensor, aside: Tensor, parents: Tensor, lengths: Tensor, slot_length: int, width: int, **constants: int
+) -> None:
+    rows = len(parents)
+    moved = (parents != torch.arange(rows, device=cache.device))[:, None]
+    moved = (moved & (torch.arange(slot_length, device=cache.device) < lengths[:rows, None]))[:, :, None]
+    if constants["BACK"]:
+        cache[:rows] = torch.where(moved, aside, cache[:rows])
+    else:
+        aside.copy_(torch.where(moved, cache[parents], aside))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "embed": embed,
     "linear": linear,
     "attend_own": attend_own,
     "attend_source": attend_source,
+    "reorder": reorder,
+    "move": move,
+    "choose": choose,
 }

@@ -25,6 +25,7 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in `triton_kernels.linear`
 MAX_GROUP = 16  # rows that share one reading of their source; larger beams read it once per row
 POSITIONS = 64  # of a cache that a program reads at once
+COPIED_POSITIONS = 8  # of a cache that a program copies
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -127,6 +128,25 @@ class KernelTransformer(EagerTransformer):
         logits = torch.empty(rows, len(network.output_weight), dtype=torch.float32, device=self.device)
         return self._linear(x, network.output_weight, network.output_bias, norm, out=logits)[0]
 
+    @torch.inference_mode()
+    def reorder(self, state: TransformerState, parents: Tensor, shape: StepShape) -> None:
+        """In one launch per layer if the rows of a beam are a block, else in two."""
+        rows, slot_length, width = shape.rows, state.target_length, state.own[0].both.size(2)
+        steps = -(-slot_length // COPIED_POSITIONS)
+        if shape.group > 1:
+            members = 1 << (shape.group - 1).bit_length()
+            constants = ("ROWS", members), ("POSITIONS", COPIED_POSITIONS), ("COLUMNS", max(64, 512 // members))
+            for layer in state.own:
+                arguments = layer.both, parents, state.lengths, slot_length, shape.group, width
+                self.launch(Launch("reorder", (rows // shape.group, steps, 1), arguments, constants))
+            return
+        aside = torch.empty(rows, slot_length, width, dtype=self.dtype, device=self.device)
+        for layer in state.own:
+            for back in (0, 1):
+                sizes = ("BACK", back), ("POSITIONS", COPIED_POSITIONS), ("COLUMNS", 512)
+                arguments = layer.both, aside, parents, state.lengths, slot_length, width
+                self.launch(Launch("move", (rows, steps, 1), arguments, sizes))
+
     def _empty(self, rows: int, columns: int) -> Tensor:
         return torch.empty(rows, columns, dtype=self.dtype, device=self.device)
 
@@ -187,6 +207,31 @@ class KernelTransformer(EagerTransformer):
         constants = ("D", module.head_width), ("ROWS", members), ("BLOCK", max(16, POSITIONS // members))
         self.launch(Launch("attend_source", (len(query) // group, module.heads, 1), arguments, constants))
         return context
+
+
+def choice_launch(
+    logits: Tensor,
+    suppressed: Tensor,
+    fed: Tensor,
+    written: Tensor,
+    limits: tuple[Tensor, Tensor, Tensor],
+    uniform: Tensor,
+    results: Tensor,
+    *,
+    renormalise: bool,
+    draw: bool,
+) -> Launch:
+    """The choice of a token for each row of logits [B, V], float32, which are overwritten: see `choice_kernels.choose`.
+    suppressed [N]: token ids. limits: top-k (int64), temperature and top-p (float64), [B] each, as in
+    `models.decoding.sampling.SamplingParameters`, but a row of temperature 0 takes the likeliest token. uniform
+    [>= B, L], float64: read at written [B], tokens written so far. results [2, B], float32: tokens and their
+    log-probabilities."""
+    (rows, vocabulary), (top_k, temperature, top_p) = logits.shape, limits
+    whole = 2.0 ** (62 - vocabulary.bit_length())  # so that a sum over the vocabulary stays within int64
+    arguments = logits, suppressed, fed, written, top_k, temperature, top_p, uniform, results
+    sizes = vocabulary, len(suppressed), uniform.size(1), rows, whole
+    constants = ("RENORMALISE", int(renormalise)), ("DRAW", int(draw)), ("BLOCK", 2048)
+    return Launch("choose", (rows, 1, 1), (*arguments, *sizes), constants, warps=16)
 
 
 def launches(network: Transformer, rows: int, group: int = 1, lengths: tuple[int, int] = (32, 32)) -> list[Launch]:

@@ -173,3 +173,43 @@ def attend_source(
         share = share * kept + tl.sum(weights, 1)
         most = higher
     tl.store(context + here, (sums / share[:, None]).to(context.dtype.element_ty), mask=live)
+
+
+@triton.jit
+def reorder(cache, parents, lengths, T, GROUP, W, ROWS: tl.constexpr, POSITIONS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Program: POSITIONS of the GROUP rows of a beam in cache [slots, T, W]. Each row takes the positions that hold
+    tokens from its parent, parents [B], a row of the same beam: all are read before any is written."""
+    first, start = tl.program_id(0) * GROUP, tl.program_id(1) * POSITIONS
+    member = tl.arange(0, ROWS)
+    row = first + member
+    parent = tl.load(parents + row, mask=member < GROUP, other=0)
+    length = tl.load(lengths + row, mask=(member < GROUP) & (parent != row), other=0)
+    if start < tl.max(length, 0):
+        t = start + tl.arange(0, POSITIONS)
+        for left in range(0, W, COLUMNS):
+            column = left + tl.arange(0, COLUMNS)
+            place = t[None, :, None] * W + column[None, None, :]
+            moved = (t[None, :] < tl.minimum(length, T)[:, None])[:, :, None] & (column < W)[None, None, :]
+            read = tl.load(cache + parent[:, None, None] * T * W + place, mask=moved, other=0.0)
+            tl.debug_barrier()
+            tl.store(cache + row.to(tl.int64)[:, None, None] * T * W + place, read, mask=moved)
+
+
+@triton.jit
+def move(cache, aside, parents, lengths, T, W, BACK: tl.constexpr, POSITIONS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Program: POSITIONS of one row, if its parent is another one. Copies the parent's tokens from cache [slots, T, W]
+    to the row's place in aside [B, T, W] or, if BACK, from there to the row in the cache: `reorder` for rows of any
+    beams, in two launches."""
+    row, start = tl.program_id(0), tl.program_id(1) * POSITIONS
+    parent = tl.load(parents + row)
+    length = tl.minimum(tl.load(lengths + row), T)
+    if (parent != row) & (start < length):
+        t = start + tl.arange(0, POSITIONS)
+        read, written = (aside, cache) if BACK else (cache, aside)
+        source = row.to(tl.int64) if BACK else parent
+        for left in range(0, W, COLUMNS):
+            column = left + tl.arange(0, COLUMNS)
+            place = t[:, None] * W + column[None, :]
+            moved = (t < length)[:, None] & (column < W)[None, :]
+            values = tl.load(read + source * T * W + place, mask=moved, other=0.0)
+            tl.store(written + row.to(tl.int64) * T * W + place, values, mask=moved)

@@ -3,6 +3,7 @@ is imported, and other tests of this process compile them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -46,7 +47,8 @@ class Interpreter:
 
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait(10)
         self.process.stdout.close()
 
@@ -59,7 +61,7 @@ def as_bytes(argument: Tensor | int | float) -> object:
 
 def as_tensor(packed: tuple[torch.dtype, torch.Size, bytes]) -> Tensor:
     dtype, shape, data = packed
-    return torch.frombuffer(bytearray(data), dtype=dtype).view(shape)
+    return torch.frombuffer(bytearray(data), dtype=dtype).view(shape) if data else torch.empty(shape, dtype=dtype)
 
 
 def multiply_bf16(builder: Any) -> None:
@@ -78,7 +80,7 @@ def multiply_bf16(builder: Any) -> None:
 def serve() -> None:
     from triton.runtime.interpreter import InterpreterBuilder
 
-    from models.backends.cuda import triton_kernels
+    from models.backends.cuda import choice_kernels, triton_kernels
 
     multiply_bf16(InterpreterBuilder)
     while True:
@@ -87,7 +89,8 @@ def serve() -> None:
         except EOFError:
             return
         made = [as_tensor(a) if isinstance(a, tuple) else a for a in arguments]
-        getattr(triton_kernels, kernel)[grid](*made, **constants)
+        function = getattr(choice_kernels if kernel == "choose" else triton_kernels, kernel)
+        function[grid](*made, **constants)
         packed = {place: as_bytes(a) for place, a in enumerate(made) if isinstance(a, Tensor)}
         changed = {place: p[2] for place, p in packed.items() if p[2] != arguments[place][2]}  # type: ignore[index]
         pickle.dump(changed, sys.stdout.buffer)

@@ -149,3 +149,29 @@ def test_a_rows_result_does_not_depend_on_the_number_of_rows(interpreter: Launch
         return out
 
     assert torch.equal(product(1, 16)[0], product(40, 16)[0])
+
+
+@pytest.mark.parametrize("kernels", ["reorder", "move"])
+def test_rows_take_over_their_parents_tokens_all_at_once(interpreter: Launcher, kernels: str) -> None:
+    parents, lengths = torch.tensor([1, 2, 0, 3, 3, 5]), torch.tensor([9, 9, 9, 4, 4, 4, 7])
+    width, slot_length = 48, 11
+
+    def run(launcher: Launcher) -> Tensor:
+        cache = random(7, slot_length, width, dtype=torch.bfloat16)
+        if kernels == "reorder":
+            constants = ("ROWS", 4), ("POSITIONS", 8), ("COLUMNS", 32)
+            arguments = cache, parents, lengths, slot_length, 3, width
+            launcher(Launch("reorder", (2, 2, 1), arguments, constants))
+        else:
+            aside = torch.zeros(6, slot_length, width, dtype=torch.bfloat16)
+            for back in (0, 1):
+                sizes = ("BACK", back), ("POSITIONS", 8), ("COLUMNS", 32)
+                launcher(Launch("move", (6, 2, 1), (cache, aside, parents, lengths, slot_length, width), sizes))
+        return cache
+
+    before, after = random(7, slot_length, width, dtype=torch.bfloat16), run(interpreter)
+    assert torch.equal(after, run(reference.launch))
+    for row, parent in enumerate([*parents.tolist(), 6]):
+        written = int(lengths[row])
+        assert torch.equal(after[row, :written], before[parent, :written])
+        assert torch.equal(after[row, written:], before[row, written:])
