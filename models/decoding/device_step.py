@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from models.backends.cuda.transformer_step import KernelTransformer
 from models.backends.top_k import Continuations
 from models.backends.torch.cuda_graph import Graphed, GraphedState, StepShape, round_up
 from models.backends.torch.transfers import Readback, upload
@@ -31,6 +32,8 @@ Floats32 = npt.NDArray[np.float32]
 Choice = Literal["none", "greedy", "sampled", "cut", "penalised"]
 """What a step does for the rows without a beam, each with all before it: nothing, if there are none; the likeliest
 token; sampling; sampling with top-k and top-p; penalties."""
+
+IN_A_KERNEL: tuple[Choice, ...] = ("greedy", "sampled", "cut")  # choices that `KernelTransformer.choose` makes
 
 # The rows of the parameters, int64 [COLUMNS, slots + 1]; from TEMPERATURE on they hold float64
 FED, WRITTEN, TOP_K, TEMPERATURE, TOP_P, REPETITION, FREQUENCY, PRESENCE, TOTAL = range(9)
@@ -297,7 +300,13 @@ class DeviceStep:
         """What the graph does: steps the network, chooses, and writes the next step's input. Returns float32 [N]: the
         rows' tokens and log-probabilities, then of every beam its candidates' totals, parents and tokens."""
         rows, columns = shape.rows, self._columns
-        logits = self.network.network.advance(self.state.inner, columns[FED, :rows], shape)
+        network = self.network.network
+        logits = network.advance(self.state.inner, columns[FED, :rows], shape)
+        if isinstance(network, KernelTransformer) and not variant.beams and variant.choice in IN_A_KERNEL:
+            limits = columns[TOP_K, :rows], self._floats[TEMPERATURE, :rows], self._floats[TOP_P, :rows]
+            tables = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], limits, self._uniform
+            draw = variant.choice != "greedy"
+            return network.choose(*tables, renormalise=self.rules.renormalise, draw=draw).flatten()
         # suppressed tokens either have no share of the probability or keep it
         whole = None if self.rules.renormalise else logits.log_softmax(dim=-1)
         if len(self._suppressed):

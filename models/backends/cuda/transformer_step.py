@@ -147,6 +147,25 @@ class KernelTransformer(EagerTransformer):
                 arguments = layer.both, aside, parents, state.lengths, slot_length, width
                 self.launch(Launch("move", (rows, steps, 1), arguments, sizes))
 
+    @torch.inference_mode()
+    def choose(
+        self,
+        logits: Tensor,
+        suppressed: Tensor,
+        fed: Tensor,
+        written: Tensor,
+        limits: tuple[Tensor, Tensor, Tensor],
+        uniform: Tensor,
+        *,
+        renormalise: bool,
+        draw: bool,
+    ) -> Tensor:
+        """See `choice_launch`. Returns its results."""
+        results = torch.empty(2, len(logits), dtype=torch.float32, device=self.device)
+        tables = logits, suppressed, fed, written, limits, uniform, results
+        self.launch(choice_launch(*tables, renormalise=renormalise, draw=draw))
+        return results
+
     def _empty(self, rows: int, columns: int) -> Tensor:
         return torch.empty(rows, columns, dtype=self.dtype, device=self.device)
 

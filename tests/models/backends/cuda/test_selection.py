@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,10 +18,14 @@ from models.backends.native.build import CHOICE
 from models.backends.select import EXACT, select
 from models.backends.torch.cuda_graph import Graphed
 from models.backends.torch.transformer_step import EagerTransformer
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
 from models.networks.transformer import Transformer
 from tests.cuda_simulator import SimulatedCuda, simulated_cuda
 from tests.models import tiny
 from tests.models.backends.cuda.test_transformer_step import fitting, tokens
+from tests.models.backends.torch.test_cuda_graph import Served
 
 
 @pytest.fixture
@@ -45,10 +50,10 @@ def test_the_kernels_step_an_unmodified_transformer(cuda: SimulatedCuda, referen
 
 
 def test_recorded_steps_on_a_gpu_give_the_cpus_tokens(cuda: SimulatedCuda, reference_kernels: None) -> None:
-    expected = tokens(EagerTransformer(tiny.transformer(**fitting({}))), 60, 16)
+    expected = tokens(EagerTransformer(tiny.transformer(**fitting({}))), 30, 8)
     selected = select(on_cuda(), "fp32")
     assert isinstance(selected.decodable, KernelTransformer)
-    assert tokens(Graphed(selected.decodable), 60, 16) == expected
+    assert tokens(Graphed(selected.decodable), 30, 8) == expected
     assert cuda.counts.graph_launches > 0
 
 
@@ -92,3 +97,34 @@ def test_kernels_can_be_switched_off(
     selected = select(on_cuda(), "fp32")
     assert type(selected.decodable) is EagerTransformer
     assert selected.reason == "PARLANCE_NATIVE is none"
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+def test_the_step_on_the_device_with_kernels_gives_the_cpus_results(
+    cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch, renormalise: bool
+) -> None:
+    launches = Counter[str]()
+
+    def counted(launch: Launch) -> None:
+        launches[launch.kernel] += 1
+        reference.launch(launch)
+
+    monkeypatch.setattr(selection, "launcher", lambda device: counted)
+    rules = TokenRules(3, (0, 1), renormalise=renormalise)
+    network = tiny.transformer(**fitting({}))
+    kinds: list[dict[str, Any]] = [{}, {"temperature": 0.9}, {"temperature": 1.2, "top_k": 5, "top_p": 0.8}]
+    for chosen in (kinds[:1], [*kinds, {"beam_size": 3}], [{"beam_size": 4}]) if renormalise else (kinds,):
+        prompts = [Prompt((4 + number % 7, 5, 6), (2,)) for number in range(12)]
+        options = [
+            DecodingOptions(max_new_tokens=6 + number % 5, seed=number, scores=True, **chosen[number % len(chosen)])
+            for number in range(len(prompts))
+        ]
+        expected = decode(network, rules, prompts, options, slots=8)
+        launches.clear()
+        made = Graphed(select(on_cuda(), "fp32").decodable)  # type: ignore[arg-type]
+        results = decode(Served(made), rules, prompts, options, slots=8)
+        assert [[h.tokens for h in beam] for beam in results] == [[h.tokens for h in beam] for beam in expected]
+        for ours, theirs in zip(results, expected, strict=True):
+            assert ours[0].log_probability == pytest.approx(theirs[0].log_probability, abs=1e-4)
+        assert (launches["choose"] > 0) == ("beam_size" not in chosen[0])
+        assert launches["reorder"] + launches["move"] > 0 or "beam_size" not in chosen[-1]
