@@ -22,8 +22,9 @@ def tensor_bytes(root: Any, device: torch.device) -> int:
         visited.add(id(value))
         if isinstance(value, Tensor):
             if value.device.type == device.type:
-                storage = value.untyped_storage()
-                storages[storage.data_ptr()] = storage.nbytes()
+                whole = value if value._base is None else value._base
+                storage = whole.untyped_storage()
+                storages[storage._cdata] = storage.nbytes()
         elif isinstance(value, list | tuple | set):
             open_objects += value
         elif isinstance(value, dict):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
 
 from app.engine.protocol import messages as m
-from app.engine.worker.model_runner import ModelRunner, slot_bytes
+from app.engine.worker.model_runner import ModelRunner, new_decoder, slot_bytes
 from app.engine.worker.scheduler import Scheduler
 from app.engine.worker.slot_budget import LOGITS, MOST_SLOTS, NoRoom, choose_slots
 from models import checkpoint as checkpoints
 from models.backends.select import decodable
+from models.backends.torch.cuda_graph import Graphed, Recordable
+from models.decoding.options import TokenRules
 from models.interface import Precision
 from models.networks.loading import load_network
+from tests.cuda_simulator import simulated_cuda
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -102,6 +106,25 @@ def test_a_process_that_lacks_memory_says_so_and_goes_on(tiny_checkpoints: Path)
     assert isinstance(replies[0], m.LoadFailed)
     assert replies[0].reason.startswith("tiny-lyrics needs 16 slots of 0.0")
     assert replies[0].reason.endswith("or use a larger one.")
+
+
+def test_the_current_device_is_that_of_the_process_and_holds_what_was_computed(tiny_checkpoints: Path) -> None:
+    """On a simulated GPU whose allocations are counted, with the arrays of a step that stays on the device."""
+    checkpoint = checkpoints.read(tiny_checkpoints / "tiny-de-en")
+    rules, vocabulary = TokenRules(checkpoint.config.eos), checkpoint.tokenizers["target"].size
+    with simulated_cuda(devices=2) as cuda:
+        ModelRunner("cuda:1", 0, 8)
+        assert torch.cuda.current_device() == 1
+        built = Graphed(cast(Recordable, decodable(load_network(checkpoint, torch.device("cuda:1")), "fp32")))
+        size = slot_bytes(built, checkpoint.config, vocabulary) - 4 * LOGITS * vocabulary
+        held = []
+        for slots in (1, 65):
+            before = torch.cuda.memory_allocated(1)
+            decoder = new_decoder(built, checkpoint.config, rules, slots, None)
+            held.append(torch.cuda.memory_allocated(1) - before)
+            del decoder
+        assert (held[1] - held[0]) / 64 == pytest.approx(size, rel=0.02)
+        assert cuda.devices[0].allocated_bytes == 0
 
 
 def test_a_cpu_keeps_its_64_slots() -> None:
