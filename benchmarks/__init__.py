@@ -54,6 +54,6 @@ fidelity_texts.py  made-up pages and layouts
 inspection.py    the bytes and the time of an answer of POST /attention, beside bertviz's page
 exports.py       our tokens in transformers, CTranslate2 and onnxruntime, from exported folders
 large_corpus.py  the memory of ten million pairs, from reading to updates, and resume to the bit
-mfu.py           the share of a GPU's peak that training reaches
+mfu.py           the share of a GPU's peak that training reaches, and the time to make a batch
 peers/           whom we race
 """
