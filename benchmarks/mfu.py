@@ -103,6 +103,8 @@ class Stretch(Sequence[PairBatch]):
     def __getitem__(self, index: int | slice) -> PairBatch | list[PairBatch]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < self.size:
+            raise IndexError(index)
         return self.batches[self.first + index]
 
 
