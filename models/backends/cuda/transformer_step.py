@@ -144,8 +144,8 @@ class KernelTransformer(EagerTransformer):
         for layer in state.own:
             for back in (0, 1):
                 sizes = ("BACK", back), ("POSITIONS", COPIED_POSITIONS), ("COLUMNS", 512)
-                arguments = layer.both, aside, parents, state.lengths, slot_length, width
-                self.launch(Launch("move", (rows, steps, 1), arguments, sizes))
+                moved = layer.both, aside, parents, state.lengths, slot_length, width
+                self.launch(Launch("move", (rows, steps, 1), moved, sizes))
 
     @torch.inference_mode()
     def choose(

@@ -126,5 +126,6 @@ def test_the_step_on_the_device_with_kernels_gives_the_cpus_results(
         assert [[h.tokens for h in beam] for beam in results] == [[h.tokens for h in beam] for beam in expected]
         for ours, theirs in zip(results, expected, strict=True):
             assert ours[0].log_probability == pytest.approx(theirs[0].log_probability, abs=1e-4)
-        assert (launches["choose"] > 0) == ("beam_size" not in chosen[0])
-        assert launches["reorder"] + launches["move"] > 0 or "beam_size" not in chosen[-1]
+        beams = ["beam_size" in kind for kind in chosen]
+        assert launches["choose"] > 0 or any(beams)
+        assert launches["reorder" if all(beams) else "move"] > 0 or not any(beams)
