@@ -223,7 +223,7 @@ class KernelTransformer(EagerTransformer):
         sizes = float(module.scale), cache.size(1), module.heads, group
         arguments = query, cache, state.source_lengths, context, *sizes
         members = 1 << (group - 1).bit_length()
-        constants = ("D", module.head_width), ("ROWS", members), ("BLOCK", max(16, POSITIONS // members))
+        constants = ("D", module.head_width), ("ROWS", members), ("BLOCK", min(16, POSITIONS // members))
         self.launch(Launch("attend_source", (len(query) // group, module.heads, 1), arguments, constants))
         return context
 
