@@ -109,6 +109,11 @@ class Decoder:
                 self._put(self._device, joining)
         self._refresh()
 
+    def _add_joined(self) -> None:
+        for request in self._joined:
+            self._add_beam(request)
+        self._joined.clear()
+
     def _add_beam(self, request: ActiveRequest) -> None:
         width = request.options.beam
         if width not in self.beams:
@@ -210,6 +215,7 @@ class Decoder:
             return result
         if self._on_host and before is None:
             if device.active:
+                self._add_joined()
                 self._leave_device(device)
             return self._step_on_host()
         if self._on_host:
@@ -226,9 +232,7 @@ class Decoder:
             device.submit()
         if before is not None:
             self._record_step(device.read(before), before, result)
-        for request in self._joined:
-            self._add_beam(request)
-        self._joined.clear()
+        self._add_joined()
         if self._on_host:
             self._leave_device(device)
         if result.finished:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from tests.cuda_simulator.device import SimulatedDevice
 
 
-class HazardError(AssertionError):
-    """A program error that a GPU answers with wrong numbers rather than with an exception."""
+class HazardError(BaseException):
+    """A program error that a GPU answers with wrong numbers rather than with an exception. The code under test, which
+    handles any Exception of a step, does not handle this one."""
 
 
 class Stream:

@@ -110,9 +110,9 @@ class GraphRecorder:
     def record(self, step: Callable[[], Tensor]) -> Recording:
         """Captures the launches of `step` without executing them, on this device, whichever is the current one. After
         an exception, later captures use a new pool: no other graph may hold the pool of the failed one."""
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.device(self.device), torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+        graph, capture = torch.cuda.CUDAGraph(), torch.cuda.stream(self._stream)
+        try:  # torch.cuda.graph leaves its stream the current one if the capture cannot be ended
+            with torch.cuda.device(self.device), capture, torch.cuda.graph(graph, self._pool, self._stream):
                 result = step()
         except BaseException:
             self._pool = torch.cuda.graph_pool_handle()

@@ -169,6 +169,18 @@ def test_a_join_beside_a_running_batch_makes_no_blocking_copy(cuda: SimulatedCud
     assert cuda.counts.waits == 0, cuda.counts.sites
 
 
+def test_a_beam_for_the_host_joins_after_the_device_has_finished_all(cuda: SimulatedCuda) -> None:
+    arrivals = requests(True, [{}], 2) + requests(True, [FOR_THE_HOST[2]], 5)[2:]
+    expected, found = Answers(decoder_on("cpu", True, 8)), Answers(decoder_on("cuda", True, 8))
+    for answers in (expected, found):
+        for arrival in arrivals:
+            answers.decoder.join([arrival])
+            for _ in range(100):
+                answers.step()
+            assert not answers.decoder.requests
+    check_same(found, expected)
+
+
 def test_a_cancelled_request_gives_its_rows_to_another_at_once(cuda: SimulatedCuda) -> None:
     """The results of the step in flight are of the request that left; the one that follows it in the same rows must
     not see them."""
