@@ -6,6 +6,7 @@ lyrics.py        lyricists on held-out text, beside what is published for tiny S
 decoding.py      our decoding against CTranslate2's and Hugging Face Marian's, the same weights, on a CPU
 gpu.py           all that only a GPU can show, in one command: its tests, the race, the training step
 gpu_race.py      our decoding on a CUDA device, against CTranslate2 or plain loops and against the bytes moved
+gpu_memory.py    memory of a model and of its slots on a GPU; needs none
 shapes.py        the shapes that are raced, with random weights
 sentences.py     real sentences for the natural-length run
 race.py          a scan for everybody's best setting, then turns, then ratios

@@ -21,7 +21,7 @@ class Example(NamedTuple):
     answers: list[Any]
 
 
-PAGES = ("README.md", *(f"docs/{name}.md" for name in ("api", "inspection", "protocols", "serving", "training")))
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("api", "gpu", "inspection", "protocols", "serving", "training")))
 
 
 def examples() -> list[Example]:

@@ -43,6 +43,7 @@ def test_every_documented_command_is_run_by_a_test() -> None:
     run_by = {
         "make serve": "tests/test_readme.py",
         "make test": ".ci/run",
+        "make gpu-check": "tests/benchmarks/test_gpu.py",
         "curl -s http://127.0.0.1:8000/": "tests/test_readme.py",
         "curl -s 'http://127.0.0.1:8000/": "tests/test_readme.py",
         "curl -s -X POST http://127.0.0.1:8000/models/": "tests/test_readme.py",
