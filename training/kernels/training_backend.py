@@ -13,9 +13,9 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,9 +25,10 @@ from models.backends.native import build
 from models.backends.native.build import CHOICE, FP32, cpu_flags, first_loadable, fp32_runnable
 from models.backends.native.coverage import transformer_difference
 from models.backends.native.gru_scan import gru_layers
-from models.exactness import require_honoured
+from models.exactness import as_written, difference, is_known, require_honoured
 from models.networks.recurrent import LayerScan, RecurrentLanguageModel, cell_difference
 from models.networks.transformer import Transformer
+from training.kernels.chunked_cross_entropy import ChunkLoss, chunk_loss, chunked_cross_entropy
 from training.kernels.compiler import failure, missing_for_compile
 from training.kernels.packed_transformer import PackedPass, cross_entropy
 
@@ -63,13 +64,21 @@ def to_device(part: Tensor, device: torch.device) -> Tensor:
     return part.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else part.to(device)
 
 
+class Compiled(NamedTuple):
+    """What torch.compile made of `Transformer.features`, `plain_cross_entropy` and `chunk_loss`."""
+
+    features: Callable[..., Tensor]
+    loss: Callable[..., Tensor]
+    chunk_loss: ChunkLoss
+
+
 class TranslatorBackend:
     """Features and loss of a Transformer."""
 
     def __init__(self, network: Transformer) -> None:
         self.network = network
         self.why_eager = ""  # a clause, where torch.compile was wanted and is not used
-        self._compiled: tuple[Callable[..., Tensor], Callable[..., Tensor]] | None = None  # features and loss
+        self._compiled: Compiled | None = None
         self._step: tuple[ctypes.CDLL | None] | None = None  # the library of the last features, for their loss
 
     def compile(self, longest: int, backend: str = "inductor") -> None:
@@ -82,9 +91,10 @@ class TranslatorBackend:
         warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
         self.network.position_vectors(longest)  # a table grown in a compiled function would recompile it
         try:
-            self._compiled = (
+            self._compiled = Compiled(
                 torch.compile(self.network.features, dynamic=True, backend=backend),
                 torch.compile(plain_cross_entropy, dynamic=True, backend=backend),
+                torch.compile(chunk_loss, dynamic=True, backend=backend),
             )
         except RuntimeError as error:  # such as of a Python that is too new for it
             self.why_eager = failure(error)
@@ -106,7 +116,7 @@ class TranslatorBackend:
             return PackedPass(self.network, library).features(source, target, counted)
         require_honoured(self.network)
         places = to_device(counted.flatten().nonzero().squeeze(1), source.device)
-        features = self._compute(0, self.network.features, source, target)
+        features: Tensor = self._compute("features", self.network.features, source, target)
         return features.flatten(0, 1).index_select(0, places)
 
     def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
@@ -116,15 +126,33 @@ class TranslatorBackend:
         (library,), self._step = self._step or (self.library(),), None
         if library is not None:
             return cross_entropy(self.network, library, features, targets, smoothing, pull)
-        return self._compute(1, plain_cross_entropy, self.network, features, targets, smoothing, pull)
+        if self._chunks(features):
+            weight, bias = self.network.output_weight, self.network.output_bias
+            compute = partial(self._compute, "chunk_loss", chunk_loss)
+            return chunked_cross_entropy(features, targets, weight, bias, smoothing, pull, compute)
+        loss: Tensor = self._compute("loss", plain_cross_entropy, self.network, features, targets, smoothing, pull)
+        return loss
 
-    def _compute(self, which: int, eager: Callable[..., Tensor], *arguments: Any) -> Tensor:
-        """Calls the compiled function `which`, or else `eager`. If the former fails in evaluation, the latter takes
-        over at once. A failed update is the trainer's to repeat: its backward pass can fail too, and dropout must
+    def _chunks(self, features: Tensor) -> bool:
+        """Whether logits are computed a chunk at a time: on a GPU, whose memory they would fill. In fp16 gradients need
+        the loss scale, which is not known in the forward pass; an edited projection runs as it was written."""
+        network = self.network
+        if features.device.type != "cuda" or (
+            torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.float16
+        ):
+            return False
+        if not (is_known(network, "project") and is_known(network, "output_weight")):
+            return False
+        plain = as_written(network, Transformer)
+        return network.output is None or difference(network.output, plain.get_submodule("output")) is None
+
+    def _compute(self, name: str, eager: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls the compiled function of this name, or else `eager`. If the former fails without gradients, the latter
+        takes over at once. A failed update is the trainer's to repeat: its backward pass can fail too, and dropout must
         draw the same numbers again."""
         if self._compiled is not None:
             try:
-                return self._compiled[which](*arguments)
+                return getattr(self._compiled, name)(*arguments)
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:

@@ -204,6 +204,7 @@ class Trainer:
         progress = self.progress
         rate = learning_rate(self.optimizer_config, progress.update + 1, self.planner.plan.at(progress.update))
         loss, norm, tokens = self._gradient(batches)
+        self._note_backend()
         progress.batch += len(batches)
         if self.precision.overflowed(norm):
             progress.skipped += 1
@@ -234,9 +235,14 @@ class Trainer:
         except Exception as error:  # of compilers, linkers, loaders and launchers; an error of ours comes again
             backend.stop_compiling(failure(error))
         restore_random_state([random_before], 0, self.device)
-        self.backend = backend_description(self.task, self.precision.format)
-        self._note(f"Update {self.progress.update + 1:,} and those after it are computed by {self.backend}.")
         return self._compute_gradient(batches)
+
+    def _note_backend(self) -> None:
+        """Says from which update on another backend computes, if torch.compile has failed."""
+        backend = backend_description(self.task, self.precision.format)
+        if backend != self.backend:
+            self.backend = backend
+            self._note(f"From update {self.progress.update + 1:,} on, updates are computed by {backend}.")
 
     def _compute_gradient(self, batches: Sequence[object]) -> tuple[Tensor, Tensor, int]:
         """Sets `grad` to the clipped gradient of the mean loss; returns loss, norm and tokens as in `Update`."""
@@ -315,6 +321,7 @@ class Trainer:
         progress.validated = progress.update
         with self.average.applied():
             validation = self.workers.on_rank_0(self._measure)
+        self._note_backend()
         if self.config.max_minutes is not None:
             self._measure_times()
         if validation is None:

@@ -159,17 +159,20 @@ def test_a_failed_update_is_repeated_eagerly(
         "backward": "it failed (RuntimeError: Failed to find C compiler. Please specify via CC environment variable)",
     }[part]
     assert notes[0] == "Trains with PyTorch in fp32, compiled by torch.compile."
-    (note,) = [note for note in notes if note.startswith("Update ")]
-    assert note.startswith(f"Update {fails_at} and those after it are computed by PyTorch in fp32, because ")
+    (note,) = [note for note in notes if note.startswith("From update ")]
+    assert note.startswith(f"From update {fails_at} on, updates are computed by PyTorch in fp32, because ")
     assert note.endswith(f"; torch.compile is not used, because {reason}.")
     assert backend_line(tmp_path / "on").endswith(reason)
 
 
-def test_a_failed_validation_is_repeated_eagerly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_validation_is_repeated_eagerly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
     translate(tmp_path / "off", 1, loop=OFF)
     calls = failing_compiler(monkeypatch, 1, "forward", training=False)
     translate(tmp_path / "on", 1, loop=ON)
     assert calls == [1]
+    assert sum(note.endswith("because it failed (OSError: a recompilation failed).") for note in notes) == 1
     assert same_weights(tmp_path / "off", tmp_path / "on")
 
 
