@@ -11,6 +11,7 @@ from tests.training.loop.test_task_losses import SOURCES, TARGETS, translation_t
 from tests.training.small import CPU, pairs, translator
 from training.config.run_config import LoopConfig
 from training.data.batches import pair_batch
+from training.kernels.chunked_cross_entropy import chunk_loss
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
@@ -49,3 +50,16 @@ def test_a_compiled_run_learns_and_its_checkpoint_is_like_any_other(tmp_path: Pa
         scores = train_translator(config, data, pairs(10, seed=1), TrainingRun(out=out, device=CPU, quiet=True))
         losses[choice] = scores["validation (greedy)"]["nats_per_token"]
     assert losses["on"] == pytest.approx(losses["off"], rel=1e-3)
+
+
+@pytest.mark.skipif(" " in torch.__path__[0], reason="PyTorch tells the linker of its folder without quotation marks")
+@pytest.mark.parametrize("pull", [0.0, 3.0])
+def test_the_loss_of_a_chunk_compiles_as_one_graph(pull: float) -> None:
+    """As a GPU's is compiled, for chunks of several sizes; here it builds for the CPU."""
+    compiled = torch.compile(chunk_loss, dynamic=True, fullgraph=True)
+    for rows in (6, 10, 4):
+        logits, targets = torch.randn(rows, 50, dtype=torch.bfloat16), torch.randint(0, 50, (rows,))
+        for found, expected in zip(
+            compiled(logits, targets, 0.1, pull), chunk_loss(logits, targets, 0.1, pull), strict=True
+        ):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

@@ -33,8 +33,8 @@ def translation(config: TranslatorConfig) -> AnyTask:
     def rows(count: int) -> list[list[int]]:
         return [[draws.randrange(4, VOCABULARY) for _ in range(draws.randint(3, 9))] for _ in range(count)]
 
-    vocabularies = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
-    network = Transformer(TransformerConfig(**vocabularies, **dict(config.network))).to(CUDA)
+    options: dict[str, Any] = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, **config.network}
+    network = Transformer(TransformerConfig(**options)).to(CUDA)
     pairs = rows(100), [[2, *row, 3] for row in rows(100)]
     return TranslationTask(network, pairs, None, config)
 
