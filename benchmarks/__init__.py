@@ -13,6 +13,7 @@ race.py          a scan for everybody's best setting, then turns, then ratios
 processes.py     contenders in processes of their own, and the clock
 ours.py          Parlance as a contender: the engine's own runner
 steps.py         the time of one step, and the host's share of it
+host_time.py     the host's time of one step by phase, with a device that computes nothing
 precision.py     what int8 and bf16 change in BLEU and in answers
 limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained with several seeds, scored once each, served

@@ -5,10 +5,10 @@ device that computes nothing, whose graphs are no-ops and whose results are prep
 
 A step is one turn of the device process's main loop: reading the socket, the scheduler, the decoder, and writing what
 there is to say. Requests arrive before the measured steps and outlive them, so that this is the time of a step in which
-none joins or leaves. A batch is of so many requests; a beam of 4 is 4 rows. Of every beam's 4 best candidates one ends
+none joins or leaves. A batch is of so many sentences; a beam of 4 has 4 rows for each. Of every beam a hypothesis ends
 in every sixth step, as in sentences of 25 tokens. Phases are the medians over all steps of all rounds, of the process's
 own clock; "step" is the median of whole steps. The calls of CUDA itself (a graph's launch, a copy, an event) are not in
-the figures: they take some 10 us together on a GPU, which `benchmarks.gpu` measures."""
+the figures: only a GPU shows them."""
 
 from __future__ import annotations
 
@@ -106,19 +106,19 @@ class PreparedResults:
         return recording
 
     def _result(self, result: Tensor, rng: random.Random) -> Tensor:
-        """A result of `DeviceStep` in which no row ends, and of every beam one of the best in every sixth step."""
+        """A result of `DeviceStep` in which no row ends, and of every beam one candidate in every sixth step."""
         width = self.beam
         if width == 1:
             result[: len(result) // 2] = torch.tensor([rng.randrange(4, VOCABULARY) for _ in range(len(result) // 2)])
             return result
         totals, parents, tokens = result.view(3, -1, 2 * width)
         totals[:] = -torch.arange(1.0, 2 * width + 1)
-        totals[:, width - 1 :] -= 50  # what ends there is no reason to stop
+        totals[:, width:] -= 50  # what ends there is no reason to stop
         for beam in range(len(tokens)):
             parents[beam] = torch.tensor([rng.randrange(width) for _ in range(2 * width)])
             tokens[beam] = torch.tensor([rng.randrange(4, VOCABULARY) for _ in range(2 * width)])
             if rng.random() < 1 / 6:
-                tokens[beam, width - 1] = EOS
+                tokens[beam, 2 * width - 1] = EOS
         return result
 
 
@@ -168,7 +168,8 @@ def clocked() -> Iterator[ExclusiveClock]:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """kind: a key of KINDS; streamed: whether every token leaves the process at once."""
+    """kind: a key of KINDS; requests: sentences, as in `benchmarks.gpu_race`; streamed: whether every token leaves the
+    process at once."""
 
     kind: str
     requests: int

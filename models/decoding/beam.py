@@ -7,6 +7,7 @@ and fairseq): 0 prefers short hypotheses, 1 compares them per token."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,12 @@ from models.decoding.constrained_beam import BeamConstraints
 from models.decoding.options import Hypothesis
 
 Ints = npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=64)
+def length_penalties(longest: int, exponent: float) -> npt.NDArray[np.float64]:
+    """The divisor of a log-probability by length, [longest + 1]."""
+    return np.array([float(max(length, 1) ** exponent) for length in range(longest + 1)])
 
 
 class EndedHypothesis(NamedTuple):
@@ -54,12 +61,16 @@ class Beams:
         self.streamed, self.full = np.zeros(room, dtype=bool), np.zeros(room, dtype=bool)
         self.shared = np.zeros((room, width, width), dtype=np.int64)  # tokens that two live hypotheses have in common
         self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # tokens in common with the best ended one
+        self.untracked = np.zeros(room, dtype=bool)  # beams whose shared tokens were not kept up to date
+        self.worst = np.zeros(room)  # the score of the last ended one, where `full`
+        self.divisors = np.zeros((room, longest + 2))  # by length
         self.origins = self.new_tokens = self.common = self.parents[:0, 0]
         self.done = np.zeros(0, dtype=bool)
         self._arrays: tuple[npt.NDArray[np.generic], ...] = (
             *(self.log_probabilities, self.lengths, self.limits, self.reported, self.streamed, self.full),
-            *(self.shared, self.shared_with_best),
+            *(self.shared, self.shared_with_best, self.untracked, self.worst, self.divisors),
         )
+        self._constrained = 0  # beams with constraints
         self._places, self._columns = np.arange(room), np.arange(width)
         self._first = self._places[:, None] * width  # flat index of each beam's first hypothesis in a [G, k] array
 
@@ -73,6 +84,8 @@ class Beams:
         # all k rows start equal, so only the first may branch on the first step
         self.log_probabilities[place, 1:] = -np.inf
         self.limits[place], self.streamed[place] = options.token_limit, options.streamed
+        self.divisors[place] = length_penalties(self.divisors.shape[1] - 1, options.length_exponent)
+        self._constrained += request.constraints is not None
 
     def remove(self, request: ActiveRequest) -> None:
         """The last beam takes its place. ValueError if the request has no beam here."""
@@ -81,23 +94,48 @@ class Beams:
             steps[place, : self.lengths[last]] = steps[last, : self.lengths[last]]
         for array in self._arrays:
             array[place] = array[last]
+        self._constrained -= request.constraints is not None
         self.requests[place], self.ended[place] = self.requests[last], self.ended[last]
         del self.requests[last], self.ended[last]
 
     @property
     def constraints(self) -> list[BeamConstraints | None]:
         """The constraints of each beam; empty if no beam has any."""
-        constraints = [request.constraints for request in self.requests]
-        return constraints if any(constraints) else []
+        return [request.constraints for request in self.requests] if self._constrained else []
 
     def advance(self, candidates: Continuations) -> None:
         """Takes the 2k best continuations of each beam, best first, and keeps k of them live. A live hypothesis can end
         in only one way, so at most k of the 2k candidates end and k always remain."""
-        count = len(self.requests)
-        before = self.lengths[:count].copy()
+        before = self.lengths[: len(self.requests)].copy()
         cut = self._cut(before) if self.forced_end else set[int]()
         if self.eos is not None and (ends := candidates.tokens == self.eos).any():
-            candidates = self._split_off_ended(candidates, ends, cut)
+            found = ends[:, : self.width].nonzero()
+            self._end_found(found[0], candidates.parents[found], candidates.log_probabilities[found], cut)
+            order = ends.argsort(axis=1, kind="stable")[:, : self.width]
+            beams = self._places[: len(order), None]
+            candidates = Continuations(*(column[beams, order] for column in candidates))
+        self._continue(candidates, before)
+        self._update_shared(before + 1)
+
+    def advance_chosen(self, candidates: Continuations) -> None:
+        """As `advance`, after which the caller reorders no caches by `common`. candidates: the first k of each beam
+        continue; of the others, those end that are an end token and not -inf."""
+        before, width = self.lengths[: len(self.requests)].copy(), self.width
+        cut = self._cut(before) if self.forced_end else set[int]()
+        values, parents, tokens = candidates
+        if self.eos is not None:
+            found = (tokens[:, width:] == self.eos).nonzero()
+            if found[0].size:
+                self._end_found(found[0], parents[:, width:][found], values[:, width:][found], cut)
+        self._continue(Continuations(values[:, :width], parents[:, :width], tokens[:, :width]), before)
+        if self.streamed[: len(before)].any():
+            self._update_shared(before + 1)
+        else:
+            self.untracked[: len(before)] = True
+
+    def _continue(self, candidates: Continuations, before: Ints) -> None:
+        """The candidates [G, k] are the live hypotheses now. before [G]: lengths."""
+        count = len(before)
         self.origins, self.new_tokens = candidates.parents[:, : self.width], candidates.tokens[:, : self.width]
         beams, after = self._places[:count], before + 1
         self.tokens[beams, before], self.parents[beams, before] = self.new_tokens, self.origins
@@ -108,10 +146,9 @@ class Beams:
                     self._end_all(place, int(before[place]))
         self.log_probabilities[:count] = candidates.log_probabilities[:, : self.width]
         self.lengths[:count] = after
-        self._update_shared(after)
         self.done = (after >= self.limits[:count]) | dead
-        for place in self.full[:count].nonzero()[0].tolist():
-            self.done[place] |= self._settled(place)
+        if (full := self.full[:count].nonzero()[0]).size:
+            self.done[full] |= self._settled(full)
         for place, constraints in enumerate(self.constraints):
             if constraints is not None:
                 constraints.follow(self.origins[place], self.new_tokens[place])
@@ -123,17 +160,14 @@ class Beams:
             self._end_all(place, int(before[place]))
         return cut
 
-    def _split_off_ended(self, candidates: Continuations, ends: npt.NDArray[np.bool_], cut: set[int]) -> Continuations:
-        """Records ended candidates (`ends`) that are among the k best, except in `cut` beams; returns the others."""
-        for place, rank in np.argwhere(ends[:, : self.width]).tolist():
-            if place not in cut:
-                log_probability = float(candidates.log_probabilities[place, rank])
-                parent, length = int(candidates.parents[place, rank]), int(self.lengths[place])
-                self._end(place, parent, length, log_probability, finished=True)
-        order = ends.argsort(axis=1, kind="stable")[:, : self.width]
-        beams = self._places[: len(order), None]
-        values, parents, tokens = candidates
-        return Continuations(values[beams, order], parents[beams, order], tokens[beams, order])
+    def _end_found(self, places: Ints, parents: Ints, values: npt.NDArray[np.float32], cut: set[int]) -> None:
+        """Ends candidates [N] by the end token, except in `cut` beams. values: their log-probabilities."""
+        lengths = self.lengths[places]
+        scores = values / self.divisors[places, lengths + 1]
+        found = (places, parents, lengths, values, scores)
+        for place, parent, length, value, score in zip(*(column.tolist() for column in found), strict=True):
+            if place not in cut and value != -np.inf:
+                self._insert(place, EndedHypothesis(score, value, parent, length, True))
 
     def _update_shared(self, after: Ints) -> None:
         """Updates the shared token counts: all tokens for children of one parent, else as many as their parents."""
@@ -141,6 +175,8 @@ class Beams:
         whence = self._first[:count] + self.origins
         parents = whence * width
         self.common = self.shared.take(parents + self._columns)
+        if self.untracked[:count].any():
+            self.common[self.untracked[:count]] = 0
         shared = self.shared.take(parents[:, :, None] + self.origins[:, None, :])
         shared.reshape(count, width * width)[:, :: width + 1] = after[:, None]
         self.shared[:count] = shared
@@ -155,33 +191,40 @@ class Beams:
             moved[self.done] = False
         return moved
 
-    def _score(self, place: int, log_probability: float, length: int) -> float:
-        return log_probability / float(max(length, 1) ** self.requests[place].options.length_exponent)
-
-    def _end(self, place: int, row: int, length: int, log_probability: float, *, finished: bool) -> None:
-        """Ends hypothesis `row` at `length` tokens, to which a final end token adds one."""
+    def _end(self, place: int, row: int, length: int, log_probability: float) -> None:
+        """Ends hypothesis `row` at `length` tokens, without an end token of its own."""
         if log_probability == -np.inf:
             return
-        ended, constraints = self.ended[place], self.requests[place].constraints
-        best = ended[:1]
-        unmet = 0 if constraints is None or finished else constraints.unmet(row)
-        score = self._score(place, log_probability, length + (finished or self.forced_end))
-        ended.append(EndedHypothesis(score, log_probability, row, length, finished, unmet))
-        ended.sort(key=lambda hypothesis: (hypothesis.unmet, -hypothesis.score))
-        del ended[self.width :]
-        if ended[:1] != best:
-            self.shared_with_best[place] = self.shared[place, row]
-        self.full[place] = len(ended) == self.width
+        constraints = self.requests[place].constraints
+        unmet = 0 if constraints is None else constraints.unmet(row)
+        score = log_probability / float(self.divisors[place, length + self.forced_end])
+        self._insert(place, EndedHypothesis(score, log_probability, row, length, False, unmet))
+
+    def _insert(self, place: int, hypothesis: EndedHypothesis) -> None:
+        """Those with fewer missing terms come first, then those with better scores, then the earlier ones."""
+        ended, score, unmet = self.ended[place], hypothesis.score, hypothesis.unmet
+        at = len(ended)
+        while at and (ended[at - 1].score < score if ended[at - 1].unmet == unmet else ended[at - 1].unmet > unmet):
+            at -= 1
+        if at == self.width:
+            return
+        ended.insert(at, hypothesis)
+        if at == 0:
+            self.shared_with_best[place] = self.shared[place, hypothesis.row]
+        if len(ended) >= self.width:
+            del ended[self.width :]
+            self.full[place], self.worst[place] = True, ended[-1].score
 
     def _end_all(self, place: int, length: int) -> None:
         for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
-            self._end(place, row, length, log_probability, finished=False)
+            self._end(place, row, length, log_probability)
 
-    def _settled(self, place: int) -> bool:
-        """Whether the best live hypothesis, scored at its present length, is no better than the worst of k ended ones:
-        the stopping rule of Hugging Face's `early_stopping=False`."""
-        best = float(self.log_probabilities[place, 0])
-        return self._score(place, best, int(self.lengths[place])) <= self.ended[place][-1].score
+    def _settled(self, places: Ints) -> npt.NDArray[np.bool_]:
+        """For full beams: whether the best live hypothesis, scored at its present length, is no better than the worst
+        of k ended ones: the stopping rule of Hugging Face's `early_stopping=False`."""
+        best = self.log_probabilities[places, 0] / self.divisors[places, self.lengths[places]]
+        settled: npt.NDArray[np.bool_] = best <= self.worst[places]
+        return settled
 
     def results(self, place: int, count: int) -> list[Hypothesis]:
         """The `count` best hypotheses, best first. Hypotheses cut by the limit count only if none ended; among them,

@@ -150,12 +150,12 @@ class Decoder:
         if request is not None:
             self._release([request])
 
-    @torch.inference_mode()
     def step(self) -> StepResult:
         """Decodes one token for every live row. With CUDA graphs the result is that of the step before, which is read
         after the next one has begun."""
         return self._step_on_host() if self._device is None else self._step_ahead(self._device)
 
+    @torch.inference_mode()
     def _step_on_host(self) -> StepResult:
         result = StepResult()
         if not self.owners:
@@ -187,9 +187,10 @@ class Decoder:
             if suppressed_logsumexp is not None:
                 so_far = (so_far - suppressed_logsumexp[rows]).astype(np.float32)
             if constraints:
-                self._record_beams(beams, constrained_continuations(logits, rows, so_far, constraints), result)
+                beams.advance(constrained_continuations(logits, rows, so_far, constraints))
             else:
-                self._record_beams(beams, continuations(logits, rows, so_far), result)
+                beams.advance(continuations(logits, rows, so_far))
+            self._record_beams(beams, result)
             self.rows.feed[rows] = beams.new_tokens
             places, columns = beams.moved.nonzero()
             if len(places):
@@ -199,8 +200,7 @@ class Decoder:
         if sources:
             self.network.copy(self.state, sources, destinations, since)
 
-    def _record_beams(self, beams: Beams, candidates: Continuations, result: StepResult) -> None:
-        beams.advance(candidates)
+    def _record_beams(self, beams: Beams, result: StepResult) -> None:
         if beams.streamed[: len(beams.requests)].any():
             result.tokens += beams.agreed_tokens()
         for place in beams.done.nonzero()[0].tolist():
@@ -257,7 +257,8 @@ class Decoder:
                 index = [places[id(request)] for request in beams.requests]
                 values, parents, tokens = candidates
                 candidates = Continuations(values[index], parents[index], tokens[index])
-            self._record_beams(beams, candidates, result)
+            beams.advance_chosen(candidates)
+            self._record_beams(beams, result)
 
     def _layout(self, device: DeviceStep) -> tuple[Layout, int]:
         """The live rows, and how many more steps it takes, as far as the host knows, until all reach their limits."""

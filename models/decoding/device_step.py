@@ -74,8 +74,8 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class StepResults:
-    """Of rows [N], which are still live: the chosen tokens and their log-probabilities. By width: the best candidates
-    of the beams of the step's layout."""
+    """Of rows [N], which are still live: the chosen tokens and their log-probabilities. By width: the candidates of the
+    beams of the step's layout, as `Beams.advance_chosen` takes them."""
 
     rows: Ints
     tokens: Ints
@@ -107,7 +107,8 @@ class DeviceStep:
         self._one = torch.ones(slots, 1, dtype=torch.int16, device=device)
         self._times: Tensor | None = None  # [slots + 1, V]: occurrences of a token in the output
         self._listed: Tensor | None = None  # [slots + 1, V]: whether it is in the prefix
-        self._beam_rows: dict[tuple[int, int], Tensor] = {}  # by beams and width: rows to read and to write
+        # by number of beams and width: rows to read and to write, and the candidates that are too far back to end
+        self._beam_rows: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._readback = Readback(device)
         self._layout: Layout | None = None
         self._shape: StepShape | None = None
@@ -188,24 +189,27 @@ class DeviceStep:
         self._layout, self._shape, self._steps_left = layout, None, steps
         if layout.beams:
             self._parents.copy_(self._identity)
-            self._beam_index(layout.variant).copy_(upload(self._rows_of_beams(layout), self.device))
+            rows, late = self._beam_tables(layout.variant)
+            _, beams, width = layout.variant
+            own = np.full((beams, width), self.slots, dtype=np.int64)
+            ranks = np.full((beams, 1), width, dtype=np.int64)
+            for each, requests in layout.beams.items():
+                first = layout.offsets[each]
+                own[first : first + len(requests), :each] = [request.rows for request in requests]
+                ranks[first : first + len(requests)] = each
+            both = np.stack([np.where(own == self.slots, 0, own), own]).reshape(2, -1)
+            rows.copy_(upload(both, self.device))
+            late.copy_(upload(np.arange(late.size(1)) >= ranks, self.device))
 
-    def _rows_of_beams(self, layout: Layout) -> Ints:
-        """[2, beams * width]: the rows to read and to write. A hypothesis that rounds up reads row 0 and writes to the
-        spare column, which marks it."""
-        _, beams, width = layout.variant
-        rows = np.full((beams, width), self.slots, dtype=np.int64)
-        for own, requests in layout.beams.items():
-            first = layout.offsets[own]
-            rows[first : first + len(requests), :own] = [request.rows for request in requests]
-        return np.stack([np.where(rows == self.slots, 0, rows), rows]).reshape(2, -1)
-
-    def _beam_index(self, variant: Variant) -> Tensor:
+    def _beam_tables(self, variant: Variant) -> tuple[Tensor, Tensor]:
+        """rows [2, beams * width]: the rows to read and to write. A hypothesis that rounds up reads row 0 and writes to
+        the spare column, which marks it. late [beams, candidates]: those behind as many as the beam has hypotheses."""
         key = variant.beams, variant.width
         if key not in self._beam_rows:
-            index = torch.zeros(2, variant.beams * variant.width, dtype=torch.long, device=self.device)
-            index[1] = self.slots
-            self._beam_rows[key] = index
+            rows = torch.zeros(2, variant.beams * variant.width, dtype=torch.long, device=self.device)
+            rows[1] = self.slots
+            late = torch.zeros(variant.beams, 2 * variant.width, dtype=torch.bool, device=self.device)
+            self._beam_rows[key] = rows, late
         return self._beam_rows[key]
 
     def variant(self, rows: RowState, beams: Mapping[int, Sequence[object]]) -> Variant:
@@ -263,11 +267,13 @@ class DeviceStep:
         candidates = {}
         if layout.beams:
             found = values[used:].reshape(3, layout.variant.beams, -1)
+            ids = found[1:].astype(np.int64)
             for width, requests in layout.beams.items():
-                first = layout.offsets[width]
-                own = found[:, first : first + len(requests), : 2 * width]
-                parents = np.minimum(own[1].astype(np.int64), width - 1)  # one of -inf may be of no hypothesis
-                candidates[width] = Continuations(own[0], parents, own[2].astype(np.int64))
+                own = slice(layout.offsets[width], layout.offsets[width] + len(requests))
+                parents = ids[0, own]
+                if width < layout.variant.width:
+                    parents = np.minimum(parents, width - 1)  # one of -inf may be of no hypothesis
+                candidates[width] = Continuations(found[0, own], parents, ids[1, own])
         return StepResults(rows, tokens, log_probabilities, candidates)
 
     def forget(self) -> None:
@@ -296,6 +302,7 @@ class DeviceStep:
                     self._run(shape, variant)
         return len(self.state.recordings)
 
+    @torch.inference_mode()
     def _step(self, shape: StepShape, variant: Variant) -> Tensor:
         """What the graph does: steps the network, chooses, and writes the next step's input. Returns float32 [N]: the
         rows' tokens and log-probabilities, then of every beam its candidates' totals, parents and tokens."""
@@ -353,18 +360,22 @@ class DeviceStep:
 
     def _advance_beams(self, whole: Tensor, variant: Variant) -> list[Tensor]:
         """The 2k likeliest continuations of each beam, of which the first k that do not end continue, as in
-        `Beams.advance`. whole [B, V]: log-probabilities."""
+        `Beams.advance`; they come first, and what is too far back to end has -inf. whole [B, V]: log-probabilities."""
         _, beams, width = variant
-        read, write = self._beam_index(variant).unbind(0)
+        (read, write), late = self._beam_tables(variant)
         count = min(2 * width, whole.size(1))
         values, tokens = whole.topk(count, dim=-1)
         totals = values[read] + self._floats[TOTAL].index_select(0, read).float()[:, None]
         totals = totals.masked_fill((write == self.slots)[:, None], -torch.inf).view(beams, -1)
-        best, places = totals.topk(min(2 * width, width * count), dim=-1)
+        best, places = totals.topk(2 * width, dim=-1)
         parents, chosen = places // count, tokens[read].view(beams, -1).gather(1, places)
-        ends = torch.zeros_like(chosen) if self.rules.eos is None else chosen == self.rules.eos
-        order = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        self._floats[TOTAL].index_copy_(0, write, best.gather(1, order).double().flatten())
-        self._columns[FED].index_copy_(0, write, chosen.gather(1, order).flatten())
-        self._parents.index_copy_(0, write, read.view(beams, width).gather(1, parents.gather(1, order)).flatten())
+        if self.rules.eos is not None:
+            ends = chosen == self.rules.eos
+            order = ends.to(torch.uint8).argsort(dim=1, stable=True)
+            best.masked_fill_(ends & late, -torch.inf)
+            best, parents, chosen = best.gather(1, order), parents.gather(1, order), chosen.gather(1, order)
+        live = slice(None), slice(width)
+        self._floats[TOTAL].index_copy_(0, write, best[live].double().flatten())
+        self._columns[FED].index_copy_(0, write, chosen[live].flatten())
+        self._parents.index_copy_(0, write, read.view(beams, width).gather(1, parents[live]).flatten())
         return [best, parents.float(), chosen.float()]

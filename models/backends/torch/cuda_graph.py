@@ -174,6 +174,12 @@ class Graphed:
         if recording is not None:
             recording.replay()
             return recording.logits
+        return self._first_run(state, shape, step, variant)
+
+    @torch.inference_mode()
+    def _first_run(
+        self, state: GraphedState, shape: StepShape, step: Callable[[], Tensor], variant: Hashable
+    ) -> Tensor:
         result = step()  # the first run is eager: libraries initialise themselves, which must not be captured
         if (shape, variant) not in state.unrecorded:
             self._record(state, shape, step, variant)

@@ -22,8 +22,11 @@ class EagerRecurrent:
     def __init__(self, network: RecurrentLanguageModel) -> None:
         assert not network.training, "dropout would be decoded"
         self.network, self.config, self.device = network, network.config, network.device
-        self.vocabulary, self.logits = network.config.vocabulary, FloatLogits(network)
-        self._known = is_known(network, "forward")
+        self.logits, self._known = FloatLogits(network), is_known(network, "forward")
+
+    @property
+    def vocabulary(self) -> int:
+        return self.config.vocabulary
 
     def allocate(self, slots: int, source_length: int, target_length: int) -> RecurrentState:
         start = self.network.zeros(slots)

@@ -30,6 +30,7 @@ class Rerun:
     def record(self, step: Callable[[], Tensor]) -> Recording:
         recording = Recording(lambda: None, torch.empty(0))
 
+        @torch.inference_mode()
         def replay() -> None:
             logits = step()
             if recording.logits.numel():
