@@ -100,3 +100,15 @@ def test_a_request_for_two_models_waits_for_the_one_with_the_queue(clock: Clock)
         with pytest.raises(Overloaded, match="10 seconds"), both:
             pass
         assert admission.all.requests == 10
+
+
+def test_devices_report_the_slots_that_their_memory_gave_a_model(clock: Clock) -> None:
+    """Until both have reported, a device counts with the slots that were assumed for it."""
+    admission = Admission(1000, 100_000, slots=4, devices=("cuda:0", "cuda:1"), max_queue_age_s=1000)
+    with admission.admitted(asks("a", 20, 200)):
+        clock.now += 20  # 10 tokens a second
+    with admission.admitted(asks("a", 20, 200)):
+        for device, slots, queued in (("cuda:0", 4, 12), ("cuda:0", 10, 6), ("cuda:1", 8, 2), ("cuda:1", 12, 0)):
+            admission.reported_slots("a", device, slots)
+            assert admission.queue_s("a", 20) == pytest.approx(queued)
+    assert admission.models["b"].slots == 8
