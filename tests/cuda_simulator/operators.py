@@ -162,6 +162,11 @@ class Operators(TorchDispatchMode):
             "detach_": lambda func, tensor: tensor,
         }
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would import its compiler, for seconds, to keep it away from this class; nothing here is compiled."""
+        return False
+
     def __torch_dispatch__(self, func: Operator, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.call(func, args, kwargs or {})
 

@@ -138,12 +138,12 @@ def checkpoints_for_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_mixed_requests_on_two_gpus_equal_the_cpu(tiny_checkpoints: Path, causes: list[str]) -> None:
-    decode_on_two_devices(tiny_checkpoints, 40)
+    decode_on_two_devices(tiny_checkpoints, 30)
     assert not causes
 
 
 def test_mixed_requests_in_our_kernels_equal_the_cpu(checkpoints_for_kernels: Path, causes: list[str]) -> None:
-    cuda = decode_on_two_devices(checkpoints_for_kernels, 40)
+    cuda = decode_on_two_devices(checkpoints_for_kernels, 20)
     assert cuda.counts.kernels["attend_own"] > 0
     assert not causes
 
@@ -241,7 +241,7 @@ def failing() -> None:
 
 @pytest.fixture(scope="module")
 def expected(tiny_checkpoints: Path) -> tuple[list[m.Decode], dict[int, list[Hypothesis]]]:
-    requests = mixed_requests(40, longest=10, seed=3)
+    requests = mixed_requests(25, longest=10, seed=3)
     return requests, on_the_cpu(tiny_checkpoints, requests)
 
 
@@ -299,3 +299,23 @@ def test_models_and_failures_in_many_orders(
     seed: int, tiny_checkpoints: Path, expected: tuple[list[m.Decode], dict[int, list[Hypothesis]]], causes: list[str]
 ) -> None:
     test_models_and_failures_in_any_order(seed, tiny_checkpoints, expected, causes)
+
+
+@pytest.mark.parametrize("kind", [{"streamed": True}, {"temperature": 0.9, "top_p": 0.9, "seed": 1}, {"beam_size": 4}])
+def test_a_steady_step_waits_for_nothing(tiny_checkpoints: Path, kind: dict[str, Any]) -> None:
+    """One graph and one asynchronous copy of its results a step, of translations and of lyrics."""
+    with simulated_cuda() as cuda:
+        scheduler = serving("cuda:0", tiny_checkpoints, slots=4)
+        for number, (model, source) in enumerate(zip(MODELS, ([5, 6, 3], []), strict=True)):
+            if source or "beam_size" not in kind:
+                scheduler.handle(decode_message(number, model, source, [2], FAR, 30, **kind))
+        for _ in range(4):
+            scheduler.step()
+        cuda.reset_counts()
+        busy = sum(queue.busy for queue in scheduler.queues.values())
+        for _ in range(10):
+            scheduler.step()
+        assert busy == sum(queue.busy for queue in scheduler.queues.values()), "a request ended early"
+        counts = cuda.counts
+        assert (counts.waits, counts.launches) == (0, 0), counts.sites
+        assert counts.graph_launches == counts.event_waits == counts.copies.total() == 10 * busy
