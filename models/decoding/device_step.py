@@ -309,11 +309,20 @@ class DeviceStep:
         rows, columns = shape.rows, self._columns
         network = self.network.network
         logits = network.advance(self.state.inner, columns[FED, :rows], shape)
-        if isinstance(network, KernelTransformer) and not variant.beams and variant.choice in IN_A_KERNEL:
-            limits = columns[TOP_K, :rows], self._floats[TEMPERATURE, :rows], self._floats[TOP_P, :rows]
-            tables = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], limits, self._uniform
-            draw = variant.choice != "greedy"
-            return network.choose(*tables, renormalise=self.rules.renormalise, draw=draw).flatten()
+        if isinstance(network, KernelTransformer):
+            renormalise = self.rules.renormalise
+            if variant.choice in IN_A_KERNEL and not variant.beams:
+                limits = columns[TOP_K, :rows], self._floats[TEMPERATURE, :rows], self._floats[TOP_P, :rows]
+                tables = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], limits, self._uniform
+                draw = variant.choice != "greedy"
+                return network.choose(*tables, renormalise=renormalise, draw=draw).flatten()
+            if variant.choice == "none":
+                read, write = self._beam_index(variant).unbind(0)
+                changed = self._floats[TOTAL], columns[FED], self._parents
+                beams = logits, self._suppressed, columns[WRITTEN, :rows], (read, write), changed, variant.width
+                found = network.continue_beams(*beams, end=self.rules.eos, renormalise=renormalise)
+                network.reorder(self.state.inner, self._parents[:rows], shape)
+                return found.flatten()
         # suppressed tokens either have no share of the probability or keep it
         whole = None if self.rules.renormalise else logits.log_softmax(dim=-1)
         if len(self._suppressed):

@@ -131,7 +131,7 @@ def compiled(specification: Specification) -> Cubin:
         from models.backends.cuda import choice_kernels, triton_kernels
     except ImportError as error:
         raise UnavailableError(f"neither compiled kernels nor Triton are installed ({error})") from error
-    module = choice_kernels if specification.kernel == "choose" else triton_kernels
+    module = choice_kernels if hasattr(choice_kernels, specification.kernel) else triton_kernels
     function = getattr(module, specification.kernel)
     constants, names = dict(specification.constants), function.arg_names
     given = [name for name in names if name not in constants]

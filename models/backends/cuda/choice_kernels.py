@@ -1,5 +1,6 @@
 """The choice of every row's next token as one kernel, in Triton's language: suppression, the likeliest token or a draw
-by the rule of `models.decoding.sampling.draw`, and the log-probability of the choice. Nothing is sorted.
+by the rule of `models.decoding.sampling.draw`, and the log-probability of the choice. Nothing is sorted. For beams, two
+kernels: the likeliest tokens of each row, and the continuations of each beam.
 
 A draw walks the tokens in an order: by descending logit in rows with top-k or top-p, and by index in others. Each token
 has a key that falls along the walk; where the weights so far pass a number, a search over the keys finds, two bits a
@@ -154,3 +155,88 @@ def choose(
     tl.store(results + ROWS + row, tl.load(line + token) - shared)
     tl.store(fed + row, token.to(tl.int64))
     tl.store(written + row, place + 1)
+
+
+@triton.jit
+def next_likeliest(line, V, bound, after, BLOCK: tl.constexpr):
+    """As `likeliest`, of the logits below `bound`, and of those equal to it with an index beyond `after`."""
+    most = tl.full([BLOCK], -float("inf"), tl.float32)
+    place = tl.arange(0, BLOCK)
+    for start in range(0, V, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        x = tl.load(line + column, mask=column < V, other=-float("inf"))
+        later = (x < bound) | ((x == bound) & (column > after))
+        place = tl.where(later & (x > most), column, place)
+        most = tl.where(later & (x > most), x, most)
+    largest = tl.max(most, 0)
+    return largest, tl.min(tl.where(most == largest, place, V - 1), 0)
+
+
+@triton.jit
+def top_tokens(
+    logits, suppressed, written, values, tokens, V, COUNT, BEST, RENORMALISE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Program: one row of logits [B, V] as in `choose`. Its BEST likeliest tokens, best first, with their
+    log-probabilities: tokens, values [B, BEST]."""
+    row = tl.program_id(0)
+    line = logits + row.to(tl.int64) * V
+    shared = tl.full([], 0.0, tl.float32)
+    if not RENORMALISE:
+        most, token = likeliest(line, V, BLOCK)
+        shared = log_sum(line, V, most, BLOCK)
+        tl.debug_barrier()
+    for number in range(COUNT):
+        tl.store(line + tl.load(suppressed + number), -float("inf"))
+    tl.debug_barrier()
+    most, token = likeliest(line, V, BLOCK)
+    if RENORMALISE:
+        shared = log_sum(line, V, most, BLOCK)
+    for rank in range(BEST):
+        tl.store(values + row * BEST + rank, most - shared)
+        tl.store(tokens + row * BEST + rank, token.to(tl.int64))
+        most, token = next_likeliest(line, V, most, token, BLOCK)
+    tl.store(written + row, tl.load(written + row) + 1)
+
+
+@triton.jit
+def continue_beams(
+    values, tokens, read, write, totals, fed, parents, results, SPARE, WIDTH, BEST, KEPT, END, BEAMS,
+    MEMBERS: tl.constexpr, CANDIDATES: tl.constexpr,
+):  # fmt: skip
+    """Program: a beam of WIDTH hypotheses, which are the rows `read` and will be the rows `write`, [BEAMS, WIDTH]; a
+    hypothesis written to row SPARE does not exist. values, tokens [B, BEST]: of `top_tokens`. The KEPT best
+    continuations go to results [3, BEAMS, KEPT]: total log-probability, the parent's place, token. The first WIDTH of
+    these that do not end in END continue, others after them: their totals, tokens (`fed`) and parents are written to
+    their rows. MEMBERS, CANDIDATES: WIDTH and BEST rounded up to powers of two."""
+    beam = tl.program_id(0)
+    place = tl.arange(0, MEMBERS * CANDIDATES)
+    member, candidate = place // CANDIDATES, place % CANDIDATES
+    free = (member < WIDTH) & (candidate < BEST)
+    row = tl.load(read + beam * WIDTH + member, mask=free, other=0)
+    exists = tl.load(write + beam * WIDTH + member, mask=free, other=SPARE) != SPARE
+    score = tl.load(values + row * BEST + candidate, mask=free, other=0.0)
+    score += tl.load(totals + row, mask=free, other=0.0).to(tl.float32)
+    score = tl.where(exists & (score > -float("inf")), score, -float("inf"))
+    token = tl.load(tokens + row * BEST + candidate, mask=free, other=0)
+    tl.debug_barrier()
+    every = free
+    going = 0
+    for ending in range(2):  # continuations that do not end, then the others, for which there is rarely room
+        free = every
+        if (ending == 0) | (going < WIDTH):
+            for rank in range(KEPT):
+                best = tl.max(tl.where(free, score, -float("inf")), 0)
+                first = tl.min(tl.where(free & (score == best), place, MEMBERS * CANDIDATES - 1), 0)
+                free = free & (place != first)
+                chosen = tl.sum(tl.where(place == first, token, 0), 0)
+                parent = first // CANDIDATES
+                if ending == 0:
+                    tl.store(results + beam * KEPT + rank, best)
+                    tl.store(results + (BEAMS + beam) * KEPT + rank, parent.to(tl.float32))
+                    tl.store(results + (2 * BEAMS + beam) * KEPT + rank, chosen.to(tl.float32))
+                if ((chosen == END) == (ending == 1)) & (going < WIDTH):
+                    target = tl.load(write + beam * WIDTH + going)
+                    tl.store(totals + target, best.to(tl.float64))
+                    tl.store(fed + target, chosen)
+                    tl.store(parents + target, tl.load(read + beam * WIDTH + parent))
+                    going += 1

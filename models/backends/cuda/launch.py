@@ -29,6 +29,8 @@ WIDE: dict[str, tuple[int, ...]] = {
     "reorder": (0, 5),
     "move": (0, 1, 5),
     "choose": (0, 9),
+    "top_tokens": (0, 5),
+    "continue_beams": (),
 }
 """By kernel, the places of the arguments that it reads or writes in wide pieces, and of the sizes of their rows."""
 

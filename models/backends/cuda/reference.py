@@ -175,6 +175,56 @@ def move(
         aside.copy_(torch.where(moved, cache[parents], aside))
 
 
+def top_tokens(
+    logits: Tensor,
+    suppressed: Tensor,
+    written: Tensor,
+    values: Tensor,
+    tokens: Tensor,
+    vocabulary: int,
+    count: int,
+    best: int,
+    **constants: int,
+) -> None:
+    shared = logits.logsumexp(dim=-1)
+    logits.index_fill_(1, suppressed[:count], -torch.inf)
+    if constants["RENORMALISE"]:
+        shared = logits.logsumexp(dim=-1)
+    order = logits.argsort(dim=-1, descending=True, stable=True)[:, :best]
+    tokens.copy_(order)
+    values.copy_(logits.gather(1, order) - shared[:, None])
+    written[: len(logits)] += 1
+
+
+def continue_beams(
+    values: Tensor,
+    tokens: Tensor,
+    read: Tensor,
+    write: Tensor,
+    totals: Tensor,
+    fed: Tensor,
+    parents: Tensor,
+    results: Tensor,
+    spare: int,
+    width: int,
+    best: int,
+    kept: int,
+    end: int,
+    beams: int,
+    **constants: int,
+) -> None:
+    scores = values[read] + totals[read].float()[:, None]
+    scores = scores.masked_fill((write == spare)[:, None], -torch.inf).view(beams, -1)
+    order = scores.argsort(dim=1, descending=True, stable=True)[:, :kept]
+    found, members = scores.gather(1, order), order // best
+    chosen = tokens[read].view(beams, -1).gather(1, order)
+    results.view(3, beams, kept).copy_(torch.stack([found, members.float(), chosen.float()]))
+    going = (chosen == end).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+    totals.index_copy_(0, write, found.gather(1, going).double().flatten())
+    fed.index_copy_(0, write, chosen.gather(1, going).flatten())
+    parents.index_copy_(0, write, read.view(beams, width).gather(1, members.gather(1, going)).flatten())
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "embed": embed,
     "linear": linear,
@@ -183,4 +233,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reorder": reorder,
     "move": move,
     "choose": choose,
+    "top_tokens": top_tokens,
+    "continue_beams": continue_beams,
 }

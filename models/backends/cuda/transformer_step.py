@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from models.backends.cuda.launch import Launch, Launcher
 from models.backends.native.coverage import transformer_difference
-from models.backends.torch.cuda_graph import StepShape
+from models.backends.torch.cuda_graph import StepShape, round_up
 from models.backends.torch.kv_cache import TransformerState
 from models.backends.torch.transformer_step import EagerTransformer
 from models.interface import Prompt
@@ -25,6 +25,7 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in `triton_kernels.linear`
 MAX_GROUP = 16  # rows that share one reading of their source; larger beams read it once per row
 POSITIONS = 64  # of a cache that a program reads at once
+CHOICE_BLOCK = 2048  # logits that a program reads at once; with 4096, drawing needs more registers than there are
 COPIED_POSITIONS = 8  # of a cache that a program copies
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -134,7 +135,7 @@ class KernelTransformer(EagerTransformer):
         rows, slot_length, width = shape.rows, state.target_length, state.own[0].both.size(2)
         steps = -(-slot_length // COPIED_POSITIONS)
         if shape.group > 1:
-            members = 1 << (shape.group - 1).bit_length()
+            members = round_up(shape.group)
             constants = ("ROWS", members), ("POSITIONS", COPIED_POSITIONS), ("COLUMNS", max(64, 512 // members))
             for layer in state.own:
                 arguments = layer.both, parents, state.lengths, slot_length, shape.group, width
@@ -164,6 +165,37 @@ class KernelTransformer(EagerTransformer):
         results = torch.empty(2, len(logits), dtype=torch.float32, device=self.device)
         tables = logits, suppressed, fed, written, limits, uniform, results
         self.launch(choice_launch(*tables, renormalise=renormalise, draw=draw))
+        return results
+
+    @torch.inference_mode()
+    def continue_beams(
+        self,
+        logits: Tensor,
+        suppressed: Tensor,
+        written: Tensor,
+        rows: tuple[Tensor, Tensor],
+        columns: tuple[Tensor, Tensor, Tensor],
+        width: int,
+        *,
+        end: int | None,
+        renormalise: bool,
+    ) -> Tensor:
+        """The best 2·width continuations of each beam, [3, G, 2·width], and the first ones that do not end, which
+        continue: see `choice_kernels.continue_beams`. rows: to read and to write, [G·width] each; columns: totals
+        (float64), the next tokens and the parents by row, and one entry more, in which missing hypotheses are written;
+        logits, suppressed and written as in `choice_launch`."""
+        (count, vocabulary), beams = logits.shape, len(rows[0]) // width
+        best = min(2 * width, vocabulary)
+        kept = min(2 * width, width * best)
+        values = torch.empty(count, best, dtype=torch.float32, device=self.device)
+        tokens = torch.empty(count, best, dtype=torch.long, device=self.device)
+        results = torch.empty(3, beams, kept, dtype=torch.float32, device=self.device)
+        arguments = logits, suppressed, written, values, tokens, vocabulary, len(suppressed), best
+        constants = ("RENORMALISE", int(renormalise)), ("BLOCK", CHOICE_BLOCK)
+        self.launch(Launch("top_tokens", (count, 1, 1), arguments, constants, warps=16))
+        sizes = len(columns[0]) - 1, width, best, kept, -1 if end is None else end, beams
+        powers = ("MEMBERS", round_up(width)), ("CANDIDATES", round_up(best))
+        self.launch(Launch("continue_beams", (beams, 1, 1), (values, tokens, *rows, *columns, results, *sizes), powers))
         return results
 
     def _empty(self, rows: int, columns: int) -> Tensor:
@@ -222,7 +254,7 @@ class KernelTransformer(EagerTransformer):
         context, cache = torch.empty_like(query), state.source[layer].both
         sizes = float(module.scale), cache.size(1), module.heads, group
         arguments = query, cache, state.source_lengths, context, *sizes
-        members = 1 << (group - 1).bit_length()
+        members = round_up(group)
         constants = ("D", module.head_width), ("ROWS", members), ("BLOCK", min(16, POSITIONS // members))
         self.launch(Launch("attend_source", (len(query) // group, module.heads, 1), arguments, constants))
         return context
@@ -249,25 +281,37 @@ def choice_launch(
     whole = 2.0 ** (62 - vocabulary.bit_length())  # so that a sum over the vocabulary stays within int64
     arguments = logits, suppressed, fed, written, top_k, temperature, top_p, uniform, results
     sizes = vocabulary, len(suppressed), uniform.size(1), rows, whole
-    constants = ("RENORMALISE", int(renormalise)), ("DRAW", int(draw)), ("BLOCK", 2048)
+    constants = ("RENORMALISE", int(renormalise)), ("DRAW", int(draw)), ("BLOCK", CHOICE_BLOCK)
     return Launch("choose", (rows, 1, 1), (*arguments, *sizes), constants, warps=16)
 
 
-def launches(network: Transformer, rows: int, group: int = 1, lengths: tuple[int, int] = (32, 32)) -> list[Launch]:
-    """The launches of a step, which are recorded and not run. lengths: of the slots, target and source."""
+def launches(
+    network: Transformer, rows: int, group: int = 1, lengths: tuple[int, int] = (32, 32), *, choices: bool = False
+) -> list[Launch]:
+    """The launches of a step, which are recorded and not run. lengths: of the slots, target and source. choices: also
+    those of a greedy choice, of a draw, of beams of `group` and of their reorder."""
     recorded: list[Launch] = []
     stepped = KernelTransformer(network, recorded.append)
     state = stepped.allocate(rows, lengths[1], lengths[0])
     stepped.prefill(state, [0], [Prompt((1,), (1,))])
-    stepped.advance(
-        state, torch.zeros(rows, dtype=torch.long, device=network.device), stepped.shape(state, rows, group)
-    )
+    shape, ids = stepped.shape(state, rows, group), torch.zeros(rows + 1, dtype=torch.long, device=network.device)
+    logits = stepped.advance(state, ids[:rows], shape)
+    if choices:
+        floats, suppressed = ids.double(), ids[:1]
+        for renormalise in (True, False):
+            for draw in (False, True):
+                tables = logits, suppressed, ids, ids, (ids, floats, floats), floats[:, None]
+                stepped.choose(*tables, renormalise=renormalise, draw=draw)
+            if group > 1:
+                beams = logits, suppressed, ids, (ids[:rows], ids[:rows]), (floats, ids, ids), group
+                stepped.continue_beams(*beams, end=None, renormalise=renormalise)
+        stepped.reorder(state, ids[:rows], shape)
     return recorded
 
 
 def common_launches(dtypes: Iterable[str]) -> Iterator[Launch]:
     """One launch for each kernel that networks of common forms need: heads of 64, either placement of norms, with each
-    activation and with or without biases, beams of up to 16."""
+    activation and with or without biases, and beams of up to 16."""
     forms: tuple[tuple[NormPlacement, bool, Activation], ...] = (
         *(("post", True, "relu"), ("pre", True, "relu"), ("pre", True, "gelu"), ("post", True, "silu")),
         *(("post", False, "relu"), ("pre", False, "relu")),
@@ -290,6 +334,6 @@ def common_launches(dtypes: Iterable[str]) -> Iterator[Launch]:
             )
             network = Transformer(config).to(DTYPES[dtype]).eval()
             for rows in (1, 2 * FEW_ROWS):
-                yield from launches(network, rows)
-            for group in (2, 4, 8, 16):
-                yield from launches(network, group, group)
+                yield from launches(network, rows, choices=True)
+            for group in (2, 3, 4, 5, 6, 8, 10, 16):
+                yield from launches(network, group, group, choices=True)

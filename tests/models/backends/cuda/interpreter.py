@@ -89,7 +89,7 @@ def serve() -> None:
         except EOFError:
             return
         made = [as_tensor(a) if isinstance(a, tuple) else a for a in arguments]
-        function = getattr(choice_kernels if kernel == "choose" else triton_kernels, kernel)
+        function = getattr(choice_kernels if hasattr(choice_kernels, kernel) else triton_kernels, kernel)
         function[grid](*made, **constants)
         packed = {place: as_bytes(a) for place, a in enumerate(made) if isinstance(a, Tensor)}
         changed = {place: p[2] for place, p in packed.items() if p[2] != arguments[place][2]}  # type: ignore[index]

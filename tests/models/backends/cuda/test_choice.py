@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.backends.cuda import reference
-from models.backends.cuda.launch import Launcher
+from models.backends.cuda.launch import Launch, Launcher
 from models.backends.cuda.transformer_step import choice_launch
 from models.decoding.sampling import SamplingParameters, sample
 
@@ -59,7 +59,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-KINDS = [Row(0.0), Row(), Row(1.3, 40, 0.6), Row(2.0, 5), Row(1.0, 0, 0.9), Row(0.3), Row(1e-30), Row(1.0, 1)]
+KINDS = [Row(0.0), Row(), Row(1.3, 40, 0.6), Row(1.0, 0, 0.9), Row(2.0, 5), Row(0.3), Row(1e-30), Row(1.0, 1)]
 
 
 def check_mixed(launcher: Launcher, rows: list[Row]) -> None:
@@ -71,7 +71,7 @@ def check_mixed(launcher: Launcher, rows: list[Row]) -> None:
 
 
 def test_mixed_rows_choose_as_sampling_on_the_host(interpreter: Launcher) -> None:
-    check_mixed(interpreter, [kind._replace(uniform=0.77) for kind in KINDS[:4]])
+    check_mixed(interpreter, [kind._replace(uniform=0.77) for kind in KINDS[:3]])
 
 
 @pytest.mark.slow
@@ -120,3 +120,72 @@ def test_the_reference_chooses_as_sampling_on_the_host() -> None:
     rows = [Row(t, k, p, 0.013 * n) for n, (t, k, p) in enumerate([(0.0, 0, 1.0), (0.9, 0, 1.0), (1.1, 4, 0.8)] * 20)]
     logits = numbers(len(rows), 90, seed=5)
     assert torch.equal(choose(reference.launch, logits, rows, (3,)).tokens, expected(logits, rows, (3,)))
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+def test_likeliest_tokens_of_a_row_in_order(interpreter: Launcher, renormalise: bool) -> None:
+    logits, suppressed, best = numbers(3, 300, seed=6).round(decimals=1), torch.tensor([3, 44]), 8
+    logits[2, 5:] = -INFINITY
+
+    def run(launcher: Launcher) -> tuple[Tensor, Tensor, Tensor]:
+        values, tokens, written = torch.zeros(3, best), torch.zeros(3, best, dtype=torch.long), torch.arange(4)
+        arguments = logits.clone(), suppressed, written, values, tokens, 300, 2, best
+        constants = ("RENORMALISE", int(renormalise)), ("BLOCK", 128)
+        launcher(Launch("top_tokens", (3, 1, 1), arguments, constants))
+        return values, tokens, written
+
+    (values, tokens, written), (expected_values, expected_tokens, _) = run(interpreter), run(reference.launch)
+    torch.testing.assert_close(values, expected_values, rtol=0, atol=2e-6)
+    finite = expected_values > -INFINITY
+    assert torch.equal(tokens[finite], expected_tokens[finite])
+    assert written.tolist() == [1, 2, 3, 3]
+
+
+@pytest.mark.parametrize("end", [7, -1])
+def test_continuations_of_beams_of_different_widths(interpreter: Launcher, end: int) -> None:
+    beams, width, best, slots = 2, 3, 6, 9
+    read = torch.tensor([4, 2, 3, 0, 1, 0])
+    write = torch.tensor([4, 2, 3, 0, 1, slots])  # the second beam has two hypotheses
+    values = -numbers(slots, best, seed=8).abs().sort(dim=1).values.round(decimals=1)
+    tokens = torch.arange(slots * best).view(slots, best) % 11
+
+    def run(launcher: Launcher) -> list[Tensor]:
+        totals, fed, parents = -torch.arange(slots + 1.0).double() / 4, torch.full((slots + 1,), -1), torch.arange(10)
+        totals[1] = -INFINITY
+        results = torch.zeros(3, beams, 2 * width)
+        arguments = (
+            values,
+            tokens,
+            read,
+            write,
+            totals,
+            fed,
+            parents,
+            results,
+            slots,
+            width,
+            best,
+            2 * width,
+            end,
+            beams,
+        )
+        launcher(Launch("continue_beams", (beams, 1, 1), arguments, (("MEMBERS", 4), ("CANDIDATES", 8))))
+        return [results, totals[:-1], fed[:-1], parents[:-1]]
+
+    for ours, theirs in zip(run(interpreter), run(reference.launch), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_beam_whose_continuations_all_end_still_has_as_many(interpreter: Launcher) -> None:
+    rows = torch.arange(2)
+
+    def run(launcher: Launcher) -> list[Tensor]:
+        totals, fed, parents, results = torch.zeros(3).double(), torch.zeros(3).long(), torch.arange(3), torch.zeros(12)
+        values, tokens = torch.tensor([[-1.0, -2.0], [-1.5, -3.0]]), torch.tensor([[5, 5], [5, 8]])
+        arguments = values, tokens, rows, rows, totals, fed, parents, results, 2, 2, 2, 4, 5, 1
+        launcher(Launch("continue_beams", (1, 1, 1), arguments, (("MEMBERS", 2), ("CANDIDATES", 2))))
+        return [results, totals, fed, parents]
+
+    ours = run(interpreter)
+    assert ours[2].tolist()[:2] == [8, 5] and ours[3].tolist()[:2] == [1, 0]
+    assert all(map(torch.equal, ours, run(reference.launch)))

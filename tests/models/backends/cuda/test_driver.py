@@ -102,7 +102,7 @@ def test_other_parameters_than_the_compiled_kernels_are_refused() -> None:
 
 def specifications(dtype: str, arch: int, **options: Any) -> dict[str, tuple[Specification, Launch]]:
     network = tiny.transformer(heads=2, head_width=16, **options).to(DTYPES[dtype])
-    found = launches(network, 1) + launches(network, 4, 4) + launches(network, 128)
+    found = launches(network, 1, choices=True) + launches(network, 4, 4, choices=True) + launches(network, 128)
     return {(made := Specification.of(launch, arch)).stem: (made, launch) for launch in found}
 
 
@@ -117,8 +117,9 @@ def check_compiled(specification: Specification, launch: Launch) -> None:
 
 def test_each_kernel_compiles_without_a_gpu_and_takes_the_parameters_that_are_packed() -> None:
     pytest.importorskip("triton")
-    by_kernel = {each[0].kernel: each for each in specifications("bf16", 90).values()}
-    assert len(by_kernel) == 4
+    found = specifications("bf16", 90).values()
+    by_kernel = {each[0].kernel: each for each in reversed(found)}  # the first of each kernel is the fastest to compile
+    assert len(by_kernel) == 9
     for specification, launch in by_kernel.values():
         check_compiled(specification, launch)
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from models.backends.cuda import reference
 from models.backends.cuda.launch import Launch, Launcher
 
-TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=["fp32", "bf16", "fp16"])
+FP16 = pytest.param(torch.float16, marks=pytest.mark.slow)
+TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, FP16], ids=["fp32", "bf16", "fp16"])
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2**-7, torch.float16: 2**-10}  # relative to 1: one rounding step
 
 
@@ -83,8 +84,9 @@ def test_cross_attention_reads_the_source_of_each_group_once(
 
 
 @TYPES
-@pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize(("activation", "residual"), [(0, True), (1, False), (2, False), (3, True)])
+@pytest.mark.parametrize(
+    ("norm", "activation", "residual"), [(False, 0, True), (True, 1, False), (True, 2, False), (False, 3, True)]
+)
 def test_linear_map_with_layer_norm_before_and_activation_and_residual_after(
     interpreter: Launcher, dtype: torch.dtype, norm: bool, activation: int, residual: bool
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from models.backends.native.build import CHOICE
 from models.backends.select import EXACT, select
 from models.backends.torch.cuda_graph import Graphed
 from models.backends.torch.transformer_step import EagerTransformer
-from models.decoding.decoder import decode
+from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.transformer import Transformer
@@ -97,6 +97,41 @@ def test_kernels_can_be_switched_off(
     selected = select(on_cuda(), "fp32")
     assert type(selected.decodable) is EagerTransformer
     assert selected.reason == "PARLANCE_NATIVE is none"
+
+
+class Counted(Graphed):
+    """Counts the launches of the kernels and PyTorch's operators in one run of each step that it records."""
+
+    def __init__(self, network: KernelTransformer, cuda: SimulatedCuda) -> None:
+        super().__init__(network)
+        network.launch = self._count
+        self.cuda, self.launches, self.nodes = cuda, 0, set[tuple[int, int]]()
+
+    def _count(self, launch: Launch) -> None:
+        self.launches += 1
+
+    def run(self, state: Any, shape: Any, step: Callable[[], Tensor], variant: Any = None) -> Tensor:
+        before, self.launches = self.cuda.counts.launches, 0
+        result = step()
+        self.nodes.add((self.launches, self.cuda.counts.launches - before))
+        return result
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [({}, 51), ({"temperature": 0.9, "top_p": 0.8}, 51), ({"beam_size": 4}, 58)]
+)
+def test_a_step_of_six_layers_is_no_more_than_sixty_nodes(
+    cuda: SimulatedCuda, reference_kernels: None, kind: dict[str, Any], expected: int
+) -> None:
+    network = on_cuda(decoder_layers=6)
+    selected = select(network, "bf16").decodable
+    assert isinstance(selected, KernelTransformer)
+    counted = Counted(selected, cuda)
+    decoder = Decoder(counted, TokenRules(3, (0, 1)), slots=8, source_length=8, target_length=20)
+    options = DecodingOptions(max_new_tokens=9, seed=1, **kind)
+    decoder.join([(number, Prompt((4, 5), (2,)), options) for number in range(2)])
+    decoder.step()
+    assert counted.nodes == {(expected, 0)}  # nothing of PyTorch's beside them
 
 
 @pytest.mark.parametrize("renormalise", [True, False])

@@ -36,7 +36,7 @@ def test_steps_equal_pytorchs_steps(options: dict[str, Any]) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["post", "pre", "marian"])
+@pytest.mark.parametrize("name", ["post", pytest.param("pre", marks=pytest.mark.slow), "marian"])
 def test_interpreted_steps_equal_pytorchs_steps(interpreter: Launcher, name: str) -> None:
     network = tiny.transformer(**fitting(tiny.OPTIONS[name]))
     continuations = [tokens[:2] for tokens in CONTINUATIONS]
