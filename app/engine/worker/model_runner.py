@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from app.engine.protocol.messages import Load, plain_name
-from app.engine.worker.slot_budget import LEAST_SLOTS, LOGITS, choose_slots
+from app.engine.worker.slot_budget import LEAST_SLOTS, LOGITS, choose_slots, format_bytes
 from models import checkpoint as checkpoints
 from models.backends.select import Network, Selection, candidates, fastest, select, step_ms
 from models.backends.torch.cuda_graph import Graphed, Recordable
@@ -165,6 +165,7 @@ class ModelRunner:
     def install(self, name: str, prepared: PreparedModel, to_come: Sequence[Load] = ()) -> None:
         """Makes a read model available. Moves it to CUDA here: another thread would break a graph recording. to_come:
         models that this device loads next, which need memory too. Raises NoRoom."""
+        free_bytes = self._memory()[0] if self.device.type == "cuda" else 0
         if prepared.selection is None:
             network: Network = cast(Any, prepared.network).to(self.device)
             selection = self._select(name, network, prepared.checkpoint)
@@ -173,6 +174,9 @@ class ModelRunner:
             prepared = prepared._replace(network=network, selection=selection)
         slots = self.slots or self._slots_from_memory(name, prepared, to_come)
         self.models[name] = LoadedModel(prepared, slots, self.beam, self.inspection_threads)
+        if self.device.type == "cuda":
+            taken = format_bytes(max(0, free_bytes - self._memory()[0]))
+            log.info("%s takes %s of %s: weights, %d slots, graphs", plain_name(name), taken, self.name, slots)
 
     def _slots_from_memory(self, name: str, prepared: PreparedModel, to_come: Sequence[Load]) -> int:
         """Slots for a model whose weights are on the device."""

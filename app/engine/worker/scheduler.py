@@ -113,7 +113,10 @@ class Scheduler:
         if full:
             self.runner.release_memory()
             name = m.plain_name(message.name)
-            reason = f"The device lacks the memory for {name}; unload another model, or serve with fewer slots."
+            device = self.runner.name
+            reason = (
+                f"{device} lacks the memory for {name}: unload another model, or set PARLANCE_SLOTS_PER_MODEL lower."
+            )
         else:
             self.runner.check()
         return m.LoadFailed(message.name, reason)

@@ -33,11 +33,11 @@ class SlotBudget:
         others = ""
         if self.others:
             plural = "s" * (self.others > 1)
-            others = f", {self.others} more model{plural} to load ({_size(self.others_bytes)} of weights)"
+            others = f", {self.others} more model{plural} to load ({format_bytes(self.others_bytes)} of weights)"
         return (
             f"{model}: {self.slots} slots of {self.slot_bytes / MIB:.2f} MiB on {device}"
-            f" ({_size(self.slots * self.slot_bytes)}); {_size(self.free_bytes)} free,"
-            f" {RESERVE:.0%} of {_size(self.total_bytes)} kept in reserve{others}, {bound}"
+            f" ({format_bytes(self.slots * self.slot_bytes)}); {format_bytes(self.free_bytes)} free,"
+            f" {RESERVE:.0%} of {format_bytes(self.total_bytes)} kept in reserve{others}, {bound}"
         )
 
 
@@ -63,12 +63,13 @@ def choose_slots(
         if least * slot_bytes > room:
             raise NoRoom(
                 f"{model} needs {least} slots of {slot_bytes / MIB:.2f} MiB on {device}, which has"
-                f" {_size(max(0, room))} for them ({_size(free_bytes)} free, {RESERVE:.0%} of"
-                f" {_size(total_bytes)} kept in reserve): unload another model, end what else runs on this GPU, or use"
-                " a larger one."
+                f" {format_bytes(max(0, room))} for them ({format_bytes(free_bytes)} free, {RESERVE:.0%} of"
+                f" {format_bytes(total_bytes)} kept in reserve): unload another model, end what else runs on this GPU,"
+                " or use a larger one."
             )
     return SlotBudget(slots, slot_bytes, free_bytes, total_bytes, others, others_bytes)
 
 
-def _size(size_bytes: int) -> str:
+def format_bytes(size_bytes: int) -> str:
+    """Such as "824 MiB" or "4.6 GiB"."""
     return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes / MIB:.0f} MiB"

@@ -110,7 +110,7 @@ def test_a_load_without_memory_is_refused_and_the_process_goes_on(
     load = m.Load("more@2", str(tiny_checkpoints / "tiny-lyrics"))
     (refused,) = scheduler.handle(load)
     assert isinstance(refused, m.LoadFailed)
-    assert "lacks the memory for more; unload another model" in refused.reason
+    assert "lacks the memory for more: unload another model" in refused.reason
     assert isinstance(scheduler.handle(load)[0], m.Loaded)
 
 
