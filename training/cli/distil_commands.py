@@ -13,7 +13,7 @@ import torch
 
 from models.decoding.options import DecodingOptions
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
-from training.cli.translate_command import add_pair, add_precision
+from training.cli.translate_command import add_pair, add_precision, slots_problem
 from training.config.run_config import raise_all
 from training.data.corpus_files import numbered_lines, stem_suffix
 from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora
@@ -35,7 +35,7 @@ RESUME = "go on with the unfinished --out of a command that was stopped or kille
 TEXT = "monolingual text, one sentence a line, each file also .gz"
 
 
-def _add_common(command: argparse.ArgumentParser, beam: int, precision: str) -> None:
+def _add_common(command: argparse.ArgumentParser, beam: int, precision: str | None) -> None:
     command.add_argument("--out", "-o", type=Path, metavar="FILE", help="the pairs to write, .jsonl or .jsonl.gz")
     command.add_argument("--resume", action="store_true", help=RESUME)
     command.add_argument("--ensemble", action="store_true", help="several folders are one teacher together")
@@ -55,7 +55,7 @@ def add_distil(command: argparse.ArgumentParser) -> None:
     command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=text)
     command.add_argument("--text", metavar="FILE", nargs="+", action="extend", help=TEXT)
     add_columns(command)
-    _add_common(command, 5, "fp32")
+    _add_common(command, 5, None)
 
 
 def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
@@ -189,10 +189,10 @@ def _translator(arguments: argparse.Namespace, device: torch.device, processes: 
     more = getattr(arguments, "folders", None)
     more = (arguments.files if more is None else more) if arguments.ensemble else []
     precision = arguments.precision
-    if precision == "auto" and arguments.resume:
+    if precision in ("auto", None) and arguments.resume:
         precision = _recorded(arguments).get("precision")
     pair = arguments.source, arguments.target
-    return LineTranslator([arguments.folder, *more], device, precision, pair), processes
+    return LineTranslator([arguments.folder, *more], device, precision, pair, arguments.slots), processes
 
 
 def _recorded(arguments: argparse.Namespace) -> Mapping[str, object]:
@@ -208,6 +208,7 @@ def _beam(arguments: argparse.Namespace, default: int) -> int:
 
 
 def _problems(arguments: argparse.Namespace, device: torch.device, beam: int) -> Iterator[str]:
+    yield slots_problem(arguments)
     yield "" if 1 <= beam <= MAX_BEAM_SIZE else f"--beam must be 1 to {MAX_BEAM_SIZE}, not {beam}"
     processes = 1 if arguments.processes is None else arguments.processes
     yield "" if processes >= 1 else f"--processes must be at least 1, not {processes}"

@@ -18,6 +18,7 @@ from models.checkpoint import Checkpoint, CheckpointConfig
 from models.interface import Precision
 from models.networks.transformer import Transformer
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
+from training.cli.translate_command import add_slots, slots_problem
 from training.config.run_config import raise_all
 from training.data.corpus_loading import parse_columns, read_pairs, read_text
 from training.data.progress_bar import progress_bar
@@ -47,6 +48,7 @@ TRANSLATOR_OPTIONS = {
     "beam": "--beam",
     "length_penalty": "--length-penalty",
     "precision": "--precision",
+    "slots": "--slots",
     "hypotheses": "--hypotheses",
     "reference": "--reference",
     "output": "--output",
@@ -80,8 +82,9 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     )
     text = f"for beams: a hypothesis' score is divided by its length to this power (default: 1), {PENALTIES}"
     command.add_argument("--length-penalty", type=float, metavar="POWER", help=text)
-    text = "of the weights in decoding (default: fp32); int8 is the fastest on most CPUs"
+    text = "of the weights in decoding (default: fp32, on a GPU bf16); int8 is the fastest on most CPUs"
     command.add_argument("--precision", choices=get_args(Precision), help=text)
+    add_slots(command)
     several = command.add_argument_group("several systems, the first of which is the baseline of paired tests")
     text = "outputs of another system, a line for each pair; may be repeated"
     several.add_argument("--hypotheses", metavar="NAME=FILE", action="append", help=text)
@@ -131,6 +134,7 @@ def _problems(arguments: argparse.Namespace) -> Iterator[str]:
         yield f"{folder} is given twice"
     if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:
         yield f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}"
+    yield slots_problem(arguments)
     if penalty is not None and not -10 <= penalty <= 10:
         yield f"--length-penalty must lie in {PENALTIES}, not {penalty}"
     if penalty is not None and (beam or 1) <= 1:
@@ -208,7 +212,7 @@ def _evaluate_translators(
     for name, outputs in hypotheses.items():
         _note_tokenised(f"hypotheses {name}", outputs, arguments.tokenize)
     penalty = 1.0 if arguments.length_penalty is None else arguments.length_penalty
-    search = Search(arguments.beam or 1, penalty, arguments.precision or "fp32")
+    search = Search(arguments.beam or 1, penalty, arguments.precision, arguments.slots)
     ensemble = None
     if arguments.ensemble:
         ensemble = load_ensemble(arguments.folders, device, weights, languages, zero_shot=zero_shot)

@@ -50,9 +50,21 @@ def add_search(command: argparse.ArgumentParser, beam: int) -> None:
     command.add_argument("--max-new-tokens", type=int, metavar="TOKENS", help=text)
 
 
-def add_precision(command: argparse.ArgumentParser, default: str) -> None:
-    text = f"auto: the fastest of the device, int8 on most CPUs (default: {default})"
+def add_precision(command: argparse.ArgumentParser, default: str | None) -> None:
+    """default: None for fp32, on a GPU bf16."""
+    text = f"auto: the fastest of the device, int8 on most CPUs (default: {default or 'fp32, on a GPU bf16'})"
     command.add_argument("--precision", choices=["auto", *get_args(Precision)], default=default, help=text)
+    add_slots(command)
+
+
+def add_slots(command: argparse.ArgumentParser) -> None:
+    text = "hypotheses in a batch, of all sentences (default: 64 or 128, on a GPU 1,024 or as many as fit)"
+    command.add_argument("--slots", type=int, metavar="N", help=text)
+
+
+def slots_problem(arguments: argparse.Namespace) -> str:
+    slots = arguments.slots
+    return "" if slots is None or slots >= 1 else f"--slots must be at least 1, not {slots}"
 
 
 def add_translate(command: argparse.ArgumentParser) -> None:
@@ -84,7 +96,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     folders, files = _folders_and_files(arguments)
     files = [] if files == [Path("-")] else files
     arguments.out = None if arguments.out == Path("-") else arguments.out
-    problems = list(_problems(arguments))
+    problems = [*_problems(arguments), slots_problem(arguments)]
     options = search_options(arguments, DEFAULT_BEAM, problems)
     precision, size = arguments.precision, None
     if arguments.out is not None:
@@ -96,7 +108,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     processes = torch.get_num_threads() if device.type == "cpu" else 1
     if device.type == "cpu":
         torch.set_num_threads(1)  # a process for each core is faster than threads
-    translator = LineTranslator(folders, device, precision, (arguments.source, arguments.target))
+    translator = LineTranslator(folders, device, precision, (arguments.source, arguments.target), arguments.slots)
     source = LineInput(files, sys.stdin.buffer)
     if not files and sys.stdin.isatty():
         say("Type a sentence on each line; Ctrl-D ends.")

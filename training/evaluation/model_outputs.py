@@ -17,6 +17,7 @@ from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Precision, Prompt
 from models.networks.loading import load_network
 from training.errors import TrainingError
+from training.evaluation.device_decoding import decode_in_memory, default_precision, default_slots
 
 MAX_BEAM_SIZE = 64
 SAMPLE_TEMPERATURE = 0.8  # of a lyricist's samples
@@ -77,15 +78,26 @@ def hypotheses(
     beam: int = 1,
     n_best: int = 1,
     length_penalty: float = 1.0,
-    precision: Precision = "fp32",
+    precision: Precision | None = None,
+    slots: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[list[str]]:
-    """The beam's hypotheses of each source, best first; at least one, which may be empty. progress: as of `decode`."""
+    """The beam's hypotheses of each source, best first; at least one, which may be empty. precision, slots: None for
+    those of the device (`device_decoding`). progress: as of `decode`."""
     prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
     options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
     rules = token_rules(checkpoint.config)
-    beams = decode(network, rules, prompts, options, precision=precision, progress=progress)
+    device: torch.device = network.device  # type: ignore[union-attr]  # an ensemble has one, too
+    beams, _ = decode_in_memory(
+        network,
+        rules,
+        prompts,
+        options,
+        slots=slots or default_slots(device),
+        precision=precision or default_precision(device),
+        progress=progress,
+    )
     return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
@@ -96,7 +108,8 @@ def translate(
     *,
     beam: int = 1,
     length_penalty: float = 1.0,
-    precision: Precision = "fp32",
+    precision: Precision | None = None,
+    slots: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[str]:
     """The best hypothesis of each source."""
@@ -107,6 +120,7 @@ def translate(
         beam=beam,
         length_penalty=length_penalty,
         precision=precision,
+        slots=slots,
         progress=progress,
     )
     return [best for best, *_ in beams]

@@ -19,6 +19,7 @@ from models.networks.transformer import Transformer
 from training.data.batches import batches_by_length, pair_batch
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize
+from training.evaluation.device_decoding import default_precision
 from training.evaluation.ensemble import Ensemble
 from training.evaluation.model_outputs import translate
 from training.evaluation.text_metrics import TextMetrics, text_scores
@@ -87,11 +88,13 @@ def perplexity(nats: float) -> float:
 
 
 class Search(NamedTuple):
-    """How translations are searched for. beam 1 is greedy; the length penalty is that of `DecodingOptions`."""
+    """How translations are searched for. beam 1 is greedy; the length penalty is that of `DecodingOptions`. precision,
+    slots: None for those of the device."""
 
     beam: int = 1
     length_penalty: float = 1.0
-    precision: Precision = "fp32"
+    precision: Precision | None = None
+    slots: int | None = None
 
 
 def score_translator(
@@ -113,7 +116,7 @@ def translate_and_score(
 ) -> tuple[list[str], Score]:
     """The detokenised translations of the sources and their `text_scores`; the perplexity of the pairs' targets, and
     the number of sources over the limit. TrainingError for a precision that the device does not support."""
-    started = time.monotonic()
+    started, precision = time.monotonic(), search.precision or default_precision(network.device)
     try:
         outputs = translate(
             checkpoint,
@@ -121,7 +124,8 @@ def translate_and_score(
             pairs.sources,
             beam=search.beam,
             length_penalty=search.length_penalty,
-            precision=search.precision,
+            precision=precision,
+            slots=search.slots,
             progress=progress,
         )
     except RefusedError as error:
@@ -136,7 +140,7 @@ def translate_and_score(
         "longer_than_served": sum(len(checkpoint.source_ids(text)) > most for text in pairs.sources),
         "beam": search.beam,
         **({"length_penalty": search.length_penalty} if search.beam > 1 else {}),
-        **({"precision": search.precision} if search.precision != "fp32" else {}),
+        **({"precision": precision} if precision != "fp32" else {}),
         "sentences": len(pairs),
         "seconds": round(seconds, 2),
     }

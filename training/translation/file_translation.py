@@ -72,6 +72,7 @@ def identity(translator: LineTranslator, options: DecodingOptions, form: str, si
     return {
         "model": model_digests(translator),
         "precision": translator.precision,
+        **({} if translator.slots is None else {"slots": translator.slots}),
         **{name: getattr(options, name) for name in chosen},
         "output format": form,
         "chunk size": size,

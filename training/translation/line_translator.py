@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +13,16 @@ import torch
 
 from models.backends.select import Network, Selection, fastest, select
 from models.checkpoint import new_token_limit
-from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, Hypothesis
 from models.interface import Decodable, Precision, Prompt
 from models.networks.transformer import Transformer
 from training.errors import TrainingError
+from training.evaluation.device_decoding import GPU_SLOTS, decode_in_memory, default_precision
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import AnyLanguages, load_translator, token_rules
 from training.translation.long_lines import parts_that_fit, white_space_between
 
 GREEDY_ROWS, BEAM_ROWS = 128, 64  # of a batch on a CPU: more no longer fit the cache of a core
-GPU_ROWS = 1024
 SEEDS_PER_LINE = 1 << 40  # the parts of a long line are drawn apart
 
 
@@ -48,18 +48,22 @@ EMPTY_LINE = TranslatedLine((Candidate("", 0.0, 0.0),), 0, False)
 
 
 class LineTranslator:
-    """A translator, ready to decode in a precision; auto: the fastest of the device, as the server chooses it. Several
-    folders are an ensemble. languages: the pair of a multilingual model. TrainingError for folders that cannot
+    """A translator, ready to decode in a precision; auto: the fastest of the device, as the server chooses it; None:
+    fp32, on a GPU bf16. slots: rows of a batch; None: as many as suit the device. Several folders are an ensemble.
+    languages: the pair of a multilingual model. TrainingError for folders that cannot
     translate, or not this pair."""
 
     def __init__(
         self,
         folders: Sequence[Path],
         device: torch.device,
-        precision: Precision | Literal["auto"] = "auto",
+        precision: Precision | Literal["auto"] | None = "auto",
         languages: AnyLanguages | None = None,
+        slots: int | None = None,
     ) -> None:
-        self.folders, self.device, self.languages = tuple(folders), device, languages
+        self.folders, self.device, self.languages, self.slots = tuple(folders), device, languages, slots
+        self._most_rows = sys.maxsize  # fewer, once memory has run out
+        precision = precision or default_precision(device)
         self.checkpoint, network = (
             load_ensemble(folders, device, languages=languages)
             if len(folders) > 1
@@ -79,7 +83,7 @@ class LineTranslator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
-        return LineTranslator, (self.folders, self.device, self.precision, self.languages)
+        return LineTranslator, (self.folders, self.device, self.precision, self.languages, self.slots)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """The network, with weights converted once (`models.backends.select.SelfDecoding`)."""
@@ -113,13 +117,17 @@ class LineTranslator:
             for limit, seed in zip(limits, seeds, strict=True)
         ]
         prompts = [Prompt(ids, tuple(config.target_prefix)) for ids in sources]
-        beams = decode(self, token_rules(config), prompts, each, slots=self._rows(options))
+        rows = self._rows(options)
+        beams, fitting = decode_in_memory(
+            self, token_rules(config), prompts, each, slots=rows, precision=self.precision
+        )
+        if fitting < rows:
+            self._most_rows = fitting
         return [self._joined([beams[i] for i in own], options) if own else EMPTY_LINE for own in places]
 
     def _rows(self, options: DecodingOptions) -> int:
-        if self.device.type != "cpu":
-            return max(GPU_ROWS, options.beam)
-        return max(GREEDY_ROWS if options.beam == 1 else BEAM_ROWS, options.beam)
+        own = GPU_SLOTS if self.device.type != "cpu" else GREEDY_ROWS if options.beam == 1 else BEAM_ROWS
+        return max(min(self.slots or own, self._most_rows), options.beam)
 
     def _parts(self, line: str) -> Iterator[tuple[int, ...]]:
         ids = self.checkpoint.source_ids(line)
