@@ -16,9 +16,10 @@ def embed(tokens, lengths, position_ids, table, position_table, positions, x, sc
     row = tl.program_id(0)
     length = tl.load(lengths + row)
     position = tl.minimum(length, T - 1)
+    token = tl.load(tokens + row)
+    tl.debug_barrier()  # every warp loads the length, and the first one counts the token
     tl.store(positions + row, position.to(tl.int32))
     tl.store(lengths + row, length + 1)
-    token = tl.load(tokens + row)
     place = tl.load(position_ids + position)
     for start in range(0, C, BLOCK):
         column = start + tl.arange(0, BLOCK)

@@ -4,6 +4,7 @@ compiled kernels' own lists of parameters."""
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,30 @@ def test_each_kernel_compiles_without_a_gpu_and_takes_the_parameters_that_are_pa
     assert len(by_kernel) == 9
     for specification, launch in by_kernel.values():
         check_compiled(specification, launch)
+
+
+@pytest.mark.parametrize("kernel", ["embed", "choose"])
+def test_all_warps_have_read_a_number_before_one_of_them_counts_it_up(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scalar is loaded by every thread and stored by the first: without a barrier between, a warp that is behind
+    reads the new number. The interpreter has one thread."""
+    pytest.importorskip("triton")
+    sizes, read = build.parameter_sizes, list[str]()
+    monkeypatch.setattr(build, "parameter_sizes", lambda ptx, name: read.append(ptx) or sizes(ptx, name))
+    found = [made for made, _ in specifications("bf16", 90).values() if made.kernel == kernel]
+    build.compiled(next(made for made in found if kernel == "embed" or ("DRAW", 1) in made.constants))
+    accesses = re.findall(r"(ld\.global|st\.global|bar\.sync)\S*\s+([^;]*);", read[0])
+    places = [
+        (access, place) for access, operands in accesses for place in re.findall(r"\[ (%rd\d+) \+ 0 \]", operands)
+    ]
+    counted = {place for access, place in places if access == "st.global"} & {
+        place for access, place in places if access == "ld.global"
+    }
+    assert counted, "the kernel counts nothing up"
+    for place in counted:
+        kinds = [access for access, operands in accesses if access == "bar.sync" or f"[ {place} " in operands]
+        assert "bar.sync" in kinds[kinds.index("ld.global") : kinds.index("st.global")]
 
 
 @pytest.mark.slow

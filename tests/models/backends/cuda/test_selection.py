@@ -27,6 +27,8 @@ from tests.models import tiny
 from tests.models.backends.cuda.test_transformer_step import fitting, tokens
 from tests.models.backends.torch.test_cuda_graph import Served
 
+OWN_LAUNCHER = selection.launcher  # which the simulator replaces
+
 
 @pytest.fixture
 def cuda() -> Iterator[SimulatedCuda]:
@@ -88,6 +90,39 @@ def test_kernels_that_disagree_with_pytorch_are_not_used(cuda: SimulatedCuda, mo
     selected = select(on_cuda(), "fp32")
     assert type(selected.decodable) is EagerTransformer
     assert selected.reason.startswith("the kernels' logits differ from PyTorch's by ")
+
+
+def test_kernels_whose_logits_are_no_numbers_in_one_trial_of_several_are_not_used(
+    cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(launch: Launch) -> None:
+        reference.launch(launch)
+        if launch.kernel == "attend_source" and launch.arguments[7] == 4:  # the second trial's group
+            context = launch.arguments[3]
+            assert isinstance(context, Tensor)
+            context.fill_(torch.nan)
+
+    monkeypatch.setattr(selection, "launcher", lambda device: wrong)
+    selected = select(on_cuda(), "fp32")
+    assert type(selected.decodable) is EagerTransformer
+    assert selected.reason.startswith("the kernels' logits differ from PyTorch's by nan ")
+
+
+def test_all_networks_of_a_device_share_the_kernels_that_are_loaded(
+    cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[int]()
+
+    def driver(arch: int) -> Callable[[Launch], None]:
+        made.append(arch)
+        return reference.launch
+
+    monkeypatch.setattr(selection, "DriverLauncher", driver)
+    monkeypatch.setattr(selection, "launcher", OWN_LAUNCHER)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (97, 5))
+    networks = [select(on_cuda(), precision).decodable for precision in ("bf16", "bf16", "fp32")]
+    assert all(isinstance(network, KernelTransformer) for network in networks)
+    assert made == [975]
 
 
 def test_kernels_can_be_switched_off(
