@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,7 +35,7 @@ from benchmarks.shapes import SHAPES, write_checkpoint
 from models.backends.torch.cuda_report import CudaReport, cuda_report
 
 TOTAL_S = 530.0
-BUDGETS_S = {"tests": 120.0, "mfu": 85.0}
+BUDGETS_S = {"tests": 150.0, "mfu": 75.0}
 PARTS = ("tests", "race", "mfu")
 MFU_GOAL = 0.40
 FAILURES = "tests on the GPU that failed"
@@ -64,7 +65,8 @@ def command(part: str, arguments: Sequence[str], timeout_s: float) -> tuple[str,
 
 def tests(timeout_s: float) -> tuple[Rows, Rows]:
     """Rows and the goal. A failed test is a row with its name."""
-    output, why = command("tests", ["pytest", "-m", "gpu", "-rf", "-p", "no:xdist", "tests/gpu"], timeout_s)
+    processes = str(min(4, os.cpu_count() or 1))  # they share the GPU: most of the time is compiling and importing
+    output, why = command("tests", ["pytest", "-m", "gpu", "-rf", "-n", processes, "tests/gpu"], timeout_s)
     lines = output.strip().splitlines() or [""]
     counts = {kind: int(number) for number, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", lines[-1])}
     rows: Rows = [{"part": "tests", **counts}]
