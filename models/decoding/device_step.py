@@ -313,14 +313,16 @@ class DeviceStep:
             renormalise = self.rules.renormalise
             if variant.choice in IN_A_KERNEL and not variant.beams:
                 limits = columns[TOP_K, :rows], self._floats[TEMPERATURE, :rows], self._floats[TOP_P, :rows]
-                tables = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], limits, self._uniform
+                inputs = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], limits, self._uniform
                 draw = variant.choice != "greedy"
-                return network.choose(*tables, renormalise=renormalise, draw=draw).flatten()
+                return network.choose(*inputs, renormalise=renormalise, draw=draw).flatten()
             if variant.choice == "none":
-                read, write = self._beam_index(variant).unbind(0)
+                (read, write), late = self._beam_tables(variant)
+                tables = logits, self._suppressed, columns[WRITTEN, :rows], (read, write), late
                 changed = self._floats[TOTAL], columns[FED], self._parents
-                beams = logits, self._suppressed, columns[WRITTEN, :rows], (read, write), changed, variant.width
-                found = network.continue_beams(*beams, end=self.rules.eos, renormalise=renormalise)
+                found = network.continue_beams(
+                    *tables, changed, variant.width, end=self.rules.eos, renormalise=renormalise
+                )
                 network.reorder(self.state.inner, self._parents[:rows], shape)
                 return found.flatten()
         # suppressed tokens either have no share of the probability or keep it

@@ -200,43 +200,44 @@ def top_tokens(
 
 @triton.jit
 def continue_beams(
-    values, tokens, read, write, totals, fed, parents, results, SPARE, WIDTH, BEST, KEPT, END, BEAMS,
+    values, tokens, read, write, late, totals, fed, parents, results, SPARE, WIDTH, BEST, KEPT, END, BEAMS,
     MEMBERS: tl.constexpr, CANDIDATES: tl.constexpr,
 ):  # fmt: skip
     """Program: a beam of WIDTH hypotheses, which are the rows `read` and will be the rows `write`, [BEAMS, WIDTH]; a
     hypothesis written to row SPARE does not exist. values, tokens [B, BEST]: of `top_tokens`. The KEPT best
-    continuations go to results [3, BEAMS, KEPT]: total log-probability, the parent's place, token. The first WIDTH of
-    these that do not end in END continue, others after them: their totals, tokens (`fed`) and parents are written to
-    their rows. MEMBERS, CANDIDATES: WIDTH and BEST rounded up to powers of two."""
+    continuations go to results [3, BEAMS, KEPT]: total log-probability, the parent's place, token; first those that do
+    not end in END, then the others, with -inf if late [BEAMS, KEPT], by rank. The first WIDTH continue: their totals,
+    tokens (`fed`) and parents are written to their rows. MEMBERS, CANDIDATES: WIDTH and BEST rounded up to powers of
+    two."""
     beam = tl.program_id(0)
     place = tl.arange(0, MEMBERS * CANDIDATES)
     member, candidate = place // CANDIDATES, place % CANDIDATES
-    free = (member < WIDTH) & (candidate < BEST)
-    row = tl.load(read + beam * WIDTH + member, mask=free, other=0)
-    exists = tl.load(write + beam * WIDTH + member, mask=free, other=SPARE) != SPARE
-    score = tl.load(values + row * BEST + candidate, mask=free, other=0.0)
-    score += tl.load(totals + row, mask=free, other=0.0).to(tl.float32)
+    every = (member < WIDTH) & (candidate < BEST)
+    row = tl.load(read + beam * WIDTH + member, mask=every, other=0)
+    exists = tl.load(write + beam * WIDTH + member, mask=every, other=SPARE) != SPARE
+    score = tl.load(values + row * BEST + candidate, mask=every, other=0.0)
+    score += tl.load(totals + row, mask=every, other=0.0).to(tl.float32)
     score = tl.where(exists & (score > -float("inf")), score, -float("inf"))
-    token = tl.load(tokens + row * BEST + candidate, mask=free, other=0)
+    token = tl.load(tokens + row * BEST + candidate, mask=every, other=0)
     tl.debug_barrier()
-    every = free
-    going = 0
-    for ending in range(2):  # continuations that do not end, then the others, for which there is rarely room
+    slot = 0
+    for ending in range(2):
         free = every
-        if (ending == 0) | (going < WIDTH):
-            for rank in range(KEPT):
-                best = tl.max(tl.where(free, score, -float("inf")), 0)
-                first = tl.min(tl.where(free & (score == best), place, MEMBERS * CANDIDATES - 1), 0)
-                free = free & (place != first)
-                chosen = tl.sum(tl.where(place == first, token, 0), 0)
+        for rank in range(KEPT):
+            best = tl.max(tl.where(free, score, -float("inf")), 0)
+            first = tl.min(tl.where(free & (score == best), place, MEMBERS * CANDIDATES - 1), 0)
+            free = free & (place != first)
+            chosen = tl.sum(tl.where(place == first, token, 0), 0)
+            if (chosen == END) == (ending == 1):
                 parent = first // CANDIDATES
-                if ending == 0:
-                    tl.store(results + beam * KEPT + rank, best)
-                    tl.store(results + (BEAMS + beam) * KEPT + rank, parent.to(tl.float32))
-                    tl.store(results + (2 * BEAMS + beam) * KEPT + rank, chosen.to(tl.float32))
-                if ((chosen == END) == (ending == 1)) & (going < WIDTH):
-                    target = tl.load(write + beam * WIDTH + going)
+                if ending == 1:
+                    best = tl.where(tl.load(late + beam * KEPT + rank), -float("inf"), best)
+                tl.store(results + beam * KEPT + slot, best)
+                tl.store(results + (BEAMS + beam) * KEPT + slot, parent.to(tl.float32))
+                tl.store(results + (2 * BEAMS + beam) * KEPT + slot, chosen.to(tl.float32))
+                if slot < WIDTH:
+                    target = tl.load(write + beam * WIDTH + slot)
                     tl.store(totals + target, best.to(tl.float64))
                     tl.store(fed + target, chosen)
                     tl.store(parents + target, tl.load(read + beam * WIDTH + parent))
-                    going += 1
+                slot += 1

@@ -201,6 +201,7 @@ def continue_beams(
     tokens: Tensor,
     read: Tensor,
     write: Tensor,
+    late: Tensor,
     totals: Tensor,
     fed: Tensor,
     parents: Tensor,
@@ -218,11 +219,14 @@ def continue_beams(
     order = scores.argsort(dim=1, descending=True, stable=True)[:, :kept]
     found, members = scores.gather(1, order), order // best
     chosen = tokens[read].view(beams, -1).gather(1, order)
+    ends = chosen == end
+    found = found.masked_fill(ends & late, -torch.inf)
+    order = ends.to(torch.uint8).argsort(dim=1, stable=True)
+    found, members, chosen = (x.gather(1, order) for x in (found, members, chosen))
     results.view(3, beams, kept).copy_(torch.stack([found, members.float(), chosen.float()]))
-    going = (chosen == end).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-    totals.index_copy_(0, write, found.gather(1, going).double().flatten())
-    fed.index_copy_(0, write, chosen.gather(1, going).flatten())
-    parents.index_copy_(0, write, read.view(beams, width).gather(1, members.gather(1, going)).flatten())
+    totals.index_copy_(0, write, found[:, :width].double().flatten())
+    fed.index_copy_(0, write, chosen[:, :width].flatten())
+    parents.index_copy_(0, write, read.view(beams, width).gather(1, members[:, :width]).flatten())
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -174,19 +174,20 @@ class KernelTransformer(EagerTransformer):
         suppressed: Tensor,
         written: Tensor,
         rows: tuple[Tensor, Tensor],
+        late: Tensor,
         columns: tuple[Tensor, Tensor, Tensor],
         width: int,
         *,
         end: int | None,
         renormalise: bool,
     ) -> Tensor:
-        """The best 2·width continuations of each beam, [3, G, 2·width], and the first ones that do not end, which
-        continue: see `choice_kernels.continue_beams`. rows: to read and to write, [G·width] each; columns: totals
+        """The best 2·width continuations of each beam, [3, G, 2·width], of which the first `width` continue: see
+        `choice_kernels.continue_beams`. rows: to read and to write, [G·width] each; late [G, 2·width]; columns: totals
         (float64), the next tokens and the parents by row, and one entry more, in which missing hypotheses are written;
         logits, suppressed and written as in `choice_launch`."""
         (count, vocabulary), beams = logits.shape, len(rows[0]) // width
         best = min(2 * width, vocabulary)
-        kept = min(2 * width, width * best)
+        kept = 2 * width
         values = torch.empty(count, best, dtype=torch.float32, device=self.device)
         tokens = torch.empty(count, best, dtype=torch.long, device=self.device)
         results = torch.empty(3, beams, kept, dtype=torch.float32, device=self.device)
@@ -195,7 +196,9 @@ class KernelTransformer(EagerTransformer):
         self.launch(Launch("top_tokens", (count, 1, 1), arguments, constants, warps=16))
         sizes = len(columns[0]) - 1, width, best, kept, -1 if end is None else end, beams
         powers = ("MEMBERS", round_up(width)), ("CANDIDATES", round_up(best))
-        self.launch(Launch("continue_beams", (beams, 1, 1), (values, tokens, *rows, *columns, results, *sizes), powers))
+        self.launch(
+            Launch("continue_beams", (beams, 1, 1), (values, tokens, *rows, late, *columns, results, *sizes), powers)
+        )
         return results
 
     def _empty(self, rows: int, columns: int) -> Tensor:
@@ -303,7 +306,8 @@ def launches(
                 tables = logits, suppressed, ids, ids, (ids, floats, floats), floats[:, None]
                 stepped.choose(*tables, renormalise=renormalise, draw=draw)
             if group > 1:
-                beams = logits, suppressed, ids, (ids[:rows], ids[:rows]), (floats, ids, ids), group
+                late = torch.zeros(rows // group, 2 * group, dtype=torch.bool, device=network.device)
+                beams = logits, suppressed, ids, (ids[:rows], ids[:rows]), late, (floats, ids, ids), group
                 stepped.continue_beams(*beams, end=None, renormalise=renormalise)
         stepped.reorder(state, ids[:rows], shape)
     return recorded

@@ -153,22 +153,9 @@ def test_continuations_of_beams_of_different_widths(interpreter: Launcher, end: 
         totals, fed, parents = -torch.arange(slots + 1.0).double() / 4, torch.full((slots + 1,), -1), torch.arange(10)
         totals[1] = -INFINITY
         results = torch.zeros(3, beams, 2 * width)
-        arguments = (
-            values,
-            tokens,
-            read,
-            write,
-            totals,
-            fed,
-            parents,
-            results,
-            slots,
-            width,
-            best,
-            2 * width,
-            end,
-            beams,
-        )
+        late = torch.arange(2 * width) >= torch.tensor([[3], [2]])
+        sizes = slots, width, best, 2 * width, end, beams
+        arguments = values, tokens, read, write, late, totals, fed, parents, results, *sizes
         launcher(Launch("continue_beams", (beams, 1, 1), arguments, (("MEMBERS", 4), ("CANDIDATES", 8))))
         return [results, totals[:-1], fed[:-1], parents[:-1]]
 
@@ -182,7 +169,8 @@ def test_a_beam_whose_continuations_all_end_still_has_as_many(interpreter: Launc
     def run(launcher: Launcher) -> list[Tensor]:
         totals, fed, parents, results = torch.zeros(3).double(), torch.zeros(3).long(), torch.arange(3), torch.zeros(12)
         values, tokens = torch.tensor([[-1.0, -2.0], [-1.5, -3.0]]), torch.tensor([[5, 5], [5, 8]])
-        arguments = values, tokens, rows, rows, totals, fed, parents, results, 2, 2, 2, 4, 5, 1
+        late = torch.tensor([[False, True, True, True]])
+        arguments = values, tokens, rows, rows, late, totals, fed, parents, results, 2, 2, 2, 4, 5, 1
         launcher(Launch("continue_beams", (1, 1, 1), arguments, (("MEMBERS", 2), ("CANDIDATES", 2))))
         return [results, totals, fed, parents]
 

@@ -150,13 +150,14 @@ def test_all_warps_have_read_a_number_before_one_of_them_counts_it_up(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", [80, 90, 120])
-@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize(("arch", "dtype"), [(80, "bf16"), (90, "bf16"), (120, "bf16"), (90, "fp16"), (90, "fp32")])
 def test_every_kernel_of_a_network_compiles(arch: int, dtype: str) -> None:
     pytest.importorskip("triton")
-    for options in ({}, {"norm": "pre", "activation": "gelu"}, {"activation": "silu"}):
-        for specification, launch in specifications(dtype, arch, **options).values():
-            check_compiled(specification, launch)
+    found = specifications(dtype, arch)
+    if dtype == "bf16":
+        found |= specifications(dtype, arch, norm="pre", activation="gelu")
+    for specification, launch in found.values():
+        check_compiled(specification, launch)
 
 
 def test_a_kernel_is_compiled_once_and_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
