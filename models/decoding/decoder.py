@@ -244,7 +244,7 @@ class Decoder:
     def _record_step(self, results: StepResults, step: Submitted, result: StepResult) -> None:
         if len(results.rows):
             chosen = ChosenTokens(results.tokens, results.log_probabilities, None, {})
-            ended, done = self.rows.record(results.rows, chosen, self.owners, result)
+            ended, done = self.rows.record(results.rows, chosen, self.owners, result, counts=False)
             for row in done.tolist():
                 request = self.owners[row]
                 hypothesis = self.rows.result(row, request.options, finished=bool(ended[row]))
@@ -291,8 +291,11 @@ class Decoder:
         device.put(rows, self.rows, [self.owners[row] for row in rows], totals[rows])
 
     def _leave_device(self, device: DeviceStep) -> None:
-        """Completes what only the device knew: the next inputs of beams."""
+        """Completes what only the device knew: the counts of penalties, and the next inputs of beams."""
         device.active = False
+        for request in self.requests.values():
+            if request.options.penalised:
+                self.rows.recount(request.rows[0], request.options, request.prompt.prefix)
         self._refresh()
         for beams in self.beams.values():
             going = (beams.lengths[: len(beams.requests)] > 0).nonzero()[0]

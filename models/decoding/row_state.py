@@ -93,6 +93,12 @@ class RowState:
         self.wants_logprobs[row], self.top_count[row], self.top[row] = options.logprobs, options.top_logprobs, []
         self.repetition.start(row, options, prefix)
 
+    def recount(self, row: int, options: DecodingOptions, prefix: Sequence[int]) -> None:
+        """Counts the written tokens of a row for its penalties."""
+        self.repetition.start(row, options, prefix)
+        written = self.written[row, : self.lengths[row]]
+        self.repetition.add(np.full(len(written), row), written)
+
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Moves rows to other slots."""
         for array in self._arrays:
@@ -118,9 +124,16 @@ class RowState:
         return self.record(rows, self._choose(logits, rows, suppressed_logsumexp), owners, result)
 
     def record(
-        self, rows: Ints, chosen: ChosenTokens, owners: Sequence[ActiveRequest], result: StepResult
+        self,
+        rows: Ints,
+        chosen: ChosenTokens,
+        owners: Sequence[ActiveRequest],
+        result: StepResult,
+        *,
+        counts: bool = True,
     ) -> tuple[Mask, Ints]:
-        """Records the chosen tokens of rows [N] without a beam; see `advance`."""
+        """Records the chosen tokens of rows [N] without a beam; see `advance`. counts: for the penalties too; a device
+        that applies them counts for itself, until `recount`."""
         tokens, log_probabilities, stuck, top = chosen
         ends, places = tokens == self.eos, self.lengths[rows]
         self.lengths[rows] = lengths = places + 1
@@ -141,7 +154,7 @@ class RowState:
         if ends.any():
             done, going, tokens, places = done | ends, rows[~ends], tokens[~ends], places[~ends]
         self.written[going, places] = self.feed[going] = tokens
-        if self.repetition.active:
+        if counts and self.repetition.active:
             self.repetition.add(going, tokens)
         if log_probabilities is not None and self._any_logprobs:
             self.token_log_probabilities[going, places] = log_probabilities = log_probabilities[~ends]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
 from models.backends import select
 from models.backends.torch.cuda_graph import Graphed, Recordable
-from models.decoding.decoder import decode
+from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.inspection.forced_pass import forced_pass
 from models.interface import Prompt
@@ -115,6 +115,28 @@ def test_cuda_graphs_give_cpu_tokens_under_changing_batches(tiny_checkpoints: Pa
         result.update(model.decoder.step().finished)
     different = sum([h.tokens for h in result[i]] != expected[i] for i in range(len(prompts)))
     assert different <= 1  # a tie within rounding may fall the other way
+
+
+@pytest.mark.parametrize("kind", [{}, {"temperature": 0.9, "top_k": 5, "top_p": 0.9}, {"beam_size": 4}], ids=str)
+def test_a_steady_step_of_the_decoder_does_not_synchronize(tiny_checkpoints: Path, kind: dict[str, Any]) -> None:
+    """The host waits for the event of the step before, and for nothing else."""
+    network = load_network(checkpoints.read(tiny_checkpoints / "tiny-de-en"), CUDA)
+    graphed = Graphed(cast(Recordable, select.decodable(network, "bf16")))
+    decoder = Decoder(graphed, TokenRules(None, (0,)), slots=16, source_length=16, target_length=64)
+    options = DecodingOptions(max_new_tokens=30, **kind)
+    decoder.join([(number, Prompt((5, 6, 3), (2,)), options) for number in range(16 // options.beam)])
+    for _ in range(5):
+        decoder.step()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        steps = [decoder.step() for _ in range(10)]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert all(step.late for step in steps)
+    finished = dict(steps[-1].finished)
+    while decoder.requests:
+        finished.update(decoder.step().finished)
+    assert {len(hypotheses[0].tokens) for hypotheses in finished.values()} == {30}
 
 
 def test_replayed_step_does_not_synchronize(tiny_checkpoints: Path) -> None:
