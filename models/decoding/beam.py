@@ -124,9 +124,9 @@ class Beams:
         cut = self._cut(before) if self.forced_end else set[int]()
         values, parents, tokens = candidates
         if self.eos is not None:
-            found = (tokens[:, width:] == self.eos).nonzero()
-            if found[0].size:
-                self._end_found(found[0], parents[:, width:][found], values[:, width:][found], cut)
+            found = (tokens == self.eos).ravel().nonzero()[0]  # none is among the first k
+            if found.size:
+                self._end_found(found // tokens.shape[1], parents.take(found), values.take(found), cut)
         self._continue(Continuations(values[:, :width], parents[:, :width], tokens[:, :width]), before)
         if self.streamed[: len(before)].any():
             self._update_shared(before + 1)
@@ -147,8 +147,8 @@ class Beams:
         self.log_probabilities[:count] = candidates.log_probabilities[:, : self.width]
         self.lengths[:count] = after
         self.done = (after >= self.limits[:count]) | dead
-        if (full := self.full[:count].nonzero()[0]).size:
-            self.done[full] |= self._settled(full)
+        if self.full[:count].any():
+            self.done |= self.full[:count] & self._settled(count)
         for place, constraints in enumerate(self.constraints):
             if constraints is not None:
                 constraints.follow(self.origins[place], self.new_tokens[place])
@@ -163,7 +163,7 @@ class Beams:
     def _end_found(self, places: Ints, parents: Ints, values: npt.NDArray[np.float32], cut: set[int]) -> None:
         """Ends candidates [N] by the end token, except in `cut` beams. values: their log-probabilities."""
         lengths = self.lengths[places]
-        scores = values / self.divisors[places, lengths + 1]
+        scores = values / self._divisor(places, lengths + 1)
         found = (places, parents, lengths, values, scores)
         for place, parent, length, value, score in zip(*(column.tolist() for column in found), strict=True):
             if place not in cut and value != -np.inf:
@@ -219,12 +219,15 @@ class Beams:
         for row, log_probability in enumerate(self.log_probabilities[place].tolist()):
             self._end(place, row, length, log_probability)
 
-    def _settled(self, places: Ints) -> npt.NDArray[np.bool_]:
+    def _settled(self, count: int) -> npt.NDArray[np.bool_]:
         """For full beams: whether the best live hypothesis, scored at its present length, is no better than the worst
         of k ended ones: the stopping rule of Hugging Face's `early_stopping=False`."""
-        best = self.log_probabilities[places, 0] / self.divisors[places, self.lengths[places]]
-        settled: npt.NDArray[np.bool_] = best <= self.worst[places]
+        best = self.log_probabilities[:count, 0] / self._divisor(self._places[:count], self.lengths[:count])
+        settled: npt.NDArray[np.bool_] = best <= self.worst[:count]
         return settled
+
+    def _divisor(self, places: Ints, lengths: Ints) -> npt.NDArray[np.float64]:
+        return self.divisors.take(places * self.divisors.shape[1] + lengths)
 
     def results(self, place: int, count: int) -> list[Hypothesis]:
         """The `count` best hypotheses, best first. Hypotheses cut by the limit count only if none ended; among them,
