@@ -90,23 +90,25 @@ class Decoder:
             self.network.prefill(self.state, [r.rows[0] for r in joining], [r.prompt for r in joining])
             if copies:
                 self.network.copy(self.state, *zip(*copies, strict=True))
+            for request in joining:
+                self.rows.feed[request.rows] = request.prompt.prefix[-1]
+                if request.options.beam == 1:
+                    self.rows.start(request.rows[0], request.options, request.prompt.prefix)
+            if self._device is not None and self._device.active:
+                self._put(self._device, joining)
         except BaseException:
             del self.owners[first:]
             raise
         for request in joining:
-            self.requests[request.key], width = request, request.options.beam
-            self.rows.feed[request.rows] = request.prompt.prefix[-1]
-            if width == 1:
-                self.rows.start(request.rows[0], request.options, request.prompt.prefix)
-            elif self._device is None or not self._device.active:
-                self._add_beam(request)
-            else:
-                self._joined.append(request)
+            self.requests[request.key] = request
+            if request.options.beam > 1:
+                if self._device is None or not self._device.active:
+                    self._add_beam(request)
+                else:
+                    self._joined.append(request)
         if self._device is not None:
             self._on_host.update(request.key for request in joining if needs_host(request.options))
             self._grown = True
-            if self._device.active:
-                self._put(self._device, joining)
         self._refresh()
 
     def _add_joined(self) -> None:
@@ -222,8 +224,8 @@ class Decoder:
             device.in_flight = None
         else:
             if not device.active:
-                device.active = True
                 self._put(device, list(self.requests.values()))
+                device.active = True
                 self._rearranged = True
             if self._rearranged:
                 layout, steps = self._layout(device)
@@ -284,7 +286,7 @@ class Decoder:
         totals = np.zeros(len(self.owners), dtype=np.float32)
         for request in requests:
             totals[request.rows[1:]] = -np.inf  # see `Beams.add`
-        if len(requests) == len(self.requests):  # the device takes over: beams are under way
+        if not device.active:  # it takes over: beams are under way
             for beams in self.beams.values():
                 for place, request in enumerate(beams.requests):
                     totals[request.rows] = beams.log_probabilities[place]

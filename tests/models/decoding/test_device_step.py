@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+import torch
 
 from models.backends import select
 from models.backends.torch.cuda_graph import Graphed, Recordable
@@ -248,3 +249,33 @@ def test_results_of_offline_decoding_are_the_same(cuda: SimulatedCuda) -> None:
     plain = decode(network(True), RULES, prompts, options, slots=13)
     found = decode(cast(Any, Served()), RULES, prompts, options, slots=13)
     assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in plain]
+
+
+def test_a_join_without_memory_leaves_nothing_behind(cuda: SimulatedCuda) -> None:
+    """Each allocation of a join fails once; the same request, of the same key, then joins all the same."""
+    decoder = decoder_on("cuda", True, slots=12)
+    running = requests(True, [{"temperature": 0.9}], 4)
+    late = [
+        (90, Prompt((5, 6), (2,)), DecodingOptions(max_new_tokens=12, frequency_penalty=0.7, seed=3)),
+        (91, Prompt((5, 7), (2,)), DecodingOptions(max_new_tokens=12, beam_size=3)),
+    ]
+    decoder.join(running)
+    answers, failures = Answers(decoder), 0
+    answers.step()
+    while True:
+        cuda.fail_allocation_after(failures)
+        try:
+            decoder.join(late)
+        except torch.OutOfMemoryError:
+            assert len(decoder.owners) == len(decoder.requests)
+            failures += 1
+        else:
+            break
+    cuda.replace()
+    while decoder.requests:
+        answers.step()
+    assert failures > 10
+    every = [*running, *late]
+    expected = decode(network(True), RULES, [prompt for _, prompt, _ in every], [options for _, _, options in every])
+    for (key, _, _), hypotheses in zip(every, expected, strict=True):
+        assert [h.tokens for h in answers.hypotheses[key]] == [h.tokens for h in hypotheses]

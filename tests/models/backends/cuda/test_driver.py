@@ -133,7 +133,12 @@ def test_all_warps_have_read_a_number_before_one_of_them_counts_it_up(
     reads the new number. The interpreter has one thread."""
     pytest.importorskip("triton")
     sizes, read = build.parameter_sizes, list[str]()
-    monkeypatch.setattr(build, "parameter_sizes", lambda ptx, name: read.append(ptx) or sizes(ptx, name))
+
+    def sizes_and_text(ptx: str, name: str) -> tuple[int, ...]:
+        read.append(ptx)
+        return sizes(ptx, name)
+
+    monkeypatch.setattr(build, "parameter_sizes", sizes_and_text)
     found = [made for made, _ in specifications("bf16", 90).values() if made.kernel == kernel]
     build.compiled(next(made for made in found if kernel == "embed" or ("DRAW", 1) in made.constants))
     accesses = re.findall(r"(ld\.global|st\.global|bar\.sync)\S*\s+([^;]*);", read[0])
