@@ -106,6 +106,11 @@ def held_by(value: Any) -> Any:
     return value
 
 
+def is_number(argument: Any) -> bool:
+    """Whether it is a tensor in the host's memory, which a kernel gets by value: a recorded kernel keeps the number."""
+    return isinstance(argument, Tensor) and not isinstance(argument, SimulatedTensor) and argument.dim() == 0
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What an operator's schema says. written: positions or names of arguments that it writes to; returned: per result
@@ -211,18 +216,20 @@ class Operators(TorchDispatchMode):
         """RuntimeError unless all tensors are on one device; a CPU tensor of one number may stand beside them, and CPU
         indices are copied."""
         device = simulated[0].memory.device
-        indexing = known.name in ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index")
+        written = known.name in ("index_put", "index_put_", "_index_put_impl_")
+        indices: list[Tensor] = []
+        if written or known.name in ("index", "_unsafe_index"):
+            indices = tensors[1:-1] if written else tensors[1:]
         for tensor in tensors:
             if isinstance(tensor, SimulatedTensor):
                 if tensor.memory.device is not device:
                     raise self._mixed(known, device.name, tensor.device)
-            elif (
-                tensor.dim() and indexing and isinstance(tensors[0], SimulatedTensor) and not tensor.is_floating_point()
-            ):
+            elif any(tensor is index for index in indices) and isinstance(tensors[0], SimulatedTensor):
                 self._copied(device, Copy("H2D", self.cuda.is_pinned(tensor), True))
             elif tensor.dim():
                 raise self._mixed(known, device.name, tensor.device)
-        if indexing and any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:]):
+        filled = written and tensors[-1].numel() == 1  # one number into the places of a mask needs no count of them
+        if not filled and any(index.dtype in (torch.bool, torch.uint8) for index in indices):
             self._wait(device, "boolean mask")
         return device
 
@@ -282,7 +289,8 @@ class Operators(TorchDispatchMode):
                 capture.uses(known.name, tensor.memory)
             if scratch is not None:
                 capture.uses(f"{known.name}'s workspace", scratch, lasting=True)
-            capture.operators.append(Recorded(known.name, func, held_args, options, tuple(outputs)))
+            frozen = tuple(arg.clone() if is_number(arg) else held for arg, held in zip(args, held_args, strict=True))
+            capture.operators.append(Recorded(known.name, func, frozen, options, tuple(outputs)))
         return returned
 
     def _given(self, place: int | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

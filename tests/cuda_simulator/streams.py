@@ -58,8 +58,9 @@ class Stream:
 
     def finish(self, until: int | None = None) -> None:
         """Ends the copies that were issued up to number `until`."""
-        while self._pending and (until is None or self._pending[0][0] <= until):
-            self._pending.popleft()[1]()
+        with torch.inference_mode():  # a copy may write to a tensor of either kind
+            while self._pending and (until is None or self._pending[0][0] <= until):
+                self._pending.popleft()[1]()
 
     def _check_not_capturing(self) -> None:
         if self.capture is not None:

@@ -67,6 +67,11 @@ def test_launches_and_synchronisations_are_counted(cuda: SimulatedCuda) -> None:
     numbers[numbers > 0]
     torch.cuda.synchronize()
     assert cuda.counts.synchronisations == {"item": 1, "boolean mask": 1, "torch.cuda.synchronize": 1}
+    cuda.reset_counts()
+    numbers[numbers > 0] = 1.0  # one number
+    assert cuda.counts.waits == 0
+    numbers[[0, 1]] = 1.0  # the indices are copied
+    assert cuda.counts.blocking_copies == 1
 
 
 def test_an_asynchronous_copy_to_the_host_ends_at_its_event(cuda: SimulatedCuda) -> None:
@@ -112,6 +117,12 @@ def test_a_graph_runs_only_when_it_is_replayed(cuda: SimulatedCuda) -> None:
         graph.replay()
     assert (cuda.counts.launches, cuda.counts.graph_launches) == (0, 3)
     assert (count.tolist(), tenfold.tolist()) == ([3, 3], [30, 30])
+    step = torch.tensor(5.0)
+    with torch.cuda.graph(another := torch.cuda.CUDAGraph()):
+        count.add_(step)
+    step.fill_(100)
+    another.replay()
+    assert count.tolist() == [8, 8]
     graph.reset()
     with pytest.raises(RuntimeError, match="without a preceding successful capture"):
         graph.replay()
