@@ -8,7 +8,7 @@ reads them, residual sums and activations to the map that makes them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -57,12 +57,15 @@ MANY, MANY_OF_MANY_COLUMNS = Tile(64, 64, 64, 4, 128), Tile(64, 128, 64, 3, 128)
 MANY_COLUMNS = 8192  # of a vocabulary
 
 
-def tile(rows: int, columns: int) -> Tile:
+def tile(rows: int, columns: int, element: int = 2) -> Tile:
     """Small tiles for few rows, where reading the weights takes all the time and more programs read faster. A row has
-    the same sums in the same order in any batch of up to FEW_ROWS rows."""
+    the same sums in the same order in any batch of up to FEW_ROWS rows. element: bytes of a number; fp32 reads half as
+    many at once, for the shared memory of small GPUs."""
     if rows <= FEW_ROWS:
-        return FEW if columns < MANY_COLUMNS else FEW_OF_MANY_COLUMNS
-    return MANY if columns < MANY_COLUMNS else MANY_OF_MANY_COLUMNS
+        found = FEW if columns < MANY_COLUMNS else FEW_OF_MANY_COLUMNS
+    else:
+        found = MANY if columns < MANY_COLUMNS else MANY_OF_MANY_COLUMNS
+    return found if element == 2 else replace(found, inner=found.inner // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class KernelTransformer(EagerTransformer):
         out = self._empty(rows, outputs) if out is None else out
         keep = norm is not None and norm.keep
         kept = torch.empty_like(x) if keep else x
-        shape = tile(rows, outputs)
+        shape = tile(rows, outputs, x.element_size())
         constants = {
             "NORM": norm is not None,
             "KEEP": keep,

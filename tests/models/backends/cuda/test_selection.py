@@ -52,10 +52,10 @@ def test_the_kernels_step_an_unmodified_transformer(cuda: SimulatedCuda, referen
 
 
 def test_recorded_steps_on_a_gpu_give_the_cpus_tokens(cuda: SimulatedCuda, reference_kernels: None) -> None:
-    expected = tokens(EagerTransformer(tiny.transformer(**fitting({}))), 30, 8)
+    expected = tokens(EagerTransformer(tiny.transformer(**fitting({}))), 12, 8)
     selected = select(on_cuda(), "fp32")
     assert isinstance(selected.decodable, KernelTransformer)
-    assert tokens(Graphed(selected.decodable), 30, 8) == expected
+    assert tokens(Graphed(selected.decodable), 12, 8) == expected
     assert cuda.counts.graph_launches > 0
 
 
@@ -184,7 +184,7 @@ def test_the_step_on_the_device_with_kernels_gives_the_cpus_results(
     network = tiny.transformer(**fitting({}))
     kinds: list[dict[str, Any]] = [{}, {"temperature": 0.9}, {"temperature": 1.2, "top_k": 5, "top_p": 0.8}]
     for chosen in (kinds[:1], [*kinds, {"beam_size": 3}], [{"beam_size": 4}]) if renormalise else (kinds,):
-        prompts = [Prompt((4 + number % 7, 5, 6), (2,)) for number in range(12)]
+        prompts = [Prompt((4 + number % 7, 5, 6), (2,)) for number in range(8)]
         options = [
             DecodingOptions(max_new_tokens=6 + number % 5, seed=number, scores=True, **chosen[number % len(chosen)])
             for number in range(len(prompts))
