@@ -17,7 +17,7 @@ from models import checkpoint as checkpoints
 from models.backends import select
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import Decoder, decode
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.inspection.forced_pass import forced_pass
 from models.interface import Prompt
 from models.networks.loading import load_network
@@ -105,7 +105,8 @@ def test_cuda_graphs_give_cpu_tokens_under_changing_batches(tiny_checkpoints: Pa
     expected = [[h.tokens for h in each] for each in decode(load_network(checkpoint), rules, prompts, options)]
     runner = ModelRunner("cuda:0", 0, 16, "fp32", 4)
     runner.install(name, runner.read(Load(name, str(tiny_checkpoints / name))))
-    model, waiting, result = runner.models[name], list(range(len(prompts))), {}
+    model, waiting = runner.models[name], list(range(len(prompts)))
+    result = dict[int, list[Hypothesis]]()
     recorded = len(model.decoder.state.recordings)
     assert recorded > 0  # before the first request
     while waiting or model.decoder.requests:
