@@ -230,11 +230,11 @@ class DeviceStep:
 
     def submit(self) -> None:
         """Begins a step of the rows of `arrange` and the copy of its results. It waits for nothing. Does nothing if
-        every row reaches its limit with the steps before."""
-        layout, state = self._layout, self.state
+        every row reaches its limit with the step in flight."""
+        layout, state, before = self._layout, self.state, self.in_flight
         assert layout is not None, "arrange comes first"
         self.in_flight = None
-        if self._steps_left <= 0:
+        if self._steps_left <= 0 and before is not None:
             return
         if self._steps_in_shape <= 0 or self._shape is None:
             exact = self.network.network.shape(state.inner, layout.count, layout.group)

@@ -119,7 +119,7 @@ def check_same(found: Answers, expected: Answers) -> None:
     ids=["plain", "suppressed tokens keep their share", "forced end", "no end"],
 )
 def test_mixed_requests_are_answered_as_on_the_host(cuda: SimulatedCuda, translator: bool, rules: TokenRules) -> None:
-    arrivals = requests(translator, [*KINDS, *PENALTIES], 60)
+    arrivals = requests(translator, [*KINDS, *PENALTIES], 36)
     expected = Answers(decoder_on("cpu", translator, 13, rules)).run(arrivals)
     found = Answers(decoder_on("cuda", translator, 13, rules)).run(arrivals)
     check_same(found, expected)
@@ -128,7 +128,7 @@ def test_mixed_requests_are_answered_as_on_the_host(cuda: SimulatedCuda, transla
 @pytest.mark.parametrize("translator", [True, False])
 def test_requests_for_the_host_come_and_go(cuda: SimulatedCuda, translator: bool) -> None:
     """Whole batches change between the device's and the host's step, with requests of both under way."""
-    arrivals = requests(translator, [*KINDS, *KINDS, *PENALTIES, *FOR_THE_HOST], 60)
+    arrivals = requests(translator, [*KINDS, *KINDS, *PENALTIES, *FOR_THE_HOST], 44)
     expected = Answers(decoder_on("cpu", translator, 13)).run(arrivals)
     found = Answers(decoder_on("cuda", translator, 13)).run(arrivals)
     check_same(found, expected)
@@ -185,7 +185,7 @@ def test_a_beam_for_the_host_joins_after_the_device_has_finished_all(cuda: Simul
 def test_a_cancelled_request_gives_its_rows_to_another_at_once(cuda: SimulatedCuda) -> None:
     """The results of the step in flight are of the request that left; the one that follows it in the same rows must
     not see them."""
-    arrivals = requests(True, KINDS, 40)
+    arrivals = requests(True, KINDS, 24)
     (expected,) = [Answers(decoder_on("cpu", True, 16)).run(arrivals).hypotheses]
     decoder, rng = decoder_on("cuda", True, 8), random.Random(1)
     answers, waiting = Answers(decoder), list(arrivals)
@@ -239,7 +239,7 @@ def test_no_step_follows_the_last_token_of_all(cuda: SimulatedCuda) -> None:
 
 
 def test_results_of_offline_decoding_are_the_same(cuda: SimulatedCuda) -> None:
-    arrivals = requests(True, KINDS, 30)
+    arrivals = requests(True, KINDS, 16)
     prompts, options = [prompt for _, prompt, _ in arrivals], [each for _, _, each in arrivals]
 
     class Served:
