@@ -8,6 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from models.backends.cuda import reference
 from models.backends.cuda.build import UnavailableError
 from models.backends.cuda.driver import DriverLauncher
 from models.backends.cuda.launch import Launcher
@@ -42,11 +43,15 @@ def kernel_transformer(network: Transformer) -> KernelTransformer | str:
     try:
         made = KernelTransformer(network, launcher(network.device))
         differences = [disagreement(made, EagerTransformer(network), rows, group) for rows, group in TRIALS]
+        ours, theirs = choices(made), choices(KernelTransformer(network, reference.launch))
     except UnavailableError as error:
         return str(error)
     tolerance = TOLERANCE[made.dtype]
     if failed := [difference for difference in differences if not difference <= tolerance]:  # NaN, too
         return f"the kernels' logits differ from PyTorch's by {failed[0]:.2g} of the largest in a trial"
+    for kernel, result in ours.items():
+        if not torch.allclose(result, theirs[kernel], rtol=0.0, atol=2**-10):
+            return f"the kernel {kernel} differs from PyTorch in a trial"
     return made
 
 
@@ -61,3 +66,35 @@ def disagreement(ours: KernelTransformer, theirs: EagerTransformer, rows: int, g
             last = decodable.step(state, torch.ones(rows, dtype=torch.long, device=ours.device), group)
         logits.append(last.float())
     return float((logits[0] - logits[1]).abs().max() / logits[1].abs().max())
+
+
+@torch.inference_mode()
+def choices(stepped: KernelTransformer) -> dict[str, Tensor]:
+    """By kernel, what those beside the network's own compute from given numbers: choices of tokens, continuations of
+    two beams of four, of which the second has three hypotheses, and caches in a new order. Logits differ by half a nat:
+    no rounding moves a choice."""
+    device, vocabulary, rows, width = stepped.device, stepped.vocabulary, 8, 4
+    ids = torch.arange(rows + 1, device=device)
+    ranks = (torch.arange(vocabulary, device=device) * 7919 + ids[:rows, None] * 31) % vocabulary  # 7919: a prime
+    logits, fractions = (ranks - vocabulary + 1) / 2, (ids[:rows].double() + 0.5) / rows
+    suppressed, end = logits[0].argmax()[None], int(logits[1].argmax())
+    limits = ids[:rows] % 3 * 2, fractions, 1.0 - ids[:rows].double() % 4 / 8
+    found = {}
+    for name, draw in (("choose", False), ("choose with draws", True)):
+        inputs = logits.clone(), suppressed, ids.clone(), torch.zeros_like(ids), limits, fractions[:, None]
+        found[name] = stepped.choose(*inputs, renormalise=False, draw=draw)
+    write = torch.where(ids[:rows] < rows - 1, ids[:rows], rows)
+    totals, fed, parents = -ids.double() / 32, ids.clone(), ids.clone()
+    late = torch.arange(2 * width, device=device) >= torch.tensor([[4], [3]], device=device)
+    tables = logits.clone(), suppressed, torch.zeros_like(ids), (ids[:rows], write), late, (totals, fed, parents)
+    results = stepped.continue_beams(*tables, width, end=end, renormalise=True)
+    found["continue_beams"] = torch.cat([results.flatten(), *(part[: rows - 1].float() for part in (fed, parents))])
+    turned = ids[:rows].view(2, width).flip(1).flatten()
+    for name, group in (("reorder", width), ("move", 1)):
+        state = stepped.allocate(rows, 1, 6)
+        state.lengths.copy_(ids[:rows] % 6 + 1)
+        for layer in state.own:
+            layer.both.copy_(torch.arange(layer.both.numel(), device=device).view_as(layer.both) % 251)
+        stepped.reorder(state, turned, stepped.shape(state, rows, group))
+        found[name] = torch.stack([layer.both for layer in state.own]).float()
+    return found

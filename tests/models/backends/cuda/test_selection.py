@@ -108,6 +108,22 @@ def test_kernels_whose_logits_are_no_numbers_in_one_trial_of_several_are_not_use
     assert selected.reason.startswith("the kernels' logits differ from PyTorch's by nan ")
 
 
+@pytest.mark.parametrize("kernel", ["choose", "continue_beams", "move"])
+def test_every_kernel_that_a_step_may_need_is_tried_before_the_network_is_served(
+    cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    """A kernel that fails when it is first needed fails the requests of the whole batch."""
+
+    def idle(launch: Launch) -> None:
+        if launch.kernel != kernel:
+            reference.launch(launch)
+
+    monkeypatch.setattr(selection, "launcher", lambda device: idle)
+    selected = select(on_cuda(), "bf16")
+    assert type(selected.decodable) is EagerTransformer
+    assert selected.reason == f"the kernel {kernel} differs from PyTorch in a trial"
+
+
 def test_all_networks_of_a_device_share_the_kernels_that_are_loaded(
     cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
