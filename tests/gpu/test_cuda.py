@@ -15,6 +15,9 @@ from app.engine.protocol.messages import Load
 from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
 from models.backends import select
+from models.backends.cuda import reference
+from models.backends.cuda.launch import Launch
+from models.backends.cuda.selection import launcher
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
@@ -155,3 +158,21 @@ def test_replayed_step_does_not_synchronize(tiny_checkpoints: Path) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert bool(logits.isfinite().any(dim=-1).all())
+
+
+def test_all_warps_of_a_row_read_the_same_position() -> None:
+    """`embed` counts the length up that all its warps read: 200 launches of 512 rows, each beside PyTorch."""
+    rows, width, length = 512, 512, 256
+    launch = launcher(CUDA)
+    tables = [torch.randn(length, width, device=CUDA, dtype=torch.bfloat16) for _ in range(2)]
+    tokens, ids = (torch.arange(size, device=CUDA) % length for size in (rows, length))
+    lengths = [torch.zeros(rows, dtype=torch.long, device=CUDA) for _ in range(2)]
+    for _ in range(200):
+        embedded = []
+        for run, counted in zip((launch, reference.launch), lengths, strict=True):
+            positions = torch.empty(rows, dtype=torch.int32, device=CUDA)
+            x = torch.empty(rows, width, dtype=torch.bfloat16, device=CUDA)
+            arguments = tokens, counted, ids, *tables, positions, x, 1.0, length, width
+            run(Launch("embed", (rows, 1, 1), arguments, (("BLOCK", 512),)))
+            embedded.append(x)
+        assert torch.equal(*embedded) and torch.equal(*lengths)
