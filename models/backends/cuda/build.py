@@ -153,8 +153,10 @@ def compiled(specification: Specification) -> Cubin:
     except Exception as error:  # of many kinds: Triton's own, ptxas's, MLIR's
         raise UnavailableError(f"Triton cannot compile {specification.kernel}: {type(error).__name__}") from error
     metadata = made.metadata
-    assert metadata.global_scratch_size == metadata.profile_scratch_size == 0, "no scratch memory is passed"
-    assert metadata.num_ctas == 1 and not metadata.launch_cooperative_grid
+    if metadata.global_scratch_size or metadata.profile_scratch_size or metadata.launch_cooperative_grid:
+        needs = "scratch memory or a cooperative launch"
+        raise UnavailableError(f"Triton {triton.__version__} compiles {specification.kernel} to need {needs}")
+    assert metadata.num_ctas == 1
     parameters = parameter_sizes(made.asm["ptx"], metadata.name)
     return Cubin(made.asm["cubin"], metadata.name, metadata.shared, 32 * metadata.num_warps, parameters)
 

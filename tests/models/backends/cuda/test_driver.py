@@ -7,6 +7,7 @@ import ctypes
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -193,3 +194,14 @@ def test_without_triton_and_kernels_the_reason_is_one_sentence(monkeypatch: pyte
     monkeypatch.setitem(__import__("sys").modules, "triton", None)
     with pytest.raises(UnavailableError, match=r"^neither compiled kernels nor Triton are installed"):
         build.compiled(Specification("embed", (), (), (), 4, 3, 80))
+
+
+def test_a_triton_whose_kernels_need_scratch_memory_leaves_the_step_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    triton = pytest.importorskip("triton")
+    metadata = SimpleNamespace(
+        global_scratch_size=128, profile_scratch_size=0, num_ctas=1, launch_cooperative_grid=False
+    )
+    monkeypatch.setattr(triton, "compile", lambda *arguments, **options: SimpleNamespace(metadata=metadata))
+    specification = next(made for made, _ in specifications("bf16", 90).values() if made.kernel == "embed")
+    with pytest.raises(UnavailableError, match=r"compiles embed to need scratch memory or a cooperative launch$"):
+        build.compiled(specification)
