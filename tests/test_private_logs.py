@@ -21,7 +21,7 @@ SECRET = "Geheimnis-Schmetterling"
 ADDRESS = "198.51.100.77"
 
 
-@pytest.fixture(params=[TextFormatter, JsonFormatter])
+@pytest.fixture(params=[TextFormatter, pytest.param(JsonFormatter, marks=pytest.mark.slow)])
 def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """Everything that any logger says from DEBUG on, in our form."""
     stream = io.StringIO()

@@ -44,6 +44,7 @@ TERMS: list[Required] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [NO_PARTS, SOME], ids=["tokens", "words"])
 @pytest.mark.parametrize("required", TERMS, ids=str)
 def test_wide_beam_finds_the_best_satisfying_hypothesis(required: Required, words: WordParts) -> None:

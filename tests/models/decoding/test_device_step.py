@@ -115,8 +115,17 @@ def check_same(found: Answers, expected: Answers) -> None:
 @pytest.mark.parametrize("translator", [True, False])
 @pytest.mark.parametrize(
     "rules",
-    [RULES, TokenRules(3, (0, 1), renormalise=False), TokenRules(3, (0,), forced_end=True), TokenRules(None)],
-    ids=["plain", "suppressed tokens keep their share", "forced end", "no end"],
+    [
+        pytest.param(RULES, id="plain"),
+        *(
+            pytest.param(rules, marks=pytest.mark.slow, id=name)
+            for name, rules in {
+                "suppressed tokens keep their share": TokenRules(3, (0, 1), renormalise=False),
+                "forced end": TokenRules(3, (0,), forced_end=True),
+                "no end": TokenRules(None),
+            }.items()
+        ),
+    ],
 )
 def test_mixed_requests_are_answered_as_on_the_host(cuda: SimulatedCuda, translator: bool, rules: TokenRules) -> None:
     arrivals = requests(translator, [*KINDS, *PENALTIES], 36)

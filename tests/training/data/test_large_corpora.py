@@ -140,7 +140,7 @@ def test_a_prepared_corpus_is_found_again_unless_something_differs(
 
 
 @pytest.mark.usefixtures("no_curves")
-@pytest.mark.parametrize("sampling", [0.0, 0.2])
+@pytest.mark.parametrize("sampling", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_a_large_corpus_gives_the_weights_of_a_small_one(
     tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch, sampling: float
 ) -> None:
@@ -200,6 +200,7 @@ def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_for_a_lock_says_so(cache: Path) -> None:
     path = cache / "corpora" / "one"
     imports = "import sys, pathlib; from training.data.cache_folder import locked"

@@ -30,9 +30,10 @@ def assert_one_mind(weights: list[dict[str, Tensor]]) -> None:
         assert all(torch.equal(weights[0][name], others[name]) for name in weights[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "tokens_per_batch", "accumulate"),
-    [pytest.param(2, 40, 1, marks=pytest.mark.slow), (2, 20, 2), pytest.param(3, 14, 3, marks=pytest.mark.slow)],
+    [(2, 40, 1), (2, 20, 2), (3, 14, 3)],
 )
 def test_several_processes_take_the_updates_of_one(
     tmp_path: Path, count: int, tokens_per_batch: int, accumulate: int

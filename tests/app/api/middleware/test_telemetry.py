@@ -225,6 +225,7 @@ def test_untraced_parts_use_the_engine_itself(exporter: InMemorySpanExporter) ->
     assert [span.name for span in exporter.get_finished_spans()] == ["GET /models", "POST /attention"]
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_gone_does_not_hold_up_the_end(caplog: pytest.LogCaptureFixture) -> None:
     client = Client(otlp_endpoint="http://127.0.0.1:9/v1/traces")
 

@@ -21,6 +21,7 @@ from tests.request_builders import translation_request
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="its device would work")
 
 
+@pytest.mark.slow
 @no_gpu
 def test_a_device_that_cannot_start_is_explained_while_another_serves(
     tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

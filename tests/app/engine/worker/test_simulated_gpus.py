@@ -137,6 +137,7 @@ def checkpoints_for_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_mixed_requests_on_two_gpus_equal_the_cpu(tiny_checkpoints: Path, causes: list[str]) -> None:
     decode_on_two_devices(tiny_checkpoints, 30)
     assert not causes

@@ -117,6 +117,7 @@ def check_compiled(specification: Specification, launch: Launch) -> None:
     assert made.shared <= 99 << 10  # what every device of these generations has for a program
 
 
+@pytest.mark.slow
 def test_each_kernel_compiles_without_a_gpu_and_takes_the_parameters_that_are_packed() -> None:
     pytest.importorskip("triton")
     found = specifications("bf16", 90).values()

@@ -169,7 +169,12 @@ class Counted(Graphed):
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [({}, 51), ({"temperature": 0.9, "top_p": 0.8}, 51), ({"beam_size": 4}, 58)]
+    ("kind", "expected"),
+    [
+        ({}, 51),
+        pytest.param({"temperature": 0.9, "top_p": 0.8}, 51, marks=pytest.mark.slow),
+        ({"beam_size": 4}, 58),
+    ],
 )
 def test_a_step_of_six_layers_is_no_more_than_sixty_nodes(
     cuda: SimulatedCuda, reference_kernels: None, kind: dict[str, Any], expected: int
@@ -185,7 +190,7 @@ def test_a_step_of_six_layers_is_no_more_than_sixty_nodes(
     assert counted.nodes == {(expected, 0)}  # nothing of PyTorch's beside them
 
 
-@pytest.mark.parametrize("renormalise", [True, False])
+@pytest.mark.parametrize("renormalise", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_step_on_the_device_with_kernels_gives_the_cpus_results(
     cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch, renormalise: bool
 ) -> None:

@@ -36,7 +36,8 @@ def test_steps_equal_pytorchs_steps(options: dict[str, Any]) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["post", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pre", "marian"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["post", "pre", "marian"])
 def test_interpreted_steps_equal_pytorchs_steps(interpreter: Launcher, name: str) -> None:
     network = tiny.transformer(**fitting(tiny.OPTIONS[name]))
     continuations = [tokens[:1] for tokens in CONTINUATIONS]
