@@ -308,7 +308,10 @@ def test_a_network_that_cannot_be_copied_is_refused_in_a_sentence(name: str) -> 
         without_heads(network, [Head("decoder", 0, 1)])
     expected = full(network, RAGGED, CONTINUATIONS)
     selection, times = select.fastest(network, torch.device("cpu"))
-    assert name == "weight norm" or set(times) == {"fp32"}
+    if name == "method":
+        assert set(times) == {"fp32"}
+    else:  # once it has run without gradients it can be copied, and the fastest may be another precision
+        selection = select.select(network, "fp32")
     torch.testing.assert_close(stepped(selection.decodable, RAGGED, CONTINUATIONS), expected, rtol=0, atol=2e-5)
 
 
