@@ -97,11 +97,11 @@ def train_translator(
             validator = BleuValidator(
                 checkpoint, network, held_out, config.loop, lambda: task.part_losses, general_loss
             )
+        held_out_sets = held_out_texts(valid, mix)
         closing = None
         if held_out and len(config.pairs) == 1:
-            mixed_in = min(len(mix[1]), SCORED_SENTENCES) if mix and mix[1] else 0
-            compared = min(len(valid) if valid else 0, SCORED_SENTENCES) + mixed_in
-            greedy = compared * (1 if start is None else 2) + (len(test) if test else 0)
+            # a tuned network is compared with its start
+            greedy = sum(map(len, held_out_sets.values())) * (1 if start is None else 2) + (len(test) if test else 0)
             beamed = len(test) if test and test_beam > 1 else 0
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
@@ -119,7 +119,6 @@ def train_translator(
             return {}
         if start is not None:
             average_with_start(start, config.tuning.average_with_start, task, outcome)
-        held_out_sets = held_out_texts(valid, mix)
         scores = {name: score_translator(checkpoint, network, pairs) for name, pairs in held_out_sets.items()}
         if start is not None:
             metadata = compared_with_start(start, config, metadata, checkpoint, held_out_sets, scores, run)

@@ -191,7 +191,8 @@ class Admission:
             backlog.loaded.reported(tokens)
 
     def reported_slots(self, model: str, device: str, slots: int) -> None:
-        """A device has so many slots for the model; those of a device that is down still count, for it comes back."""
+        """Records the slots that a device reports for the model. The slots of a device that is down still count,
+        since its process is respawned."""
         by_device = self._slots[model]
         if by_device.get(device) != slots:
             by_device[device] = slots

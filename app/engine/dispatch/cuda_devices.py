@@ -23,7 +23,8 @@ GIB = 1 << 30
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """As in `models.backends.torch.cuda_report`, whose module would import torch."""
+    """One GPU of the report. The fields are those of `models.backends.torch.cuda_report.Gpu`, which the front end
+    may not import: that module imports torch."""
 
     index: int
     name: str
@@ -38,8 +39,8 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 class CudaReport(msgspec.Struct, frozen=True):
-    """gpus: N of cuda:N -> the GPU, in ascending order; only those that compute. problem: a clause that says why GPUs
-    are missing, if any are."""
+    """gpus: the usable GPUs by the N of cuda:N, in ascending order. problem: a clause with the reason for each GPU that
+    cannot be used, or for having none; None if all can."""
 
     torch: str = ""
     cuda: str | None = None
@@ -62,7 +63,7 @@ class _Answer(msgspec.Struct):
 
 
 class Asked(NamedTuple):
-    """A running report. entries: of CUDA_VISIBLE_DEVICES, if the process sees only these."""
+    """A process that reports. first: the N of cuda:N of its first GPU."""
 
     process: subprocess.Popen[bytes]
     first: int

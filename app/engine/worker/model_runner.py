@@ -179,7 +179,7 @@ class ModelRunner:
             log.info("%s takes %s of %s: weights, %d slots, graphs", plain_name(name), taken, self.name, slots)
 
     def _slots_from_memory(self, name: str, prepared: PreparedModel, to_come: Sequence[Load]) -> int:
-        """Slots for a model whose weights are on the device."""
+        """The number of slots by the free memory of the device, which already holds the model's weights."""
         assert prepared.selection is not None
         config, vocabulary = prepared.checkpoint.config, prepared.checkpoint.tokenizers["target"].size
         size = slot_bytes(prepared.selection.decodable, config, vocabulary)

@@ -191,7 +191,7 @@ class ModelQueue:
         self.steps = 0
         self.tally = m.Tally()
         self._fresh: list[Ticket] = []  # prefilled, but not stepped yet
-        self._first_step: list[Ticket] = []  # in a step whose results have not come yet
+        self._first_step: list[Ticket] = []  # tickets whose first step is submitted and not yet read
         self._deadlines, self._start_limits = Deadlines(), Deadlines()
         self._numbers = itertools.count()
         self._idle_until = 0.0
@@ -271,7 +271,8 @@ class ModelQueue:
             self.tally.padded_tokens += padded_tokens(tickets) - read
 
     def stepped(self, rows: int, began: float, now: float, *, late: bool = False) -> None:
-        """late: the results are those of the step before, as `StepResult` says."""
+        """Counts a step of `rows` rows and sets the time of first tokens. late: the results that were read are those of
+        the step before the one that has begun (`StepResult.late`), so tickets that joined it have no token yet."""
         self.steps += 1
         self.tally.step_seconds.append(now - began)
         self.tally.step_rows += rows

@@ -86,6 +86,24 @@ def log_sum(line, V, most, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def allowed(line, suppressed, V, COUNT, RENORMALISE: tl.constexpr, BLOCK: tl.constexpr):
+    """Sets the COUNT suppressed tokens of a row to -inf. The largest logit of the others, its index, and the logarithm
+    of the sum that probabilities are relative to: of the others if RENORMALISE, else of all tokens."""
+    shared = tl.full([], 0.0, tl.float32)
+    if not RENORMALISE:
+        most, token = likeliest(line, V, BLOCK)
+        shared = log_sum(line, V, most, BLOCK)
+        tl.debug_barrier()
+    for number in range(COUNT):
+        tl.store(line + tl.load(suppressed + number), -float("inf"))
+    tl.debug_barrier()
+    most, token = likeliest(line, V, BLOCK)
+    if RENORMALISE:
+        shared = log_sum(line, V, most, BLOCK)
+    return most, token, shared
+
+
+@triton.jit
 def drawn(line, V, most, coldness, whole, top_k, top_p, uniform, BLOCK: tl.constexpr):
     """The token at the row's uniform number, see `models.decoding.sampling.draw`."""
     cut = (top_k > 0) | (top_p < 1.0)
@@ -132,17 +150,7 @@ def choose(
     the number of tokens written. whole: the weight of the likeliest token, a power of two."""
     row = tl.program_id(0)
     line = logits + row.to(tl.int64) * V
-    shared = tl.full([], 0.0, tl.float32)
-    if not RENORMALISE:
-        most, token = likeliest(line, V, BLOCK)
-        shared = log_sum(line, V, most, BLOCK)
-        tl.debug_barrier()
-    for number in range(COUNT):
-        tl.store(line + tl.load(suppressed + number), -float("inf"))
-    tl.debug_barrier()
-    most, token = likeliest(line, V, BLOCK)
-    if RENORMALISE:
-        shared = log_sum(line, V, most, BLOCK)
+    most, token, shared = allowed(line, suppressed, V, COUNT, RENORMALISE, BLOCK)
     place = tl.load(written + row)
     if DRAW:
         heat = tl.load(temperature + row)
@@ -180,17 +188,7 @@ def top_tokens(
     log-probabilities: tokens, values [B, BEST]."""
     row = tl.program_id(0)
     line = logits + row.to(tl.int64) * V
-    shared = tl.full([], 0.0, tl.float32)
-    if not RENORMALISE:
-        most, token = likeliest(line, V, BLOCK)
-        shared = log_sum(line, V, most, BLOCK)
-        tl.debug_barrier()
-    for number in range(COUNT):
-        tl.store(line + tl.load(suppressed + number), -float("inf"))
-    tl.debug_barrier()
-    most, token = likeliest(line, V, BLOCK)
-    if RENORMALISE:
-        shared = log_sum(line, V, most, BLOCK)
+    most, token, shared = allowed(line, suppressed, V, COUNT, RENORMALISE, BLOCK)
     for rank in range(BEST):
         tl.store(values + row * BEST + rank, most - shared)
         tl.store(tokens + row * BEST + rank, token.to(tl.int64))
