@@ -32,7 +32,7 @@ from training.importers.marian.convert_checkpoint import card_licence, convert_m
 from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME, MarianFolder, fetch_from_hub
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE
-from training.importers.marian.weight_conversion import NORM_OF_TYPE
+from training.importers.marian.weight_conversion import NORM_OF_TYPE, RECORD
 from training.loop import snapshot
 from training.loop.progress import Outcome, Validation
 from training.loop.tasks import AnyTask
@@ -221,13 +221,19 @@ def _marian(given: str, path: Path, source: str | None, target: str | None) -> S
     folder = MarianFolder(path, given if on_hub else path.resolve().name)
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     recorded = recorded_languages(options, folder.object(checkpoints.CONFIG))
+    command = f"python -m training import-marian {given}"
     try:
         made = convert_marian(folder, source=recorded[0] or source, target=recorded[1] or target)
     except TokenNeeded as error:
         raise TrainingError(
-            f"{given} has several target languages: choose one with `python -m training import-marian {given}"
-            " --prefix TOKEN --out FOLDER`, and tune that folder."
+            f"{given} has several target languages: choose one with `{command} --prefix TOKEN --out FOLDER`, and tune"
+            " that folder."
         ) from error
+    if (pairs := made.metadata.language_pairs) and RECORD not in folder.object(checkpoints.CONFIG):
+        raise TrainingError(
+            f"{given} has {len(pairs)} language pairs: choose one with `{command} --source {pairs[0].source}"
+            f" --target {pairs[0].target} --out FOLDER`, and tune that folder."
+        )
     return StartingPoint(
         given,
         made.metadata,

@@ -441,3 +441,11 @@ def test_word_dropout_spares_the_special_tokens_of_a_marian_model(marian: Path, 
     assert set(words.flatten().tolist()) == {5, 6, 7, 8, special.unknown}
     assert math.isclose((words == special.unknown).double().mean().item(), 0.5, abs_tol=0.06)
     assert isinstance(start.network({}), Transformer)
+
+
+def test_a_marian_folder_of_several_pairs_is_not_tuned_before_a_choice(tmp_path: Path) -> None:
+    languages = [">>fra<<", ">>spa<<"]
+    folder = folders.write(tmp_path / "opus-mt-de-itc", languages=languages, tokenizer={"target_lang": "itc"})
+    with pytest.raises(TrainingError, match=r"has 2 language pairs: choose one with .* --source de --target fr --out"):
+        read_starting_point(str(folder), "translator")
+    assert read_starting_point(str(folder), "translator", target="es").config.target_language == "es"

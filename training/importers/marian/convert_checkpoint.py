@@ -17,7 +17,7 @@ from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
-from training.importers.marian.hub_folder import MarianFolder, marian_folder
+from training.importers.marian.hub_folder import JsonObject, MarianFolder, marian_folder
 from training.importers.marian.marian_languages import Languages, language_pairs
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import complete_config, convert_network
@@ -126,8 +126,8 @@ def convert_marian(
     folder: MarianFolder, *, source: str | None = None, target: str | None = None, prefix: str | None = None
 ) -> MarianConversion:
     """source, target, prefix: the languages and the language token; None: from the folder. source and target may name
-    several, with commas between; a target "all" stands for every language token. TrainingError names the first
-    unsupported feature."""
+    several, with commas between; a target "all" stands for every language token, and without a target a model with
+    several has those of its card. TrainingError names the first unsupported feature."""
     config = complete_config(folder.object("config.json"))
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     network = convert_network(config, folder.tensors())
@@ -136,14 +136,15 @@ def convert_marian(
     reader = tokenizers["source"]
     settings = folder.object("generation_config.json", required=False)
     generation = read_generation_settings(config, settings, shape.pad, shape.target_vocabulary)
-    chosen = language_pairs(source, target, prefix, options, config, reader.languages)
+    original = folder.card()
+    chosen = language_pairs(source, target, prefix, options, config, reader.languages, original)
     first = chosen[0] if len(chosen) == 1 else None
-    prefixes = {pair: () if pair.prefix is None else (reader.vocabulary.index(pair.prefix),) for pair in chosen}
+    ids = {piece: i for i, piece in enumerate(reader.vocabulary)}
+    prefixes = {pair: () if pair.prefix is None else (ids[pair.prefix],) for pair in chosen}
     several = tuple(
         LanguagePair(source=pair.source, target=pair.target, source_prefix=prefixes[pair])
         for pair in (chosen if first is None else ())
     )
-    original = folder.card()
     scores = dict(card_scores(original))
     assert reader.special.eos is not None
     metadata = CheckpointConfig(
@@ -159,7 +160,7 @@ def convert_marian(
         suppressed=generation.suppressed,
         renormalise=generation.renormalise,
         forced_end=generation.forced_end,
-        max_source_tokens=min(config["max_position_embeddings"], MOST_TOKENS),
+        max_source_tokens=min(config["max_position_embeddings"], _tokenizer_limit(options), MOST_TOKENS),
         max_new_tokens=min(generation.max_new_tokens, MOST_TOKENS),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         training={
@@ -171,6 +172,12 @@ def convert_marian(
         scores={f"{PUBLISHED}{name}": values for name, values in scores.items()},
     )
     return MarianConversion(metadata, network, tokenizers, chosen, generation, original)
+
+
+def _tokenizer_limit(options: JsonObject) -> int:
+    """The longest source that the tokenizer's settings allow; tc-big models have 512 there, and 1,024 positions."""
+    limit = options.get("model_max_length")
+    return int(limit) if isinstance(limit, int | float) and limit >= 1 else MOST_TOKENS
 
 
 def import_marian(

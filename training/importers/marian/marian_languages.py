@@ -12,6 +12,11 @@ from training.importers.marian.hub_folder import JsonObject
 from training.importers.marian.weight_conversion import RECORD
 
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+# "* source languages: fr,fr_BE", "* target language(s): cmn_Hans cmn_Hant", "- Source Language(s): deu eng"
+CARD_LINE = re.compile(r"[\s*-]*(source|target) languages?(?:\(s\))?\W*:\W*(.+)", re.IGNORECASE)
+CARD_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})*")  # and no name of a language
+SEVERAL = re.compile(r"[a-z]{2,3}(\+[a-z]{2,3})+|[a-z]{2,3}(_[a-z]{3})+")  # and no language with a region, as pt_br is
+MOST_PAIRS = 10_000  # of an import that names no languages: GET /languages lists them all
 NO_PREFIX = "none"
 _CODES = [
     line.split()
@@ -67,29 +72,102 @@ def language_pairs(
     options: JsonObject,
     config: JsonObject,
     tokens: Sequence[str],
+    card: str = "",
 ) -> tuple[Languages, ...]:
     """Arguments as of `choose_languages`; source and target may name several languages with commas between, and a
-    target "all" stands for those of all tokens. Without a choice, an export of ours has the pairs of its model."""
+    target "all" stands for those of all tokens. Without a choice, an export of ours has the pairs of its model, and
+    another model all pairs of the languages that tokenizer_config.json or the card (card: its text) name."""
     if source is target is prefix is None and (exported := _exported_pairs(config, tokens)):
         return exported
-    sources: Sequence[str | None] = source.split(",") if source else [None]
     targets: Sequence[str | None] = target.split(",") if target else [None]
     if target == ALL and not tokens:
         raise TrainingError("--target all is for models with language tokens, and this vocabulary has none: name one.")
     if prefix is not None and (target == ALL or len(targets) > 1):
         raise TrainingError("--prefix is the token of one target: leave it out, or give one --target.")
-    if target == ALL:
-        codes = {token: _code_of(token) for token in tokens}
-        tokens_of = {code: token for token, code in codes.items() if list(codes.values()).count(code) == 1}
-        tokens_of |= {_spelling(token): token for token, code in codes.items() if code not in tokens_of}
+    recorded = recorded_languages(options, config)
+    sources = source.split(",") if source else _source_codes(recorded[0], _listed(options, config), card)
+    chosen = tokens if target == ALL else () if target or prefix else _offered_tokens(recorded[1], tokens, card)
+    if chosen:
+        tokens_of = _codes_of(chosen)
         origin = [choose_languages(each, "en", NO_PREFIX, options, config, tokens).source for each in sources]
+        if len(origin) * len(tokens_of) > MOST_PAIRS and not (source and target):
+            raise TrainingError(
+                f"This model reads {len(origin):,} languages and writes {len(tokens_of):,}, too many pairs to serve all"
+                " of them: name those that you need, such as --source de,en --target es,fr."
+            )
         found = tuple(Languages(each, code, token) for each in origin for code, token in tokens_of.items())
     else:
+        if target is None and not recorded[1] and len(written := card_languages(card)[1]) == 1:
+            targets = [_code_of(written[0])]
         found = tuple(
             choose_languages(each, code, prefix, options, config, tokens) for each in sources for code in targets
         )
     pairs = tuple(dict.fromkeys(pair for pair in found if pair.source != pair.target)) if len(found) > 1 else found
     return pairs or found
+
+
+def card_languages(card: str) -> tuple[list[str], list[str]]:
+    """The source and target languages that an OPUS-MT model card lists, as it spells them: bel, pt_br, cmn_Hans."""
+    listed: dict[str, list[str]] = {}
+    for line in filter(None, map(CARD_LINE.fullmatch, card.splitlines())):
+        codes = [code for code in re.split(r"[\s,]+", line[2]) if CARD_CODE.fullmatch(code)]
+        listed.setdefault(line[1].lower(), list(dict.fromkeys(codes)))
+    return listed.get("source", []), listed.get("target", [])
+
+
+def _listed(options: JsonObject, config: JsonObject) -> list[str]:
+    """The source languages of a folder that names several in one field: "deu+eng+fra" or "deu_eng_fra"."""
+    code = options.get("source_lang") or config.get("source_lang")
+    return re.split("[+_]", code) if isinstance(code, str) and SEVERAL.fullmatch(code) else []
+
+
+def _source_codes(recorded: str | None, listed: Sequence[str], card: str) -> Sequence[str | None]:
+    """The folder's own source language or languages, or those of the card, without the regions of a language that is
+    listed too."""
+    if recorded:
+        return [recorded]
+    codes = dict.fromkeys(map(_code_of, listed or card_languages(card)[0]))
+    bases = [code.split("-")[0] for code in codes]
+    return [
+        code
+        for code, base in zip(codes, bases, strict=True)
+        if (len(base) == 3 or base in THREE_LETTERS) and (code == base or base not in codes)
+    ] or [None]
+
+
+def _offered_tokens(recorded: str | None, tokens: Sequence[str], card: str) -> Sequence[str]:
+    """The language tokens that a model is served with if no target is chosen: those of the targets on its card, or all;
+    () if there is one token for `recorded`, the folder's own target. A vocabulary may hold tokens of languages that no
+    training text was in, and the card leaves those out."""
+    by_name = {token.strip("<>").lower().replace("-", "_"): token for token in tokens}
+    written = [code.lower().replace("-", "_") for code in card_languages(card)[1]]
+    listed = list(dict.fromkeys(by_name[name] for name in written if name in by_name))
+    if len(listed) > 1:
+        return listed
+    names = _names(re.split("[-_]", recorded.lower())[0]) if recorded else []
+    return () if len([name for name in by_name if name.split("_")[0] in names]) == 1 else tokens
+
+
+def _codes_of(tokens: Sequence[str]) -> dict[str, str]:
+    """Code -> token. Of the tokens of one code (>>zho<<, >>cmn<<) the first in `THREE_LETTERS` has it, and the others
+    keep their own spelling. Codes differ in more than case."""
+    claims: dict[str, list[str]] = {}
+    for token in tokens:
+        claims.setdefault(_code_of(token).lower(), []).append(token)
+    codes: dict[str, str] = {}
+    for token in tokens:
+        code = _code_of(token)
+        first = min(claims[code.lower()], key=_claim)
+        codes.setdefault(code if token == first else _spelling(token), token)
+    spelt = {code.lower(): code for code in reversed(codes)}
+    return {code: token for code, token in codes.items() if spelt[code.lower()] == code}
+
+
+def _claim(token: str) -> int:
+    """The rank of a token's language among those that share its two-letter code."""
+    first = _spelling(token).split("-")[0]
+    names = THREE_LETTERS.get(TWO_LETTERS.get(first, first), ())
+    return names.index(first) + 1 if first in names else 0
 
 
 def _exported_pairs(config: JsonObject, tokens: Sequence[str]) -> tuple[Languages, ...]:
@@ -120,7 +198,9 @@ def recorded_languages(options: JsonObject, config: JsonObject) -> tuple[str | N
 
 def _recorded(code: object) -> str | None:
     """The folder's own code, in two letters if the language has such a code; None for a language group."""
-    if not isinstance(code, str) or len(code.split("_")[0]) > 3 or code in LANGUAGE_GROUPS:
+    if not isinstance(code, str) or len(re.split("[+_]", code)[0]) > 3 or code in LANGUAGE_GROUPS:
+        return None
+    if SEVERAL.fullmatch(code):
         return None
     return TWO_LETTERS.get(code, code)
 
@@ -144,10 +224,15 @@ def _prefix(given: str | None, target: str, tokens: Sequence[str]) -> str | None
     )
 
 
+def _names(language: str) -> list[str]:
+    """What tokens call a language: the code itself, in three letters, in two."""
+    return [language, *THREE_LETTERS.get(language, ()), *([TWO_LETTERS[language]] if language in TWO_LETTERS else [])]
+
+
 def matching_tokens(code: str, tokens: Sequence[str]) -> list[str]:
     """The language tokens of a language: spelt the same, in three letters, or with any script or region."""
     first, *rest = re.split("[-_]", code.lower())
-    names = [first, *THREE_LETTERS.get(first, ()), *([TWO_LETTERS[first]] if first in TWO_LETTERS else [])]
+    names = _names(first)
     plain = {token: token.strip("<>").lower().replace("-", "_") for token in tokens}
     for name in names:
         if exact := [token for token, spelt in plain.items() if spelt == "_".join([name, *rest])]:

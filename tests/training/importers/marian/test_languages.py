@@ -11,7 +11,14 @@ from models import checkpoint as checkpoints
 from tests.training.importers.marian import folders
 from training.errors import TrainingError
 from training.importers.marian.convert_checkpoint import import_marian
-from training.importers.marian.marian_languages import THREE_LETTERS, TWO_LETTERS, choose_languages, matching_tokens
+from training.importers.marian.marian_languages import (
+    MOST_PAIRS,
+    THREE_LETTERS,
+    TWO_LETTERS,
+    choose_languages,
+    language_pairs,
+    matching_tokens,
+)
 
 TOKENS = (">>deu<<", ">>nds<<", ">>cmn_Hans<<", ">>cmn_Hant<<", ">>pt_br<<", ">>pt<<", ">>nob<<", ">>fr<<")
 
@@ -135,3 +142,75 @@ def test_several_targets_need_a_token_each(tmp_path: Path, options: dict[str, st
     folder = folders.write(tmp_path / "folder", languages=[">>eng<<", ">>spa<<"])
     with pytest.raises(TrainingError, match=sentence):
         import_marian(str(folder), tmp_path / "out", **options)
+
+
+# The lines on languages of four generations of OPUS-MT model cards, and the source and target in tokenizer_config.json
+OPUS_2020 = (
+    "### opus-mt-ROMANCE-en\n\n* source languages: fr,fr_BE,fr_CA,es,es_AR,pt_br,ze_zh,wa\n* target languages: en\n"
+)
+TATOEBA = (
+    "* source group: English \n* target group: Chinese \n* source language(s): eng\n"
+    "* target language(s): cmn cmn_Hans cmn_Hant yue_Hant\n* a sentence initial language token is required\n"
+)
+TC_BIG = (
+    "* source language(s): rus ukr\n* target language(s): dan nob nor swe\n* valid target language labels: >>dan<<\n"
+)
+TC_BIBLE = (
+    "- **Language(s):**  \n  - Source Language(s): deu eng\n  - Target Language(s): afr deu\n"
+    "  - Valid Target Language Labels: >>act<< >>afr<< >>deu<<\n"
+)
+CHINESE_TOKENS = (">>cmn<<", ">>cmn_Hans<<", ">>cmn_Hant<<", ">>yue_Hant<<", ">>zho<<")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "tokens", "card", "expected"),
+    [
+        (("ROMANCE", "en"), (), OPUS_2020, "fr→en es→en pt-br→en wa→en"),
+        (("eng", "zho"), CHINESE_TOKENS, TATOEBA, "en→zh en→zh-Hans en→zh-Hant en→yue-Hant"),
+        (("zle", "gmq"), (">>dan<<", ">>nob<<", ">>nor<<", ">>swe<<", ">>qer<<"), TC_BIG,
+         "ru→da ru→nb ru→no ru→sv uk→da uk→nb uk→no uk→sv"),
+        (("deu+eng", "gmw"), (">>act<<", ">>afr<<", ">>deu<<"), TC_BIBLE, "de→af en→af en→de"),
+        (("deu_eng", "gmw"), (">>act<<", ">>afr<<", ">>deu<<"), "", "de→act de→af en→act en→af en→de"),
+        (("en", "zh"), (">>cmn<<", ">>zho<<", ">>cmn_Hans<<", ">>zho_Hans<<"), "",
+         "en→cmn en→zh en→cmn-Hans en→zh-Hans"),
+        (("pt_br", "en"), (), "", "pt_br→en"),
+        (("zle", "en"), (), "* source language(s): rus\n", "ru→en"),
+    ],
+)  # fmt: skip
+def test_a_multilingual_folder_offers_every_pair_of_its_card(
+    recorded: tuple[str, str], tokens: tuple[str, ...], card: str, expected: str
+) -> None:
+    options = dict(zip(("source_lang", "target_lang"), recorded, strict=True))
+    pairs = language_pairs(None, None, None, options, {}, tokens, card)
+    assert " ".join(f"{pair.source}→{pair.target}" for pair in pairs) == expected
+    for pair in pairs:
+        assert pair.prefix in tokens if tokens else pair.prefix is None
+
+
+def test_every_token_of_two_scripts_keeps_a_code_of_its_own() -> None:
+    tokens = (">>srp_Cyrl<<", ">>srp_Latn<<", ">>ara<<", ">>arb<<", ">>pt_br<<", ">>pt_BR<<")
+    pairs = language_pairs("en", "all", None, {}, {}, tokens)
+    expected = {"sr-Cyrl": 0, "sr-Latn": 1, "ar": 2, "arb": 3, "pt-br": 4}
+    assert {pair.target: pair.prefix for pair in pairs} == {code: tokens[i] for code, i in expected.items()}
+
+
+def test_too_many_pairs_are_refused_before_a_choice() -> None:
+    codes = [a + b + c for a in "abcdef" for b in "abcdefghij" for c in "xyz"][: int(MOST_PAIRS**0.5) + 1]
+    card = f"* source language(s): {' '.join(codes)}\n* target language(s): {' '.join(codes)}\n"
+    tokens = tuple(f">>{code}<<" for code in codes)
+    with pytest.raises(TrainingError, match="reads 101 languages and writes 101, too many pairs to serve all of them"):
+        language_pairs(None, None, None, {"source_lang": "mul", "target_lang": "mul"}, {}, tokens, card)
+    assert len(language_pairs(",".join(codes[:3]), None, None, {}, {}, tokens, card)) == 3 * 101 - 3
+
+
+def test_a_multilingual_folder_is_imported_without_a_choice(tmp_path: Path) -> None:
+    folder = folders.write(
+        tmp_path / "folder",
+        languages=[">>eng<<", ">>fra<<", ">>spa<<"],
+        tokenizer={"target_lang": "itc", "model_max_length": 100},
+    )
+    (folder / "README.md").write_text("* source language(s): deu\n* target language(s): fra spa\n", encoding="utf-8")
+    import_marian(str(folder), tmp_path / "out")
+    config = checkpoints.read(tmp_path / "out").config
+    assert [(pair.source, pair.target) for pair in config.language_pairs] == [("de", "fr"), ("de", "es")]
+    assert config.max_source_tokens == 100  # and not the 128 positions
