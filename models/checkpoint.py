@@ -4,6 +4,7 @@
     model.safetensors   weights, and nothing that can execute
     target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
+    demo.json           of a demo model: what it knows
     resume/             optimizer, RNG and sampler state; never read here
 
 A folder without config.json is not a checkpoint. Files are written under other names and renamed, config.json last, so
@@ -22,7 +23,7 @@ from typing import Any, Literal, Self
 from models.tokenizer import Tokenizer, is_language, read_tokenizer
 
 FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, DEMO = "config.json", "model.safetensors", "demo.json"
 ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
 
@@ -80,12 +81,31 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DemoCard:
+    """What a demo model says about itself. patterns: how many kinds of sentences (songs, of a lyricist) it was trained
+    on. examples: texts to try. way_out: how to get a model for real use. known_words: of the training sources,
+    casefolded; of a lyricist, its characters."""
+
+    summary: str
+    patterns: int
+    examples: tuple[str, ...]
+    way_out: str
+    known_words: frozenset[str] = field(repr=False)
+
+    @property
+    def words(self) -> int:
+        return len(self.known_words)
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only."""
+    """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only. demo: None but for
+    demo models."""
 
     folder: Path
     config: CheckpointConfig
     tokenizers: Mapping[str, Tokenizer]
+    demo: DemoCard | None = None
 
     @property
     def name(self) -> str:
@@ -159,7 +179,13 @@ def is_checkpoint(folder: Path) -> bool:
     return (folder / CONFIG).is_file()
 
 
-def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer]) -> None:
+def write(
+    staging: Path,
+    folder: Path,
+    config: CheckpointConfig,
+    tokenizers: Mapping[str, Tokenizer],
+    demo: DemoCard | None = None,
+) -> None:
     """Publishes `staging` (weights and accompanying files) as `folder`: adds tokenizers and config, then moves all
     files, config.json last. After an OSError (a full disk) `folder` is unchanged or has no config.json."""
     names = {side: tokenizer_file(side, tokenizer.kind) for side, tokenizer in tokenizers.items()}
@@ -173,11 +199,15 @@ def write(staging: Path, folder: Path, config: CheckpointConfig, tokenizers: Map
     # no checksums of files that users may edit, such as the model card
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    if demo is not None:
+        described = {**asdict(demo), "known_words": sorted(demo.known_words)}
+        (staging / DEMO).write_text(json.dumps(described, ensure_ascii=False, indent=1), encoding="utf-8")
     for path in staging.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).unlink(missing_ok=True)
+    (folder / DEMO).unlink(missing_ok=True)  # of a demo model that another model replaces
     for path in sorted(staging.iterdir(), key=lambda path: path.name == CONFIG):
         path.replace(folder / path.name)
 
@@ -200,7 +230,30 @@ def read(folder: Path) -> Checkpoint:
             raise CheckpointError(f"{path} does not match its checksum; the model was not loaded.")
     if WEIGHTS not in config.files:
         raise CheckpointError(f"{folder / CONFIG} gives no checksum for {WEIGHTS}; the model was not loaded.")
-    return Checkpoint(folder, config, {s: _tokenizer(folder, s, k, config) for s, k in config.tokenizers.items()})
+    tokenizers = {side: _tokenizer(folder, side, kind, config) for side, kind in config.tokenizers.items()}
+    return Checkpoint(folder, config, tokenizers, _demo_card(folder / DEMO))
+
+
+def _demo_card(path: Path) -> DemoCard | None:
+    """None if there is no such file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        texts = [content["summary"], content["way_out"], *content["examples"], *content["known_words"]]
+        _require(all(isinstance(text, str) for text in texts), "a text of it is no text")
+        _require(isinstance(content["patterns"], int), "patterns must be a whole number")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} does not describe a demo model ({error}); remove it to load the model."
+        ) from error
+    return DemoCard(
+        content["summary"],
+        content["patterns"],
+        tuple(content["examples"]),
+        content["way_out"],
+        frozenset(content["known_words"]),
+    )
 
 
 def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> Tokenizer:

@@ -167,6 +167,7 @@ class AsyncEngine:
                 for single in (each.config for each in version.by_pair or (version,))
                 if single.source_language and single.target_language
             ),
+            demo=version.demo,
         )
 
     async def curves(self, name: str) -> TrainingCurves:

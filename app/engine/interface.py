@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from app.engine.output.text_stream import TextStream, WrittenToken
 from app.engine.registry.training_curves import TrainingCurves
+from models.checkpoint import DemoCard
 from models.decoding.options import DecodingOptions
 from models.inspection.results import AttentionFindings, AttentionMap, Candidate, GateSummary, Walkthrough
 from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
@@ -241,6 +242,27 @@ class AlignedWord:
     weight: float
 
 
+NoticeCode = Literal["unknown_words", "repetition", "low_probability", "already_in_target_language", "pivot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that a reader of a translation should know. message: one sentence for people. start, end: the place in
+    the source text, in code points; None for all of it or without one. models: of a pivot, in the order of use."""
+
+    code: NoticeCode
+    message: str
+    start: int | None = None
+    end: int | None = None
+    models: tuple[str, ...] = ()
+
+    def moved(self, by: int) -> Notice:
+        """The notice of a text in which its own text begins at `by`."""
+        if self.start is None or self.end is None:
+            return self
+        return replace(self, start=self.start + by, end=self.end + by)
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationResult:
     """A translation. finish_reason: "repetition" if the text loops. scores: best text first, log-probability / length
@@ -254,6 +276,7 @@ class TranslationResult:
     scores: tuple[float, ...] | None = None
     tokens: tuple[WrittenToken, ...] | None = None
     alignment: tuple[AlignedWord, ...] | None = None
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +314,8 @@ class GenerationResult:
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A loaded checkpoint, as in `GET /models`. source_language, target_language: None for lyrics models and
-    multilingual translators. language_pairs: (source, target) of a translator. precision: None if not on a device."""
+    multilingual translators. language_pairs: (source, target) of a translator. precision: None if not on a device.
+    demo: of a demo model, what it knows."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -309,6 +333,7 @@ class ModelInfo:
     licence: str | None = None
     loaded_at: datetime = EPOCH
     language_pairs: tuple[tuple[str, str], ...] = ()
+    demo: DemoCard | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from app.engine.interface import AlignedWord, FinishReason, TranslationResult
+from app.engine.interface import AlignedWord, FinishReason, Notice, TranslationResult
 from app.engine.output.output_processor import total_usage
 from app.engine.output.text_stream import WrittenToken
 from app.translation.prepare import SegmentedText
 
+MAX_NOTICES = 1000  # of one text: a long text in a language that a demo model does not know has one for each word
 _FROM_BEST_TO_WORST: tuple[FinishReason, ...] = ("stop", "length", "repetition")
 
 
@@ -28,6 +29,7 @@ def assembled(text: SegmentedText, parts: Sequence[TranslationResult], target_la
         scores,
         _joined_tokens(parts, layout),
         _joined_alignment(text, parts, layout),
+        _joined_notices(text, parts),
     )
 
 
@@ -68,6 +70,16 @@ def _joined_tokens(parts: Sequence[TranslationResult], layout: Sequence[str]) ->
     if tokens:
         tokens[-1] = replace(tokens[-1], text=tokens[-1].text + before + layout[-1])
     return tuple(tokens)
+
+
+def _joined_notices(text: SegmentedText, parts: Sequence[TranslationResult]) -> tuple[Notice, ...]:
+    """The parts' notices in order, at most MAX_NOTICES, with places in the whole text."""
+    if not any(part.notices for part in parts):  # the common case
+        return ()
+    notices = []
+    for part, (source, _) in zip(parts, text.spans, strict=False):
+        notices += [notice.moved(source) for notice in part.notices]
+    return tuple(notices[:MAX_NOTICES])
 
 
 def _joined_alignment(

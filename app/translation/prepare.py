@@ -299,15 +299,20 @@ class PreparedSentence:
 
     def in_source(self, words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
         """The alignment with offsets in `source` instead of `clean`."""
+        words = list(words)
+        spans = self.spans_in_source((word.source_start, word.source_end) for word in words)
+        return tuple(
+            replace(word, source_start=start, source_end=end) for word, (start, end) in zip(words, spans, strict=True)
+        )
+
+    def spans_in_source(self, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """The spans of `source` for spans of `clean`."""
         ends = [mark.at + len(mark.gap) for mark in self.marks]
         starts = [mark.at for mark in self.marks]
         growth = list(accumulate((mark.length - len(mark.gap) for mark in self.marks), initial=0))
-        moved = []
-        for word in words:
-            start = word.source_start + growth[bisect_right(ends, word.source_start)]
-            end = word.source_end + growth[bisect_left(starts, word.source_end)]
-            moved.append(replace(word, source_start=start, source_end=max(start, end)))
-        return tuple(moved)
+        for first, last in spans:
+            start = first + growth[bisect_right(ends, first)]
+            yield start, max(start, last + growth[bisect_left(starts, last)])
 
 
 def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tuple[str, tuple[Mark, ...]]:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from app.engine.interface import Engine, TranslationOptions, TranslationResult
+from app.engine.interface import Engine, Notice, TranslationOptions, TranslationResult
 from app.engine.output.output_processor import total_usage
 from app.engine.output.text_stream import ShowText, TextStream
 from app.errors import TextTooLong
@@ -17,7 +17,7 @@ from app.text.glossary_matching import TermMatcher
 from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
 from app.translation import TextRequest
-from app.translation.assemble import assembled, worst_finish_reason
+from app.translation.assemble import MAX_NOTICES, assembled, worst_finish_reason
 from app.translation.cached_engine import CachedEngine, TranslationCache, in_thread_if_long, retried_while_overloaded
 from app.translation.prepare import (
     PreparedSentence,
@@ -236,7 +236,8 @@ def _prepared_sentences(
 
 async def translated_pages(requests: Sequence[TextRequest], translate: TranslateTexts) -> list[TranslationResult]:
     """Results in order, of both formats; the texts of all pages go into one `translate` call. A page has no
-    alternatives, tokens or alignment; its score is the mean of its texts', and its prefix applies to the first text."""
+    alternatives, tokens or alignment; its score is the mean of its texts', its prefix applies to the first text, and
+    its notices are without places."""
     characters = sum(len(request.text) for request in requests if request.format == "html")
     pages = await in_thread_if_long(
         characters, lambda: [parse_page(each.text) if each.format == "html" else None for each in requests]
@@ -279,4 +280,13 @@ def _translated_page(request: TextRequest, page: HtmlPage, texts: Sequence[Trans
         next((text.model for text in texts if text.model), ""),
         total_usage([text.usage for text in texts]),
         (sum(scores) / len(scores),) if scores else None,
+        notices=_page_notices(texts),
     )
+
+
+def _page_notices(texts: Sequence[TranslationResult]) -> tuple[Notice, ...]:
+    """Of the texts of a page, each once: places in its texts are none in the page."""
+    if not any(text.notices for text in texts):
+        return ()
+    notices = (replace(notice, start=None, end=None) for text in texts for notice in text.notices)
+    return tuple(dict.fromkeys(notices))[:MAX_NOTICES]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig, CheckpointError, LanguagePair
-from tests.models.folders import CONFIG, TARGET, stage, written
+from models.checkpoint import CheckpointConfig, CheckpointError, DemoCard, LanguagePair
+from tests.models.folders import CONFIG, SOURCE, TARGET, stage, written
 
 
 def test_written_checkpoint_is_read_back(tmp_path: Path) -> None:
@@ -40,6 +40,21 @@ def test_the_card_may_be_edited(tmp_path: Path) -> None:
     for result in (edited, checkpoints.read(folder)):
         assert replace(result.config, tokenizers={}, files={}) == CONFIG
         assert result.decode([3, 4, 2]) == "ab"
+
+
+def test_demo_card_is_read_and_goes_with_its_model(tmp_path: Path) -> None:
+    card = DemoCard("A demo.", 7, ("hallo",), "make serve MODEL=de-en", frozenset({"hallo", "welt"}))
+    folder = written(tmp_path)
+    assert checkpoints.read(folder).demo is None
+    checkpoints.write(stage(tmp_path / "again"), folder, CONFIG, {"source": SOURCE, "target": TARGET}, card)
+    demo = checkpoints.read(folder).demo
+    assert demo == card
+    assert demo.words == 2
+    (folder / "demo.json").write_text('{"summary": "A demo."}', encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"demo\.json does not describe a demo model"):
+        checkpoints.read(folder)
+    checkpoints.write(stage(tmp_path / "third"), folder, CONFIG, {"source": SOURCE, "target": TARGET})
+    assert checkpoints.read(folder).demo is None
 
 
 def test_a_lyricist_has_one_tokenizer(tmp_path: Path) -> None:

@@ -36,7 +36,14 @@ from app.api.field_types import (
 )
 from app.api.request_body import Upload
 from app.api.shared_schemas import WrittenTokenAnswer, round_nats, usage_fields
-from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, TranslationResult
+from app.engine.interface import (
+    AlignedWord,
+    FinishReason,
+    Notice,
+    NoticeCode,
+    TranslationDetail,
+    TranslationResult,
+)
 from app.text.language_detection import Detection
 from app.translation import TextFormat
 
@@ -225,6 +232,31 @@ class AlignedWordAnswer(BaseModel):
         return {**asdict(word), "weight": round(word.weight, 6)}
 
 
+class NoticeAnswer(BaseModel):
+    """Something that a reader of the translation should know. Places count code points of the text in `q` from 0; ends
+    are exclusive."""
+
+    code: NoticeCode = doc(
+        '"unknown_words": one word that the model does not know; "repetition": the translation goes round in circles;'
+        ' "low_probability": the model is unsure of it; "already_in_target_language": the text came back as it is;'
+        ' "pivot": translated through a third language.',
+        "unknown_words",
+    )
+    message: str = doc("One sentence for people.", "“Quokka” is no word that demo-de-en was trained on.")
+    start: int | None = optional("Where the place begins; left out where the notice has none.", 8)
+    end: int | None = optional("Where it ends.", 14)
+    models: list[str] | None = optional('Only of "pivot": the models used, in order.', None)
+
+    @staticmethod
+    def fields_of(notice: Notice) -> dict[str, object]:
+        fields: dict[str, object] = {"code": notice.code, "message": notice.message}
+        if notice.start is not None:
+            fields |= {"start": notice.start, "end": notice.end}
+        if notice.models:
+            fields["models"] = list(notice.models)
+        return fields
+
+
 class TranslateAnswer(BaseModel):
     """For a list in `q`, each member is a list of the same length and order."""
 
@@ -240,6 +272,10 @@ class TranslateAnswer(BaseModel):
         'Only where a translation did not end by itself: "length" ran into its token limit,'
         ' "repetition" goes round in circles.',
         "length",
+    )
+    notices: list[NoticeAnswer] | list[list[NoticeAnswer]] | None = optional(
+        "Only where there is something to say of a translation; for a list in `q`, a list for each text.",
+        [example_of(NoticeAnswer)],
     )
     scores: list[float] | list[list[float]] | None = optional(
         'Only for "scores" in `return`: of the translation and of each alternative, its log-probability'
@@ -266,6 +302,8 @@ class TranslateAnswer(BaseModel):
             columns["alternatives"] = [text.alternatives for text in translations]
         if any(text.finish_reason != "stop" for text in translations):
             columns["finishReason"] = [text.finish_reason for text in translations]
+        if any(text.notices for text in translations):
+            columns["notices"] = [[NoticeAnswer.fields_of(notice) for notice in text.notices] for text in translations]
         if "scores" in request.wanted:  # this and the next two are empty for a text that needed no model
             columns["scores"] = [[round_nats(score) for score in text.scores or ()] for text in translations]
         if "tokens" in request.wanted:

@@ -48,6 +48,18 @@ class LanguagePairAnswer(BaseModel):
         return dict(zip(("source", "target"), value, strict=True)) if isinstance(value, tuple) else value
 
 
+class DemoAnswer(FromAttributes):
+    """What a demo model knows, and how to get a model for real use."""
+
+    summary: str = doc(
+        "One sentence for people.", "A demo: it knows 412 German words in 60 sentence patterns, and copies other words."
+    )
+    words: int = doc("How many source words it was trained on; of a lyricist, characters.", 412)
+    patterns: int = doc("How many sentence patterns it was trained on; of a lyricist, songs.", 60)
+    examples: list[str] = doc("Texts to try.", ["Guten Morgen, ich wohne in Berlin."])
+    way_out: str = doc("How to get a model for real use, with the command.", "make serve MODEL=de-en")
+
+
 class ModelAnswer(FromAttributes):
     """One loaded checkpoint."""
 
@@ -74,6 +86,7 @@ class ModelAnswer(FromAttributes):
     licence: str | None = doc("As the model card in its folder (`README.md`) says; null where none does.", "cc-by-4.0")
     loaded_at: datetime = doc("When this version was read from its folder, in UTC.", "2026-11-22T05:12:09Z")
     scores: dict[str, Any] = doc("What it scored when it was trained, as its model card says.", {"BLEU": 39.1})
+    demo: DemoAnswer | None = doc("Of a demo model, what it knows; null for others.", None)
 
 
 class ChangeAnswer(FromAttributes):

@@ -110,7 +110,7 @@ class ModelRegistry:
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error
         version = self._last_versions[path.name] = self._last_versions.get(path.name, 0) + 1
-        model = ModelVersion(read.folder, read.config, read.tokenizers, version, pinned, licence(path))
+        model = ModelVersion(read.folder, read.config, read.tokenizers, read.demo, version, pinned, licence(path))
         return replace(model, by_pair=model.single_pairs()) if read.config.language_pairs else model
 
     def offer(self, version: ModelVersion) -> None:

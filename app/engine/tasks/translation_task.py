@@ -12,6 +12,7 @@ from app.engine.dispatch.dispatcher import Part, gather
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
 from app.engine.metrics.request_work import recorded
+from app.engine.output.notices import translation_notices
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m
@@ -109,7 +110,8 @@ class TranslationTask(Task):
             if not all(map(math.isfinite, scores)):
                 raise EngineFailed(f"{checkpoint.name} {NOT_FINITE}")
         usage = output.usage(len(plan.source), finished.timing)
-        result = TranslationResult(output.text, others, reason, checkpoint.name, usage, scores)
+        notices = translation_notices(checkpoint, request.text, plan.source, best, reason)
+        result = TranslationResult(output.text, others, reason, checkpoint.name, usage, scores, notices=notices)
         if not DETAILS_OF_A_SECOND_PASS & options.wants:
             return result, None
         return result, translated_pair(checkpoint, request.text, (*plan.prefix, *best.tokens), finished=best.finished)

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
+from app.engine.interface import Notice, TranslationOptions, TranslationRequest, TranslationResult, Usage
 from app.text.glossary_matching import Term, holds_term
 from app.text.protected_spans import may_be_a_word, missing_spans, protected_spans
 from app.translation.cached_engine import CachedEngine, in_thread_if_long
@@ -91,9 +91,20 @@ def _repaired(sentence: PreparedSentence, translation: TranslationResult) -> Tra
     if not sentence.plain:
         translation = _with_numbers_and_terms(sentence, translation)
         translation = with_marks(sentence, _with_repaired_alternatives(sentence, translation))
-    if translation.alignment is None or not sentence.marks:
+    if not sentence.marks:
         return translation
-    return replace(translation, alignment=sentence.in_source(translation.alignment))
+    alignment = None if translation.alignment is None else sentence.in_source(translation.alignment)
+    return replace(translation, alignment=alignment, notices=_notices_in_source(sentence, translation.notices))
+
+
+def _notices_in_source(sentence: PreparedSentence, notices: Sequence[Notice]) -> tuple[Notice, ...]:
+    moved = []
+    for notice in notices:
+        if notice.start is not None and notice.end is not None:
+            ((start, end),) = sentence.spans_in_source([(notice.start, notice.end)])
+            notice = replace(notice, start=start, end=end)
+        moved.append(notice)
+    return tuple(moved)
 
 
 def _with_numbers_and_terms(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:

@@ -24,6 +24,7 @@ from app.engine.interface import (
     GenerationResult,
     ModelChange,
     ModelInfo,
+    Notice,
     PoolStatus,
     ScoreQuery,
     ScoreResult,
@@ -113,6 +114,7 @@ class FakeEngine:
     calls: int = 0
     length_limited: frozenset[str] = frozenset()
     repetitive: frozenset[str] = frozenset()
+    notices: dict[str, tuple[Notice, ...]] = field(default_factory=dict)  # of a text
     gate_values: np.ndarray = field(default_factory=lambda: np.array([[[0.25], [0.98765432]]], dtype=np.float32))
     room: int = 256  # words of a source
     weights: list[list[list[list[float]]]] = field(default_factory=lambda: [[[[0.75, 0.25], [0.5, 0.5]]]])
@@ -293,9 +295,9 @@ class FakeEngine:
             details["tokens"] = tuple(WrittenToken(index, letter, -0.125) for index, letter in enumerate(text))
         if "alignment" in request.options.wants:
             details["alignment"] = (AlignedWord(len(text) - len(request.text), len(text), 0, len(request.text), 0.75),)
-        return TranslationResult(
-            text, others, reason, f"tiny-{request.options.source_language}-{request.options.target_language}", **details
-        )
+        name = f"tiny-{request.options.source_language}-{request.options.target_language}"
+        notices = self.notices.get(request.text, ())
+        return TranslationResult(text, others, reason, name, notices=notices, **details)
 
     def _check_model(self, name: str | None) -> None:
         if name is not None and name not in {model.name for model in self.loaded}:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.engine.interface import PoolStatus, TranslationRequest
+from app.engine.interface import Notice, PoolStatus, TranslationRequest
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
+from tests.app.api.test_event_stream import events
 from tests.request_builders import translation_request
 
 HALLO = {"q": "hallo", "source": "de", "target": "en"}
@@ -80,6 +81,27 @@ def test_finish_reason_appears_only_when_a_translation_was_cut_or_goes_round() -
     assert "finishReason" not in translate(client, q=["kurz"])
     assert translate(client, q="lang")["finishReason"] == "length"
     assert translate(client, q=["lang", "kurz"])["finishReason"] == ["length", "stop"]
+
+
+def test_notices_appear_only_where_there_is_something_to_say() -> None:
+    word = Notice("unknown_words", "“Quokka” is unknown.", 4, 10)
+    pivot = Notice("pivot", "Through English.", models=("tiny-de-en", "tiny-en-es"))
+    client = Client(FakeEngine(notices={"Das Quokka.": (word, pivot)}))
+    said = [
+        {"code": "unknown_words", "message": "“Quokka” is unknown.", "start": 4, "end": 10},
+        {"code": "pivot", "message": "Through English.", "models": ["tiny-de-en", "tiny-en-es"]},
+    ]
+    assert translate(client, q="Das Quokka.")["notices"] == said
+    assert translate(client, q=["hallo", "Das Quokka."])["notices"] == [[], said]
+    assert "notices" not in translate(client, q=["hallo"])
+    streamed = client.post("/translate", json={"q": "Das Quokka.", "source": "de", "target": "en", "stream": True})
+    assert dict(events(streamed.text))["done"]["notices"] == said
+    places = [
+        (notice.get("start"), notice.get("end")) for notice in translate(client, q="Hallo. Das Quokka.")["notices"]
+    ]
+    assert places == [(11, 17), (None, None)], "places in the whole text"
+    page = translate(client, q="<p>Das Quokka.</p>", format="html")["notices"]
+    assert page == [{"code": "unknown_words", "message": "“Quokka” is unknown."}, said[1]]
 
 
 @pytest.mark.parametrize(("source", "target"), [("DE", "EN"), ("De", "eN"), (" de ", "en")])

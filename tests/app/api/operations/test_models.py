@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app import errors
+from models.checkpoint import DemoCard
 from tests.app.api.client import Client
-from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.fake_engine import FakeEngine, translator
 
 
 def test_each_model_with_all_its_fields() -> None:
@@ -32,9 +34,22 @@ def test_each_model_with_all_its_fields() -> None:
         "licence": "cc-by-4.0",
         "loaded_at": "2026-11-22T05:12:09Z",
         "scores": {"BLEU": 39.1, "broken": None},  # JSON has no NaN
+        "demo": None,
     }
     assert (last["name"], last["source_language"], last["scores"]) == ("lyrics-zh", None, {})
     assert (last["precision"], last["licence"]) == (None, None)
+
+
+def test_a_demo_model_says_what_it_knows() -> None:
+    card = DemoCard("It knows three words.", 2, ("ein Bier",), "make serve MODEL=de-en", frozenset({"a", "b", "c"}))
+    (model,) = Client(FakeEngine(loaded=[replace(translator("de", "en"), demo=card)])).get("/models").json()
+    assert model["demo"] == {
+        "summary": "It knows three words.",
+        "words": 3,
+        "patterns": 2,
+        "examples": ["ein Bier"],
+        "way_out": "make serve MODEL=de-en",
+    }
 
 
 def test_no_models() -> None:

@@ -1,0 +1,50 @@
+"""What a reader of a translation should know about it: a text that loops, a low probability, words that the model was
+not trained on. Places are code points of the model's input."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from app.engine.interface import FinishReason, Notice
+from app.engine.output.token_views import word_spans
+from models.checkpoint import Checkpoint
+from models.decoding.options import Hypothesis
+
+# Mean log-probability of a token, in nats, below which a translation is marked. Chosen on translations of known
+# quality; the table stands in benchmarks/LOG.md ("low probability").
+LOW_PROBABILITY = -0.9
+_REPETITION = "This translation repeats itself; what follows the first repeat is not to be trusted."
+_LOW_PROBABILITY = "The model is unsure of this translation: check it before you use it."
+
+
+def translation_notices(
+    checkpoint: Checkpoint, text: str, source: Sequence[int], best: Hypothesis, reason: FinishReason
+) -> tuple[Notice, ...]:
+    """source: the token ids of `text`. A hypothesis without scores (greedy search) gets no `low_probability`."""
+    notices = []
+    if reason == "repetition":
+        notices.append(Notice("repetition", _REPETITION, 0, len(text)))
+    elif best.log_probability < LOW_PROBABILITY * (len(best.tokens) + 1):  # False for NaN; + 1: the end token
+        notices.append(Notice("low_probability", _LOW_PROBABILITY, 0, len(text)))
+    if checkpoint.demo is not None:
+        notices += _untrained_words(checkpoint.name, checkpoint.demo.known_words, text)
+    elif checkpoint.tokenizers["source"].special.unknown in source:
+        notices += _unreadable_words(checkpoint, text)
+    return tuple(notices)
+
+
+def _untrained_words(name: str, known: Collection[str], text: str) -> Iterator[Notice]:
+    for start, end in word_spans(text):
+        word = text[start:end]
+        if any(map(str.isalpha, word)) and word.casefold() not in known:
+            yield Notice("unknown_words", f"“{word}” is no word that {name} was trained on.", start, end)
+
+
+def _unreadable_words(checkpoint: Checkpoint, text: str) -> Iterator[Notice]:
+    """Words with characters that the tokenizer has no token for."""
+    tokenizer = checkpoint.tokenizers["source"]
+    holes = [(piece.start, piece.end) for piece in tokenizer.pieces(text) if piece.id == tokenizer.special.unknown]
+    for start, end in word_spans(text):
+        if any(first < end and start < last for first, last in holes):
+            message = f"“{text[start:end]}” has characters that {checkpoint.name} cannot read."
+            yield Notice("unknown_words", message, start, end)
