@@ -65,6 +65,7 @@ ARG TORCH=cpu
 COPY README.md LICENSE ./
 COPY app app
 COPY models models
+COPY parlance parlance
 COPY training training
 RUN set -eu; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --target /opt/parlance/code .; \
@@ -98,7 +99,7 @@ COPY --from=build /opt/parlance/code /opt/parlance/code
 # /tmp, /data and /checkpoints are the only places that anything here writes to. The caches of CUDA's driver, Triton and
 # torch.compile are named because their defaults ask for the user's name, which `docker run --user` may not have, and
 # because a /tmp in memory should not be filled: the driver's own limit is gigabytes.
-ENV PATH=/opt/parlance/bin:$PATH \
+ENV PATH=/opt/parlance/bin:/opt/parlance/code/bin:$PATH \
     HOME=/tmp \
     MPLCONFIGDIR=/tmp/matplotlib \
     CUDA_CACHE_PATH=/tmp/cuda \
@@ -122,7 +123,7 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
   CMD ["python", "-c", "import http.client as h, sys; c = h.HTTPConnection('127.0.0.1', 8000, timeout=4); c.request('GET', '/health/ready'); sys.exit(c.getresponse().status != 200)"]
 
 # Drains on SIGTERM by PARLANCE_DRAIN_TIMEOUT_S and ends with 0.
-CMD ["python", "-m", "app"]
+CMD ["parlance", "serve", "--no-demo"]
 
 # Last, because they change most often.
 ARG VERSION=0.1.0

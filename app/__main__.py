@@ -1,4 +1,4 @@
-"""python -m app: serve on PARLANCE_HOST and PARLANCE_PORT. SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once,
+"""python -m app: serve on --host and --port. SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once,
 new connections are refused, requests in flight have PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503; the
 exit status is 0. A second signal ends at once."""
 
@@ -14,7 +14,7 @@ from types import FrameType
 import uvicorn
 
 from app.main import create_app
-from app.settings import load_settings
+from app.settings import Settings, SettingsParser
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,12 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    settings = load_settings()
+    settings, _ = SettingsParser("python -m app").settings(None)
+    serve(settings)
+
+
+def serve(settings: Settings) -> None:
+    """Returns after a drained end; SystemExit where the server could not start."""
     app = create_app(settings)
     config = uvicorn.Config(
         app,

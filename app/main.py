@@ -48,11 +48,11 @@ from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.cached_engine import TranslationCache
 from app.translation.text_translator import Translator
+from parlance import __version__
 
 if TYPE_CHECKING:
     from app.api.middleware.telemetry import RequestSpans  # needs the extra `otel`
 
-VERSION = "0.1.0"
 _ROUTERS = (
     libretranslate.router,
     generation.router,
@@ -107,7 +107,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     spans = _request_spans(settings)
     app = FastAPI(
         title="Parlance",
-        version=VERSION,
+        version=__version__,
         description=_DESCRIPTION,
         openapi_tags=_TAGS,
         docs_url=None,
@@ -200,7 +200,7 @@ def _request_spans(settings: Settings) -> RequestSpans | None:
             "Parlance cannot start: PARLANCE_OTLP_ENDPOINT needs OpenTelemetry; install it with"
             " pip install 'parlance[otel]'."
         ) from None
-    return telemetry.request_spans(settings.otlp_endpoint, VERSION)
+    return telemetry.request_spans(settings.otlp_endpoint, __version__)
 
 
 def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans: RequestSpans | None) -> None:

@@ -1,14 +1,18 @@
 """Every setting of the service, its unit in its name, read once from the environment (prefix PARLANCE_).
-`load_settings` is for `app.main` alone; nothing below it reads settings."""
+`load_settings` and `SettingsParser` are for
+`app.main` and the programs that start it; nothing below reads settings."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import ipaddress
 import re
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict
 
 from app.access.rate_limits import parse_quotas, parse_rates
 
@@ -243,19 +247,60 @@ class Settings(BaseSettings):
         return self
 
 
+class SettingsParser(argparse.ArgumentParser):
+    """The command line of the server, with an option for each setting. A mistake ends the process with one sentence and
+    status 2.
+
+    program: how the user started it, such as "python -m app"."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__(
+            prog=program,
+            usage="%(prog)s [options]",
+            description="Serves the checkpoints of a folder over HTTP: a page at /, the API's documentation at /docs.",
+            epilog=f"Each option is an environment variable too: {PREFIX}PORT is --port. The option wins. Give secrets"
+            f" ({PREFIX}ADMIN_KEY, {PREFIX}REDIS_URL) in the environment: command lines are no secret.",
+            allow_abbrev=False,
+        )
+        self._source = CliSettingsSource[argparse.ArgumentParser](
+            Settings, root_parser=self, cli_kebab_case=True, cli_implicit_flags=True, cli_hide_none_type=True
+        )
+
+    def settings(self, arguments: Sequence[str] | None) -> tuple[Settings, Namespace]:
+        """Settings from the arguments (default: of the process) and the environment; and all that was parsed, with the
+        caller's own additions to the parser."""
+        given = self.parse_args(arguments)
+        options = {name for name in Settings.model_fields if getattr(given, name, None) is not None}
+        return _checked_settings(options, _cli_settings_source=self._source(parsed_args=given)), given
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.search("unrecognized arguments: (--[^ =]+)", message)
+        nearest = get_close_matches(unknown[1], self._option_string_actions, 1) if unknown else []
+        suggestion = f"; did you mean {nearest[0]}?" if nearest else ";"
+        self.exit(2, f"Parlance cannot start: {message}{suggestion} See {self.prog} --help.\n")
+
+
 def load_settings() -> Settings:
     """Settings from the environment. Wrong ones end the process with one sentence that lists them, and no traceback."""
+    return _checked_settings(set())
+
+
+def _checked_settings(options: set[str], **sources: Any) -> Settings:
+    """options: fields whose values come from the command line."""
     try:
-        return Settings()
+        return Settings(**sources)
     except ValidationError as error:
-        problems = [_describe_error(details) for details in error.errors()]
+        problems = [_describe_error(details, options) for details in error.errors()]
         raise SystemExit(f"Parlance cannot start: {'; '.join(problems)}.") from None
 
 
-def _describe_error(details: ErrorDetails) -> str:
-    name = str(details["loc"][0]) if details["loc"] else ""
+def _describe_error(details: ErrorDetails, options: set[str]) -> str:
+    field = str(details["loc"][0]) if details["loc"] else ""
     reason = details["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     reason = reason.split(", unable to parse")[0]
-    if name in ("admin_key", "redis_url"):  # without the value, which is a secret
-        return f"{PREFIX}{name.upper()} cannot be used: {reason}"
-    return f'{PREFIX}{name.upper()} is "{details["input"]}": {reason}' if name else reason
+    if not field:
+        return reason
+    if field in ("admin_key", "redis_url"):  # without the value, which is a secret
+        return f"{PREFIX}{field.upper()} cannot be used: {reason}"
+    name = f"--{field.replace('_', '-')}" if field in options else f"{PREFIX}{field.upper()}"
+    return f'{name} is "{details["input"]}": {reason}'

@@ -28,6 +28,10 @@ class Server(NamedTuple):
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
+    def page(self, path: str) -> bytes:
+        with urllib.request.urlopen(self.base + path, timeout=60) as answer:
+            return bytes(answer.read())
+
     def workers(self) -> list[int]:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in children.read_text().split()]
@@ -35,10 +39,15 @@ class Server(NamedTuple):
 
 @contextlib.contextmanager
 def serving(
-    checkpoints: Path, folder: Path, command: tuple[str, ...] = ("-m", "app"), **settings: str
+    checkpoints: Path,
+    folder: Path,
+    command: tuple[str, ...] = ("-m", "app"),
+    python: Path | None = None,
+    **settings: str,
 ) -> Iterator[Server]:
     """Ready to answer; started from another folder than the sources, as a service manager would.
 
+    python: of an environment in which Parlance is installed; without it the sources are served.
     settings: by their names without the prefix, such as ADMIN_KEY="...".
     """
     with socket.socket() as probe:
@@ -47,10 +56,10 @@ def serving(
     environment = {**os.environ, "PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_CPU_THREADS": "1"}
     # fp32: as the tests decode, for int8 may say something else; one process: tests stop, kill and watch that one
     environment |= {"PARLANCE_PRECISION": "fp32", "PARLANCE_CPU_WORKERS": "1"}
-    environment |= {"PARLANCE_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    environment |= {"PARLANCE_PORT": str(port), "PYTHONPATH": "" if python else str(ROOT)}
     environment |= {f"PARLANCE_{name}": value for name, value in settings.items()}
     words = [word.format(port=port) for word in command]
-    process = subprocess.Popen([sys.executable, *words], cwd=folder, env=environment)
+    process = subprocess.Popen([python or sys.executable, *words], cwd=folder, env=environment)
     server = Server(f"http://127.0.0.1:{port}", process)
     try:
         _wait(server)

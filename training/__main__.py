@@ -6,7 +6,6 @@ import argparse
 import io
 import json
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -30,8 +29,9 @@ from training.distributed.watchdog import Terminated, is_peer_failure
 from training.errors import TrainingError, os_error_reason, pluralize
 from training.loop import snapshot
 from training.loop.stop_signals import Stopped
+from training.program import command_line, program
 
-MODULE = "training"
+MODULE = "training"  # what processes of a group run
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
 ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # in PyTorch's out-of-memory messages, on Linux and on Windows
 SHARED = ("translator", "lyrics")  # commands that torchrun can run in several processes
@@ -45,10 +45,10 @@ class OneSentenceParser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    top = OneSentenceParser(prog="python -m training", description="Make models from text files.")
+    top = OneSentenceParser(prog=program(), description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
     for name, (text, add_options, run) in COMMANDS.items():
-        command = commands.add_parser(name, help=text)
+        command = commands.add_parser(name, help=text, prog=command_line(name))
         add_options(command)
         known = [option for action in command._actions for option in action.option_strings]
         command.set_defaults(run=run, known=known)
@@ -173,7 +173,7 @@ def stopped_sentence(arguments: argparse.Namespace, given: Sequence[str]) -> str
 def resuming(given: Sequence[str]) -> str:
     """The command that goes on with this run."""
     resume = [] if "--resume" in given else ["--resume"]
-    return f"python -m {MODULE} {shlex.join([*given, *resume])}"
+    return command_line(*given, *resume)
 
 
 if __name__ == "__main__":

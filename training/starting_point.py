@@ -36,6 +36,7 @@ from training.importers.marian.weight_conversion import NORM_OF_TYPE, RECORD
 from training.loop import snapshot
 from training.loop.progress import Outcome, Validation
 from training.loop.tasks import AnyTask
+from training.program import command_line
 
 Kind = Literal["translator", "lyrics"]
 KINDS = {"translator": "a translator", "lyrics": "a lyricist"}
@@ -166,7 +167,7 @@ def read_starting_point(given: str, kind: Kind, source: str | None = None, targe
         )
     if start.config.kind != kind:
         is_a, command = KINDS[start.config.kind], start.config.kind
-        raise TrainingError(f"{given} is {is_a}, not {KINDS[kind]}: tune it with `python -m training {command}`.")
+        raise TrainingError(f"{given} is {is_a}, not {KINDS[kind]}: tune it with `{command_line(command)}`.")
     if kind == "translator" and start.config.eos is None:
         raise TrainingError(f"{given} has no end token, and so cannot learn where a translation ends: take another.")
     return start
@@ -221,7 +222,7 @@ def _marian(given: str, path: Path, source: str | None, target: str | None) -> S
     folder = MarianFolder(path, given if on_hub else path.resolve().name)
     options = folder.object(TOKENIZER_CONFIG_FILE, required=False)
     recorded = recorded_languages(options, folder.object(checkpoints.CONFIG))
-    command = f"python -m training import-marian {given}"
+    command = command_line("import-marian", str(given))
     try:
         made = convert_marian(folder, source=recorded[0] or source, target=recorded[1] or target)
     except TokenNeeded as error:

@@ -49,6 +49,7 @@ from training.data.public_data import is_name as is_public_name
 from training.errors import TrainingError, pluralize
 from training.evaluation.scores import Scores
 from training.lyricist_run import train_lyricist
+from training.program import program
 from training.translator_run import train_translator
 
 NOT_VALIDATED = (
@@ -178,7 +179,7 @@ def run_recipes(arguments: argparse.Namespace) -> None:
         return
     for name, recipe in recipes.items():
         print(f"{name:<24} {recipe.summary}")
-    print("\nAll options of one, explained: python -m training recipes --show NAME")
+    print(f"\nAll options of one, explained: {program()} recipes --show NAME")
 
 
 def add_inspect_corpus(command: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from training.cli.command_options import add_device, device_of
 from training.config.run_config import raise_all
 from training.errors import CannotStart, TrainingError, os_error_reason
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
+from training.program import program
 from training.translation.file_translation import chunk_lines, say, translate_lines
 from training.translation.line_input import LineInput
 from training.translation.line_translator import LineTranslator
@@ -25,9 +26,9 @@ from training.translation.resumable_output import check_output_file, read_record
 DEFAULT_BEAM = 4  # as the server's
 EXAMPLES = """\
 examples:
-  python -m training translate checkpoints/my-de-en < in.txt > out.txt
-  python -m training translate checkpoints/my-de-en a.txt b.txt.gz --out out.txt --resume
-  python -m training translate m1 m2 m3 --ensemble --input in.txt --n-best 5 > lists.txt
+  {program} translate checkpoints/my-de-en < in.txt > out.txt
+  {program} translate checkpoints/my-de-en a.txt b.txt.gz --out out.txt --resume
+  {program} translate m1 m2 m3 --ensemble --input in.txt --n-best 5 > lists.txt
 
 One line comes out for each line that goes in; an empty line stays empty. Files end lines with LF or CRLF; files that
 end in .gz are compressed. A line that is longer than the model takes is translated sentence by sentence."""
@@ -68,7 +69,7 @@ def slots_problem(arguments: argparse.Namespace) -> str:
 
 
 def add_translate(command: argparse.ArgumentParser) -> None:
-    command.description, command.epilog = "Translate lines of text.", EXAMPLES
+    command.description, command.epilog = "Translate lines of text.", EXAMPLES.format(program=program())
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder")
     text = "texts to translate, one sentence a line (default, and -: standard input); with --ensemble: further folders"

@@ -27,6 +27,7 @@ from training.config.corpus_languages import split_languages
 from training.config.overrides import NONE, options_of
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.errors import TrainingError, os_error_reason
+from training.program import command_line
 
 Table = Mapping[str, Any]
 """A table of a TOML file."""
@@ -149,7 +150,7 @@ def read_run_file(path: Path, command: str) -> RunFile:
         raise TrainingError(f"{path} is no TOML file: {error}.") from error
     recorded_command = content.pop("command", command)
     if recorded_command != command:
-        raise TrainingError(f"{path} is for `python -m training {recorded_command}`, not for {command}.")
+        raise TrainingError(f"{path} is for `{command_line(recorded_command)}`, not for {command}.")
     content.pop("derived", None)  # for people: it follows from the rest
     complete, data, machine = (content.pop(name, {}) for name in ("complete", "data", "machine"))
     recorded = data.get("sha256", {}) if isinstance(data, dict) else {}
@@ -190,7 +191,7 @@ def run_file_text(
     """Text for `read_run_file`. data: role -> command-line corpus argument; {} for a corpus without files. derived:
     what the run has chosen by itself, recorded beside the network options that are at their defaults."""
     command, shared = COMMANDS[type(config)], f" --processes {processes}" if processes > 1 else ""
-    head = f"# The same run again: python -m training {command} --config {RUN_FILE}{shared} --out FOLDER\n"
+    head = f"# The same run again: {command_line(command)} --config {RUN_FILE}{shared} --out FOLDER\n"
     if not data:
         head = "# The corpus of this run was no file: name one with the command's own options.\n"
     options = {"command": command, "complete": True, **asdict(config)}

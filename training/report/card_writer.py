@@ -21,7 +21,8 @@ from training.errors import pluralize
 from training.evaluation.memorisation import Overlap
 from training.evaluation.scores import Score
 from training.loop.progress import Outcome, Sample
-from training.report.environment import command_line, hardware_summary, source_revision
+from training.program import started_command_line
+from training.report.environment import hardware_summary, source_revision
 from training.report.progress_report import escape_markdown, shorten_repetition
 from training.training_run import TrainingRun
 
@@ -145,7 +146,7 @@ def model_card(
 
 - Data: {data}
 - Recipe: `{config.recipe}`, {metadata.parameters:,} parameters, seed {config.loop.seed}
-- Command: `{command_line()}`
+- Command: `{started_command_line()}`
 - Again, {again}: `{RUN_FILE}` beside this file holds every option
 - {_outcome_sentence(outcome)}
 - Hardware: {hardware}; torch {torch.__version__}, Python {platform.python_version()}

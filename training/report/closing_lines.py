@@ -7,6 +7,7 @@ from pathlib import Path
 
 from training.evaluation.scores import Scores, score_summary
 from training.loop.progress import Outcome
+from training.program import command_line
 
 SERVED_FOLDER = "checkpoints"  # `make serve` serves what lies in it
 
@@ -21,4 +22,4 @@ def closing_lines(out: Path, outcome: Outcome, scores: Scores) -> Iterator[str]:
         "make serve" if out.absolute().parent.name == SERVED_FOLDER else f"move it to {SERVED_FOLDER}/ and make serve"
     )
     yield f"The model lies in {out}, described by {out / 'README.md'}."
-    yield f"Next: python -m training evaluate {out} {test}, or {serve}."
+    yield f"Next: {command_line('evaluate', str(out))} {test}, or {serve}."

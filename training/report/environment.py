@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import torch
@@ -52,7 +50,3 @@ def source_revision() -> str:
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
     return "unknown"
-
-
-def command_line() -> str:
-    return "python -m training " + shlex.join(sys.argv[1:])

@@ -1,0 +1,122 @@
+"""The console command `parlance`, which is `python -m parlance` too: it serves with `app`, and trains, translates and
+imports with the commands of `training`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from parlance import __version__
+
+DEMO_MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
+TRAINING_COMMANDS = {
+    "train translator": ("train a translator from pairs of sentences", ["translator"]),
+    "train lyrics": ("train a character model from a text", ["lyrics"]),
+    "train demo": ("train the demo models", ["demo"]),
+    "import": ("make a checkpoint of a Marian model: a name on the Hugging Face hub or a folder", ["import-marian"]),
+    "translate": ("translate files or standard input, line by line", ["translate"]),
+    "evaluate": ("score a model, or compare several", ["evaluate"]),
+    "export": ("write a checkpoint for transformers, CTranslate2 or ONNX", ["export"]),
+    "distil": ("have a translator translate text for another one to learn from", ["distil"]),
+    "backtranslate": ("make pairs from text in the target language", ["backtranslate"]),
+    "inspect-corpus": ("say what is in a corpus", ["inspect-corpus"]),
+    "recipes": ("list the recipes and their options", ["recipes"]),
+}
+"""Words of `parlance` -> what they do, and the words of `python -m training`."""
+HELP = """\
+usage: parlance COMMAND [options]
+
+  serve [options]          serve the checkpoints of a folder over HTTP; the demo models where there are none
+{training}
+  keys                     make, list and remove API keys
+
+parlance COMMAND --help explains a command; parlance --version says which version this is."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status of the command; 2 after a mistake in the arguments, with a sentence on standard error."""
+    if arguments is None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command takes over, Ctrl-C ends without a traceback
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help", "help"):
+        lines = (f"  {words:<24} {text}" for words, (text, _) in TRAINING_COMMANDS.items())
+        print(HELP.format(training="\n".join(lines)))
+        return 0
+    if given[0] in ("-V", "--version", "version"):
+        print(f"parlance {__version__} (Python {platform.python_version()})")
+        return 0
+    command, rest = given[0], given[1:]
+    if command == "serve":
+        return serve(rest)
+    if command == "keys":
+        from app.keys import main as keys  # each command imports its own half: PyTorch takes seconds
+
+        return keys(rest)
+    if command == "train":
+        command, rest = f"train {rest[0]}" if rest else "train", rest[1:]
+    if command not in TRAINING_COMMANDS:
+        return refuse(command)
+    from training import STARTED
+    from training.__main__ import main as train
+
+    return train([*TRAINING_COMMANDS[command][1], *rest], STARTED)
+
+
+def refuse(command: str) -> int:
+    """Says what the user may have meant instead of a command that there is not."""
+    kinds = [words.removeprefix("train ") for words in TRAINING_COMMANDS if words.startswith("train ")]
+    if command.partition(" ")[0] == "train":
+        print(f"error: Say what to train: {', '.join(f'parlance train {kind}' for kind in kinds)}.", file=sys.stderr)
+        return 2
+    nearest = get_close_matches(command, ["serve", "train", "keys", *TRAINING_COMMANDS], 1, 0.5)
+    suggestion = f"; did you mean parlance {nearest[0]}?" if nearest else ";"
+    print(f"error: {command} is no command{suggestion} parlance --help lists them.", file=sys.stderr)
+    return 2
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Serves as `python -m app` does, after it has trained the demo models for a folder without checkpoints."""
+    from app.settings import SettingsParser
+
+    parser = SettingsParser("parlance serve")
+    parser.add_argument(
+        "--demo",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="train the demo models (a few minutes) if the folder has no checkpoint; default: yes",
+    )
+    settings, given = parser.settings(arguments)
+    if given.demo and lacks_models(settings.checkpoints):
+        print("Training the demo models (once, a few minutes) ...", flush=True)
+        # in a process of its own: the server would keep PyTorch's memory
+        trained = subprocess.run(
+            [sys.executable, "-m", "training", "demo", "--out", str(settings.checkpoints)], check=False
+        )
+        if trained.returncode:
+            return trained.returncode
+    address = f"http://{settings.host}:{settings.port}"
+    print(f"\nParlance starts on {address}  (stop with Ctrl-C)")
+    for what, path in (("the page", ""), ("the API to try things in", "/docs"), ("is it ready?", "/health/ready")):
+        print(f"  {what:<26} {address}{path}")
+    print(flush=True)
+    from app.__main__ import serve as serve_checkpoints
+
+    serve_checkpoints(settings)
+    return 0
+
+
+def lacks_models(checkpoints: Path) -> bool:
+    """Whether there is no checkpoint in the folder, or a demo model that is not finished."""
+    if any((checkpoints / name).is_dir() and not (checkpoints / name / "config.json").exists() for name in DEMO_MODELS):
+        return True
+    return not any(checkpoints.glob("*/config.json"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
