@@ -60,21 +60,11 @@ $(VENV)/.installed-dev: $(VENV)/.torch pyproject.toml
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-serve: demo
-	@echo
-	@echo "Parlance starts on http://$(HOST):$(PORT)  (stop with Ctrl-C)"
-	@echo "  the page to look inside with     http://$(HOST):$(PORT)"
-	@echo "  the API to try things in         http://$(HOST):$(PORT)/docs"
-	@echo "  is it ready?                     http://$(HOST):$(PORT)/health/ready"
-	@echo
-	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(RUN) -m app
+serve: $(VENV)/.installed
+	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(RUN) -m parlance serve
 
 demo: $(VENV)/.installed
-	@unfinished=; for name in demo-de-en demo-en-es lyrics-zh; do folder="$(PARLANCE_CHECKPOINTS)/$$name"; \
-	  if [ -d "$$folder" ] && [ ! -f "$$folder/config.json" ]; then unfinished=1; fi; done; \
-	if [ -z "$$unfinished" ] && ls "$(PARLANCE_CHECKPOINTS)"/*/config.json >/dev/null 2>&1; then :; else \
-	  echo "Training the demo models (once, a few minutes) ..."; \
-	  $(RUN) -m training demo --out "$(PARLANCE_CHECKPOINTS)"; fi
+	$(RUN) -m parlance train demo --out "$(PARLANCE_CHECKPOINTS)"
 
 test: lint fast
 

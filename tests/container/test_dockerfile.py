@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from parlance import __version__
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -122,7 +124,7 @@ def test_container_writes_to_tmp_only():
 
 
 def test_server_is_process_1_and_receives_signals():
-    assert json.loads(only(FINAL, "CMD")) == ["python", "-m", "app"]
+    assert json.loads(only(FINAL, "CMD")) == ["parlance", "serve", "--no-demo"]
     values = environment(FINAL)  # a container's own loopback address could not be reached from outside
     assert (values["PARLANCE_HOST"], values["PARLANCE_PORT"]) == ("0.0.0.0", "8000")
     assert only(FINAL, "STOPSIGNAL") == "SIGTERM"
@@ -180,7 +182,7 @@ def test_image_labels_equal_pyproject():
     assert labels[prefix + "licenses"] == PROJECT["license"]
     assert labels[prefix + "version"] == "${VERSION}"
     assert labels[prefix + "revision"] == "${REVISION}"
-    assert arguments(FINAL) == {"VERSION": PROJECT["version"], "REVISION": "unknown"}
+    assert arguments(FINAL) == {"VERSION": __version__, "REVISION": "unknown"}
 
 
 def test_build_context_is_exactly_what_is_copied():
