@@ -24,16 +24,19 @@ from app.access.rate_limits import parse_quotas, parse_rates
 from app.api.access_control import RATE_LIMIT_HEADERS
 from app.api.deepl import glossary_routes
 from app.api.deepl import routes as deepl
+from app.api.deepl.schemas import DeepLError
 from app.api.document_jobs import DocumentJobs
-from app.api.errors import install_error_handlers
+from app.api.errors import FamilyError, install_error_handlers
 from app.api.extensions import routes as extensions
 from app.api.generation import routes as generation
 from app.api.google import routes as google
+from app.api.google.schemas import GoogleError
 from app.api.inspection import routes as inspection
 from app.api.libretranslate import routes as libretranslate
 from app.api.middleware.fair_start import FairStart
 from app.api.middleware.request_log import REQUEST_ID_HEADER, RequestLog
 from app.api.openai import routes as openai
+from app.api.openai.schemas import OpenAIErrorAnswer
 from app.api.operations import routes as operations
 from app.api.operations.web_pages import add_docs, add_page
 from app.api.request_body import RequestLimits
@@ -67,6 +70,14 @@ _ROUTERS = (
     extensions.deepl_router,
     google.router,
 )
+_ERROR_FORMS: dict[str, type[FamilyError]] = {  # below these paths, of unknown paths too
+    "/v1": OpenAIErrorAnswer,
+    "/v2": DeepLError,
+    "/v3": DeepLError,
+    "/v3/projects": GoogleError,  # as version 3 of Google's API has it
+    "/language": GoogleError,
+    "/google": GoogleError,
+}
 
 _DESCRIPTION = """\
 Translate between your own language pairs, let character models write on, and look inside both.
@@ -136,7 +147,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         app.include_router(router)
     add_docs(app)
     add_page(app)
-    install_error_handlers(app)
+    install_error_handlers(app, _ERROR_FORMS)
     _add_middleware(app, settings, services, spans)
     return app
 

@@ -27,11 +27,19 @@ class ScopeMissing(EngineError, code="scope_missing"):
 
 
 class RateLimited(RetryLater, code="rate_limited"):
-    """A rate limit is exhausted."""
+    """A rate limit is exhausted. rate: the one that takes longest to have room."""
+
+    def __init__(self, message: str, *, retry_after_s: int, rate: Rate) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.rate = rate
 
 
 class QuotaExceeded(RetryLater, code="quota_exceeded"):
-    """A quota is exhausted until its period ends."""
+    """A quota is exhausted until its period ends. remaining: characters that are left of it."""
+
+    def __init__(self, message: str, *, retry_after_s: int, quota: Quota, remaining: int) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.quota, self.remaining = quota, remaining
 
 
 _USAGE_QUOTA = Quota(MAX_COUNT, "month")  # counts the usage of keys without a monthly quota
@@ -39,7 +47,8 @@ _USAGE_QUOTA = Quota(MAX_COUNT, "month")  # counts the usage of keys without a m
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """Characters used in the current calendar month (UTC). limit: None if the key has no monthly quota."""
+    """Characters used in the current calendar day or month (UTC), whichever quota has fewer left; of the month, and
+    limit None, if the key has no quota."""
 
     characters: int
     limit: int | None
@@ -109,11 +118,13 @@ class AccessControl:
             await self._counts.give_back(caller.key_id, quotas, characters)
 
     async def usage(self, caller: Caller) -> KeyUsage:
-        """This month's usage of the caller's key; callers without a key are not counted."""
+        """The usage that the quota that binds counts; callers without a key are not counted."""
         if not caller.key_id:
             return KeyUsage(0, None)
-        (quota,) = (quota for quota in self._quotas_of(caller) if quota.period == "month")
-        characters = await self._counts.characters(caller.key_id, "month")
+        usages = [
+            (quota, await self._counts.characters(caller.key_id, quota.period)) for quota in self._quotas_of(caller)
+        ]
+        quota, characters = min(usages, key=lambda usage: usage[0].characters - usage[1])
         return KeyUsage(characters, None if quota is _USAGE_QUOTA else quota.characters)
 
     async def close(self) -> None:
@@ -133,17 +144,21 @@ def _refusal(charge: Charge, result: ChargeResult) -> EngineError:
         return RateLimited(
             f"That is more than {rate.requests:,} requests per {rate.unit}; try again in {wait_s:,} s.",
             retry_after_s=wait_s,
+            rate=rate,
         )
     quota, used = next(
         (quota, used)
         for quota, used in zip(charge.quotas, result.characters, strict=True)
         if used + charge.characters > quota.characters
     )
+    remaining = max(0, quota.characters - used)
     return QuotaExceeded(
         f"This key's quota is {quota.characters:,} characters per {quota.period}, of which"
-        f" {max(0, quota.characters - used):,} are left; this request has {charge.characters:,}. The next"
+        f" {remaining:,} are left; this request has {charge.characters:,}. The next"
         f" {quota.period} begins at 00:00 UTC.",
         retry_after_s=period_ends_in_s(quota.period, result.now_s),
+        quota=quota,
+        remaining=remaining,
     )
 
 

@@ -1,18 +1,21 @@
 """API keys and rate limits over HTTP: where a key is read from, what a request costs, the RateLimit headers. RateLimit
 and RateLimit-Policy: draft-ietf-httpapi-ratelimit-headers. RateLimit-Limit, -Remaining and -Reset, which clients know,
-describe the rate with the least remaining."""
+describe the limit that refuses the request, or else the rate with the least remaining. The seconds of a limit that is
+used up are those until the next request fits, as in Retry-After; of any other, those until all of it is free again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from app.access.authorization import AccessControl, KeyMissing, KeyWrong
+from app.access.authorization import AccessControl, KeyMissing, KeyWrong, QuotaExceeded, RateLimited
 from app.access.key_file import ANONYMOUS, Caller
 from app.access.rate_limits import Rate, Window
+from app.errors import EngineError
 
 _MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 # LibreTranslate's clients send no key to these; the name of a download is secret.
@@ -54,8 +57,8 @@ async def charge(request: Request, requests: int, characters: int) -> None:
         return
     client = request.scope.get("client")
     windows, refusal = await access.charge(caller_of(request), client[0] if client else "", requests, characters)
-    if windows:
-        request.scope["state"]["limit_headers"] = rate_limit_headers(windows)
+    if windows or isinstance(refusal, QuotaExceeded):
+        request.scope["state"]["limit_headers"] = rate_limit_headers(windows, refusal)
     if refusal is not None:
         raise refusal
 
@@ -77,17 +80,40 @@ def given_keys(request: Request, fields: Mapping[str, object], key_fields: Seque
                 yield sent
 
 
-def rate_limit_headers(windows: Sequence[Window]) -> list[tuple[bytes, bytes]]:
-    states = [(each.rate, each.remaining, each.wait_s(each.rate.requests)) for each in windows]
-    rate, remaining, reset = min(states, key=lambda state: (state[1], -state[0].window_s))
-    now = ", ".join([f'"{each.unit}";r={left};t={until}' for each, left, until in states])
-    values = (rate.requests, remaining, reset, now, _policy(tuple([each for each, *_ in states])))
+class _Limit(NamedTuple):
+    """How much of a limit is left, and when there is more. policy: as RateLimit-Policy says it."""
+
+    name: str
+    most: int
+    remaining: int
+    reset_s: int
+    policy: str
+
+
+def rate_limit_headers(windows: Sequence[Window], refusal: EngineError | None = None) -> list[tuple[bytes, bytes]]:
+    """refusal: of this request; its limit has the seconds of its Retry-After."""
+    limits: list[_Limit] = []
+    binding: _Limit | None = None
+    for window in windows:
+        rate, remaining = window.rate, window.remaining
+        reset_s = window.wait_s(rate.requests if remaining else 1)
+        limits.append(_Limit(rate.unit, rate.requests, remaining, reset_s, _policy(rate)))
+        if isinstance(refusal, RateLimited) and refusal.rate == rate:
+            binding = limits[-1] = limits[-1]._replace(reset_s=refusal.retry_after_s)
+    if isinstance(refusal, QuotaExceeded):
+        quota, name = refusal.quota, f"characters-{refusal.quota.period}"
+        policy = f'"{name}";q={quota.characters};qu="characters"'
+        binding = _Limit(name, quota.characters, refusal.remaining, refusal.retry_after_s, policy)
+        limits.append(binding)
+    tightest = binding or min(limits, key=lambda limit: (limit.remaining, -limit.reset_s))
+    now = ", ".join([f'"{limit.name}";r={limit.remaining};t={limit.reset_s}' for limit in limits])
+    values = (tightest.most, tightest.remaining, tightest.reset_s, now, ", ".join([limit.policy for limit in limits]))
     return [(name, str(value).encode()) for name, value in zip(_NAMES, values, strict=True)]
 
 
 @lru_cache(maxsize=1024)
-def _policy(rates: tuple[Rate, ...]) -> str:
-    return ", ".join(f'"{rate.unit}";q={rate.requests};w={rate.window_s}' for rate in rates)
+def _policy(rate: Rate) -> str:
+    return f'"{rate.unit}";q={rate.requests};w={rate.window_s}'
 
 
 @lru_cache(maxsize=64)

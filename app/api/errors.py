@@ -49,7 +49,7 @@ STATUS: Statuses = {  # a route class may have `statuses` of its own, which its 
     CheckpointRefused: 422,
     RetryLater: 429,
     KeyMissing: 401,
-    KeyWrong: 403,
+    KeyWrong: 401,
     ScopeMissing: 403,
     EngineUnavailable: 503,
     DeadlineExceeded: 504,
@@ -59,7 +59,6 @@ STATUS: Statuses = {  # a route class may have `statuses` of its own, which its 
 UNAVAILABLE_RETRY_AFTER_S = 2  # about the time that a device process needs to restart
 INTERNAL_ERROR_MESSAGE = "This is a fault of ours, not of your request; it is in our log under this request_id."
 _CODES = {
-    401: "unauthorized",
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
@@ -171,7 +170,7 @@ def error_body(scope: Scope, code: str, message: str, field: str | None = None) 
 
 def error_response(scope: Scope, status: int, body: ErrorAnswer, headers: Mapping[str, str] | None = None) -> Response:
     """`body` in the form of the route's family."""
-    family: type[FamilyError] | None = getattr(scope.get("route"), "error_schema", None)
+    family: type[FamilyError] | None = getattr(scope.get("route"), "error_schema", scope.get("error_schema"))
     content = family.from_error(status, body) if family else body
     return Response(msgspec.json.encode(content.model_dump(exclude_unset=True)), status, headers, "application/json")
 
@@ -185,10 +184,19 @@ def not_found(scope: Scope, message: str) -> Response:
     return error_response(scope, 404, error_body(scope, "not_found", message))
 
 
-def install_error_handlers(app: FastAPI) -> None:
-    """Engine errors, invalid input and wrong paths; `RequestLog` catches everything else."""
+def install_error_handlers(app: FastAPI, families: Mapping[str, type[FamilyError]]) -> None:
+    """Engine errors, invalid input and wrong paths; `RequestLog` catches everything else. families: the form of errors
+    below each of these paths, where there is no route to say it."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        if "route" not in request.scope:
+            below = [path for path in families if request.url.path.startswith(f"{path}/")]
+            if below:
+                request.scope["error_schema"] = families[max(below, key=len)]
+        return await handle_error(request, error)
+
     for kind in (EngineError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, handle_error)
+        app.add_exception_handler(kind, handle)
 
 
 async def handle_error(request: Request, error: Exception) -> Response:

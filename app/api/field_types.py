@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 _MAX_QUOTED_CHARACTERS = 40
@@ -61,7 +61,8 @@ def validation_message(problems: Sequence[ErrorDetails]) -> str:
         sentences.insert(0, f"{what} to the request, as the example at /docs does.")
     if len(sentences) == 1:
         return sentences[0]
-    return f"{len(sentences)} problems: {'; '.join(each.rstrip('.').replace('; ', ', ') for each in sentences)}."
+    joined = "; ".join(each.rstrip(".").replace("; ", ", ") for each in sentences)
+    return f"{len(sentences)} problems: {joined}{'' if joined.endswith('?') else '.'}"
 
 
 def field_name(problem: ErrorDetails) -> str | None:
@@ -96,6 +97,8 @@ def describe_value(value: object) -> str:
 
 
 def _problem_message(problem: ErrorDetails) -> str:
+    if problem["type"] == "unknown_field":  # by `RequestFields`
+        return str(problem["msg"])
     if problem["type"] == "refused":  # by `field_error`, whose message is the sentence
         field = field_name(problem)
         return f'"{field}" {problem["msg"]}' if field else f"The body {problem['msg']}"
@@ -180,7 +183,7 @@ KeyField = Annotated[
     object,  # of any type: `app.api.access_control` checks it
     doc("Your key, where this server asks for one; it may come as a header as well.", "plk_9hK2mQ7xTzE4bWc1"),
 ]
-PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["tiny-de-en"])]
+PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["demo-de-en"])]
 
 
 def check_texts(value: object, takes: str = "a text or a list of texts") -> str | list[str]:
@@ -206,21 +209,3 @@ def parse_number(value: object) -> object:
 def parse_bool(value: object) -> object:
     """The boolean of a form's or query's "true" or "false"."""
     return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
-
-
-class RequestFields(BaseModel):
-    """Base of request bodies: strict (no number is a text, 1 is not true); unknown fields are ignored."""
-
-    model_config = ConfigDict(strict=True)
-
-    takes_files: ClassVar[bool] = False  # whether it is a form with a file, an `Upload`
-    starts_work: ClassVar[bool] = True  # whether a full engine refuses it before it is parsed
-    charged_fields: ClassVar[tuple[str, ...]] = ("q", "text", "texts", "text_list", "prompt")
-
-    def charged_texts(self) -> Iterator[str]:
-        """Every text of the request that counts towards rate limits and quotas."""
-        for field in self.charged_fields:
-            value = getattr(self, field, None)
-            for text in value if isinstance(value, list) else [value]:
-                if isinstance(text, str):
-                    yield text

@@ -98,6 +98,32 @@ async def find_pairs(
     return [(each.language, by_source[each.language]) for each in detections], detections
 
 
+async def find_translator(
+    source: str | None, target: str | None, target_language: str | None, services: Services
+) -> tuple[str | None, str | None]:
+    """The model and the target language of a look at `source`, and at its translation `target`, that names no model:
+    the first translator of the languages that the texts are in, as POST /translate would take. (None, the given
+    language) where there is nothing to choose, or nothing to choose by. Raises UnknownPair."""
+    translators = [model for model in services.engine.models() if model.language_pairs]
+    if source is None or len(translators) < 2:
+        return None, target_language
+    loaded = LoadedPairs(services.engine)
+    try:
+        pairs = loaded.pairs if target_language is None else loaded.into(target_language)
+    except UnknownPair as error:
+        error.field = "target_language"
+        raise
+    likeliest = await run_in_threadpool(
+        services.detector.detect, source, list(dict.fromkeys(pair[0] for pair in pairs))
+    )
+    targets = list(dict.fromkeys(pair[1] for pair in pairs if pair[0] == likeliest.language))
+    into = targets[0]
+    if target is not None and len(targets) > 1:
+        into = (await run_in_threadpool(services.detector.detect, target, targets)).language
+    pair = likeliest.language, into
+    return next(model.name for model in translators if pair in model.language_pairs), into
+
+
 def _without_markup(text: str) -> str:
     """Names of tags and attributes are English in any text; so are programs."""
     words, within = [], None

@@ -26,8 +26,8 @@ from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import OPEN_PATHS, caller_of, charge, identify
 from app.api.errors import FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
-from app.api.field_types import RequestFields
 from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
+from app.api.request_fields import RequestFields
 from app.errors import EngineError
 
 Model = TypeVar("Model", bound=BaseModel)

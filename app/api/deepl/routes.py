@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app import documents
-from app.access.authorization import KeyMissing, QuotaExceeded
+from app.access.authorization import KeyMissing, KeyWrong, QuotaExceeded
 from app.api.access_control import caller_of, owner_of
 from app.api.deepl import schemas
 from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
@@ -44,7 +44,13 @@ def source_code(code: str) -> str:
 class DeepLRoute(ApiRoute):
     """JSON or a form. DeepL's clients retry 429 and 5xx up to five times, so that a lasting error is 4xx."""
 
-    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyMissing: 403, QuotaExceeded: 456}
+    statuses: ClassVar[Statuses] = {
+        InvalidRequest: 400,
+        TextTooLong: 400,
+        KeyMissing: 403,
+        KeyWrong: 403,
+        QuotaExceeded: 456,
+    }
     error_schema = schemas.DeepLError
     takes_forms = True
     key_fields: ClassVar[tuple[str, ...]] = ("auth_key",)

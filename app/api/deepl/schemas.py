@@ -13,7 +13,6 @@ from app.api.errors import ErrorAnswer
 from app.api.field_types import (
     EncodableText,
     NonBlankText,
-    RequestFields,
     check_texts,
     doc,
     example_of,
@@ -22,6 +21,7 @@ from app.api.field_types import (
     unsupported,
 )
 from app.api.libretranslate.schemas import OneFile
+from app.api.request_fields import RequestFields
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
 _UNHONOURED = unsupported(

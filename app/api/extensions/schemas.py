@@ -8,7 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from app.api.deepl.schemas import ErrorSentence, TextList
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, field_error, optional
+from app.api.field_types import EncodableText, NonBlankText, doc, example_of, field_error, optional
+from app.api.request_fields import RequestFields
 
 # JavaScript sends null for a language left open.
 Source = Annotated[EncodableText, BeforeValidator(lambda value: "" if value is None else value)]

@@ -9,7 +9,6 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_va
 from app.api.field_types import (
     EncodableText,
     ModelName,
-    RequestFields,
     check_texts,
     describe_value,
     doc,
@@ -18,6 +17,7 @@ from app.api.field_types import (
     not_empty,
     optional,
 )
+from app.api.request_fields import OwnRequestFields, RequestFields
 from app.api.shared_schemas import WrittenTokenAnswer, usage_fields
 from app.engine.interface import Continuation, FinishReason, GenerationResult
 
@@ -80,7 +80,7 @@ class Sampling(RequestFields):
         return value
 
 
-class GenerateRequest(Sampling):
+class GenerateRequest(Sampling, OwnRequestFields):
     """How to continue a text."""
 
     prompt: Annotated[EncodableText, not_empty("begin the text with at least one character.")] = doc(

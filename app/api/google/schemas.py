@@ -8,7 +8,8 @@ from pydantic import BaseModel, BeforeValidator
 
 from app.api.deepl.schemas import TextList
 from app.api.errors import ErrorAnswer
-from app.api.field_types import EncodableText, NonBlankText, RequestFields, doc, example_of, optional
+from app.api.field_types import EncodableText, NonBlankText, doc, example_of, optional
+from app.api.request_fields import RequestFields
 from app.text.language_codes import google_code
 from app.text.language_detection import Detection
 
@@ -72,7 +73,8 @@ class GoogleDetection(BaseModel):
 
     @classmethod
     def of(cls, detection: Detection) -> Self:
-        return cls(language=google_code(detection.language), confidence=detection.confidence / 100, isReliable=False)
+        confidence = round(detection.confidence / 100, 3)
+        return cls(language=google_code(detection.language), confidence=confidence, isReliable=False)
 
 
 class GoogleDetections(BaseModel):

@@ -274,7 +274,7 @@ class AttentionAnswer(BaseModel):
     """Both sentences as the model saw them, and how its parts attended to each other."""
 
     schema_: Literal["attention/1"] = doc("Of this answer.", SCHEMA, alias="schema")
-    model: str = doc("Name of the translator.", "tiny-de-en")
+    model: str = doc("Name of the translator.", "demo-de-en")
     network: Network = doc("Its measures.", {"sha256": "9f86d0…", "encoder_layers": 6, "decoder_layers": 6, "heads": 8})
     source: Source = doc("The encoder's side.", {"text": "ich möchte ein bier", "tokens": []})
     target: Target = doc(

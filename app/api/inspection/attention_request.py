@@ -11,13 +11,13 @@ from app.api.field_types import (
     EncodableText,
     ModelName,
     NonBlankText,
-    RequestFields,
     describe_value,
     doc,
     field_error,
     not_empty,
     optional,
 )
+from app.api.request_fields import OwnRequestFields
 from app.engine.interface import AttentionQuery
 from models.decoding.options import DecodingOptions
 from models.inspection.selection import KINDS, AttentionKind, AttentionSelection, Head, Row
@@ -61,7 +61,11 @@ def is_all(value: object) -> bool:
 _INDICES = 'it takes "all" or a list of whole numbers, such as [0, 1] or [-1] for the last.'
 _KINDS = 'it takes a list of "encoder", "decoder" and "cross".'
 _PARTS = 'it takes a list of "alignment", "rollout", "stats" and "steps".'
-TARGET_LANGUAGE = "Of a multilingual translator: into which language, as in GET /models."
+TARGET_LANGUAGE = "Language code of the translation, where the source language has several (GET /models)."
+CHOSEN_MODEL = (
+    "Name of the translator (GET /models); without it the first one of the source's language, which is detected, is"
+    " taken."
+)
 Indices = Annotated[Literal["all"] | list[int], list_of(_INDICES, largest=LARGEST_INDEX, instead=is_all)]
 Kinds = Annotated[list[AttentionKind], list_of(_KINDS, names=KINDS)]
 Parts = Annotated[list[Part], list_of(_PARTS, names=get_args(Part), empty=True)]
@@ -70,14 +74,14 @@ TargetLanguage = Annotated[EncodableText, Field(min_length=1, max_length=35)]
 GivenTarget = Annotated[EncodableText, not_empty("leave it out to see the model's own translation.", blank=True)]
 
 
-class InspectionFields(RequestFields):
+class InspectionFields(OwnRequestFields):
     """Base of the bodies that inspect a model."""
 
     starts_work: ClassVar[bool] = False
     charged_fields: ClassVar[tuple[str, ...]] = ("source", "target", "text")
 
 
-class HeadChoice(RequestFields):
+class HeadChoice(OwnRequestFields):
     """One attention head. Numbers count from 0; negative ones from the end."""
 
     kind: AttentionKind = doc('"encoder", "decoder" or "cross".', "cross")
@@ -91,7 +95,7 @@ class RowChoice(HeadChoice):
     row: Index = doc("Which query: a source token, or a step of the decoder.", 0)
 
 
-class Reduction(RequestFields):
+class Reduction(OwnRequestFields):
     """Fewer numbers: what is taken of the chosen heads and layers."""
 
     heads: Literal["none", "mean", "max"] = doc(
@@ -100,7 +104,7 @@ class Reduction(RequestFields):
     layers: Literal["none", "mean"] = doc('"mean" of the chosen layers.', "none", default="none")
 
 
-class Search(RequestFields):
+class Search(OwnRequestFields):
     """How the model's own translation is looked for."""
 
     beam_size: int | None = optional("Beam width; null: the server's.", 4, ge=1, le=64)
@@ -161,7 +165,7 @@ class AttentionRequest(InspectionFields):
         default="json",
     )
     decimals: int = doc("Of weights in JSON, and of a rollout.", 4, default=8, ge=3, le=8)
-    model: ModelName | None = optional("Name of the translator (GET /models); null takes the only one.", "tiny-de-en")
+    model: ModelName | None = optional(CHOSEN_MODEL, "demo-de-en")
     target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
     def query(self, limit: int, *, as_text: bool) -> AttentionQuery:

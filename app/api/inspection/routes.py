@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict
 
 from fastapi import APIRouter, Request
 from msgspec import structs
@@ -15,6 +16,7 @@ from app.api.inspection import schemas
 from app.api.inspection.attention_answer import AttentionAnswer, TimingMs
 from app.api.inspection.attention_formats import FORMATS
 from app.api.inspection.attention_request import AttentionRequest, InspectionFields
+from app.api.language_pairs import find_translator
 from app.api.responses import large_response
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
@@ -37,6 +39,23 @@ def _documented(kind: str, problem: str) -> Responses:
 def _check_texts(body: InspectionFields, services: Services) -> None:
     for name in ("source", "target", "prefix", "text"):
         services.limits.check_texts([getattr(body, name, None) or ""], name)
+
+
+class _Chosen(TypedDict):
+    """Fields of a query."""
+
+    model: str | None
+    target_language: str | None
+
+
+async def _translator(
+    body: AttentionRequest | schemas.WalkthroughRequest | schemas.ScoreRequest, services: Services
+) -> _Chosen:
+    """As the request names it, or by the languages of its texts."""
+    if body.model is not None:
+        return {"model": body.model, "target_language": body.target_language}
+    model, target_language = await find_translator(body.source, body.target, body.target_language, services)
+    return {"model": model, "target_language": target_language}
 
 
 @router.post(
@@ -67,7 +86,7 @@ async def attention(body: AttentionRequest, request: Request, services: Services
         raise InvalidRequest(f'"format" is {describe_value(form)}; it takes one of {takes}.', field="format")
     _check_texts(body, services)
     limit = services.limits.max_attention_values
-    query = body.query(limit, as_text=form in FORMATS)
+    query = replace(body.query(limit, as_text=form in FORMATS), **await _translator(body, services))
     if form == "nematus":
         query = replace(query, one_map=True)
     if form == "pharaoh":
@@ -109,9 +128,8 @@ async def walkthrough(body: schemas.WalkthroughRequest, request: Request, servic
     scores, mask, softmax, context, feed-forward, logits, probabilities. The numbers are those of POST /attention."""
     _check_texts(body, services)
     focus = WalkthroughFocus(body.side, body.layer, body.head, body.position, body.values, body.places)
-    query = WalkthroughQuery(
-        source=body.source, target=body.target, model=body.model, focus=focus, target_language=body.target_language
-    )
+    chosen = await _translator(body, services)
+    query = WalkthroughQuery(source=body.source, target=body.target, focus=focus, **chosen)
     result = await while_connected(request, services.engine.walkthrough(query))
     return await large_response(request, lambda: schemas.WalkthroughAnswer.fields_of(result, body.side))
 
@@ -142,5 +160,7 @@ async def score(body: schemas.ScoreRequest, request: Request, services: Services
     """Log-probability of each token of `target` as a translation of `source`, or of a lyricist's `text`."""
     query = body.query()
     _check_texts(body, services)
+    if query.source is not None:
+        query = replace(query, **await _translator(body, services))
     result = await while_connected(request, services.engine.score(query))
     return await large_response(request, lambda: schemas.ScoreAnswer.fields_of(result, body))

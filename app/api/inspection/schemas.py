@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty, optional
 from app.api.inspection.attention_request import (
+    CHOSEN_MODEL,
     TARGET_LANGUAGE,
     GivenTarget,
     Index,
@@ -202,9 +203,7 @@ class ScoreRequest(InspectionFields):
         default="decoding",
     )
     top_k: int = doc("Likeliest tokens of each place.", 3, default=0, ge=0, le=10)
-    model: ModelName | None = optional(
-        "Name of the model (GET /models); null takes the only one of its kind.", "tiny-de-en"
-    )
+    model: ModelName | None = optional(f"{CHOSEN_MODEL} For a `text` the only lyricist.", "demo-de-en")
     target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
     def query(self) -> ScoreQuery:
@@ -248,7 +247,7 @@ class Counted(BaseModel):
 class ScoreAnswer(BaseModel):
     """How probable the text is, token by token and as a whole. Computed in fp32."""
 
-    model: str = doc("Name of the model.", "tiny-de-en")
+    model: str = doc("Name of the model.", "demo-de-en")
     text: str = doc("The text that was scored, in which offsets count.", "i want a beer")
     distribution: Distribution = doc("As it was asked for.", "decoding")
     tokens: list[ScoredToken] = doc("Its tokens, with the end token of a translation.", [_SCORED])
@@ -294,7 +293,7 @@ class WalkthroughRequest(InspectionFields):
     position: Index = doc("Which token of the side's input, from 0; -1 is the last.", 1, default=-1)
     values: int = doc("So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=64)
     places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=256)
-    model: ModelName | None = optional("Name of the translator (GET /models); null takes the only one.", "tiny-de-en")
+    model: ModelName | None = optional(CHOSEN_MODEL, "demo-de-en")
     target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
 
@@ -355,7 +354,7 @@ class WalkthroughAnswer(BaseModel):
     """A forward pass as a story, step by step."""
 
     schema_: Literal["walkthrough/1"] = doc("Of this answer.", "walkthrough/1", alias="schema")
-    model: str = doc("Name of the translator.", "tiny-de-en")
+    model: str = doc("Name of the translator.", "demo-de-en")
     side: Literal["encoder", "decoder"] = doc("Whose layers.", "decoder")
     layer: int = doc("From 0.", 1)
     head: int = doc("From 0.", 0)

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app import documents
-from app.access.authorization import KeyMissing
+from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import owner_of
 from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented, not_found
 from app.api.event_stream import EventStream, documented_stream, while_connected
@@ -56,7 +56,7 @@ _FRONTEND_TIMEOUT_MS = 500  # LibreTranslate's own: how long its page waits afte
 class LibreTranslateRoute(ApiRoute):
     """A route of LibreTranslate's clients: also forms and query parameters; invalid input is 400."""
 
-    statuses: ClassVar[Statuses] = {InvalidRequest: 400, KeyMissing: 400}
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, KeyMissing: 400, KeyWrong: 403}
     takes_forms = True
     key_fields = ("api_key", "apiKey")  # the second: npm libretranslate
 

@@ -21,7 +21,6 @@ from app.api.field_types import (
     EncodableText,
     KeyField,
     NonBlankText,
-    RequestFields,
     check_encodable,
     check_texts,
     describe_value,
@@ -35,6 +34,7 @@ from app.api.field_types import (
     quotable,
 )
 from app.api.request_body import Upload
+from app.api.request_fields import RequestFields
 from app.api.shared_schemas import WrittenTokenAnswer, round_nats, usage_fields
 from app.engine.interface import (
     AlignedWord,
@@ -63,6 +63,7 @@ Flag = Annotated[bool, BeforeValidator(parse_bool)]
 class Texts(RequestFields):
     """One text, or several at once."""
 
+    unknown_fields = "near misses"
     charged_fields: ClassVar[tuple[str, ...]] = ("q",)
 
     q: Annotated[str | list[str], BeforeValidator(check_texts), not_empty("send a text or a list of texts.")] = doc(
@@ -76,8 +77,10 @@ class Texts(RequestFields):
 
 class TranslationFields(RequestFields):
     """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
-    digits, true and false their names, and an object its JSON."""
+    digits, true and false their names, and an object its JSON. Unknown fields are ignored, but for misspelt names of
+    these, and other programs' names of them."""
 
+    unknown_fields = "near misses"
     source: LanguageCode = doc(
         'Language code of the text, in any case, or "auto" to detect it among the languages that have'
         " a model for this target.",

@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from app.access.authorization import KeyWrong
-from app.api.errors import Statuses, common_errors, documented
+from app.api.errors import Statuses, common_errors, documented, not_found
 from app.api.event_stream import documented_stream, while_connected
 from app.api.field_types import ModelName, quotable
 from app.api.openai import schemas
@@ -25,12 +24,16 @@ from app.errors import InvalidRequest, TextTooLong, UnknownModel
 class OpenAIRoute(ApiRoute):
     """Any invalid input is 400; a missing or wrong key is 401."""
 
-    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400, KeyWrong: 401}
+    statuses: ClassVar[Statuses] = {InvalidRequest: 400, TextTooLong: 400}
     error_schema = schemas.OpenAIErrorAnswer
 
 
 router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
 Name = Annotated[ModelName, Path(description="Name of a lyricist.", examples=["lyrics-zh"])]
+_NO_CHAT = (
+    'There is no chat here, because these models continue a text and know no turns: send the text as "prompt" to POST'
+    " /v1/completions, or a text to be translated to POST /translate."
+)
 _EVENTS = """\
 data: {"id":"cmpl-5f0c0f7b","object":"text_completion","created":1795324329,"model":"lyrics-zh",\
 "system_fingerprint":"lyrics-zh@1","choices":[{"index":0,"text":"后的","logprobs":null,"finish_reason":null}]}
@@ -96,6 +99,12 @@ async def openai_model(model: Name, services: ServicesDependency) -> schemas.Ope
     if (info := find_lyricist(services.engine.models(), model)) is None:
         raise UnknownModel(f"There is no model {quotable(model)} here; GET /v1/models lists them.", field="model")
     return schemas.OpenAIModel.from_info(info)
+
+
+@router.api_route("/v1/chat/completions", methods=["GET", "POST"], include_in_schema=False)
+@router.api_route("/v1/responses", methods=["GET", "POST"], include_in_schema=False)
+async def no_chat(request: Request) -> Response:
+    return not_found(request.scope, _NO_CHAT)
 
 
 def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
 from app.api.errors import ErrorAnswer
 from app.api.field_types import (
     ModelName,
-    RequestFields,
     check_encodable,
     check_texts,
     describe_value,
@@ -23,6 +22,7 @@ from app.api.field_types import (
     unsupported,
 )
 from app.api.generation.schemas import Sampling, Seed, Temperature, TopP
+from app.api.request_fields import RequestFields
 from app.api.shared_schemas import decoding_options, round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
 from app.engine.output.text_stream import WrittenToken
@@ -36,6 +36,7 @@ _NO_LOGIT_BIAS = unsupported("is not done here; leave it out.")
 # Our codes and OpenAI's; any other stays as it is.
 _CODES: Mapping[str, str] = {
     "invalid_request": "invalid_value",
+    "not_found": "unknown_url",
     "text_too_long": "context_length_exceeded",
     "unknown_model": "model_not_found",
     "overloaded": "rate_limit_exceeded",
@@ -76,29 +77,7 @@ def _check_prompt(value: object) -> object:
     return value
 
 
-def _nullable(schema: dict[str, Any]) -> None:
-    """A field with a default may be null, which means the default."""
-    for name, field in schema["properties"].items():
-        if name not in schema.get("required", ()) and {"type": "null"} not in field.get("anyOf", ()):
-            kept = {key: field.pop(key) for key in ("default", "description", "examples", "title") if key in field}
-            schema["properties"][name] = {**kept, "anyOf": [*field.pop("anyOf", []), *([field] if field else [])]}
-            schema["properties"][name]["anyOf"].append({"type": "null"})
-
-
-class _NullableFields(RequestFields):
-    """OpenAI's clients may send null for any field with a default."""
-
-    model_config = ConfigDict(json_schema_extra=_nullable)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, fields: object) -> object:
-        if not isinstance(fields, dict):
-            return fields
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-class CompletionStreamOptions(_NullableFields):
+class CompletionStreamOptions(RequestFields):
     """What a stream tells beside its texts."""
 
     include_usage: bool = doc("One more chunk at the end, without choices, has `usage`.", True, default=False)
@@ -110,7 +89,7 @@ class CompletionStreamOptions(_NullableFields):
     )
 
 
-class CompletionRequest(_NullableFields, Sampling):
+class CompletionRequest(Sampling):
     """How to continue one or several texts. Fields that are not known are ignored."""
 
     model: ModelName | None = optional("Name of a lyricist (GET /v1/models); null takes the first.", "lyrics-zh")

@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.exceptions import HTTPException
 
-from app.access.authorization import ScopeMissing
+from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
 from app.api.access_control import charge, given_keys
 from app.api.errors import documented
 from app.api.field_types import PathName
@@ -34,15 +34,16 @@ async def require_admin(
     _documented: Annotated[object, Security(_bearer)] = None,
     _also: Annotated[object, Security(_header)] = None,
 ) -> None:
-    """403 where no key has the scope, or this one lacks it; 401 for a missing or wrong key."""
+    """403 where no key has the scope, or this one lacks it; 401 for a missing or unknown key."""
     if not services.access.has_admin():
         raise HTTPException(403, _OFF)
-    may = services.access.admin(given_keys(request, {}, ()))
+    keys = list(given_keys(request, {}, ()))
+    may = services.access.admin(keys)
     if may is None:
         raise ScopeMissing(_USE)
     if not may:
         await charge(request, 1, 0)  # guessing keys is limited as requests are
-        raise HTTPException(401, _WRONG, headers={"WWW-Authenticate": 'Bearer realm="parlance"'})
+        raise KeyWrong(_WRONG) if keys else KeyMissing(_WRONG)
 
 
 models_router = APIRouter(tags=["Models"], route_class=ApiRoute)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from app.api.field_types import doc, example_of
+from app.api.shared_schemas import round_floats
+
+SCORE_DECIMALS = 6
 
 
 class FromAttributes(BaseModel):
@@ -32,7 +35,7 @@ class Readiness(FromAttributes):
     models: int = doc("Number of loaded models.", 2)
     problems: list[str] = doc(
         "One sentence for each checkpoint that was not loaded and each device that is down.",
-        ["checkpoints/tiny-de-en/model.safetensors does not match its checksum; the model was not loaded."],
+        ["checkpoints/demo-de-en/model.safetensors does not match its checksum; the model was not loaded."],
     )
 
 
@@ -63,7 +66,7 @@ class DemoAnswer(FromAttributes):
 class ModelAnswer(FromAttributes):
     """One loaded checkpoint."""
 
-    name: str = doc("Name to use in requests.", "tiny-de-en")
+    name: str = doc("Name to use in requests.", "demo-de-en")
     version: int = doc("Counts how often this name was loaded since the server's start; a reload makes it grow.", 1)
     kind: Literal["translator", "lyrics"] = doc("What it does.", "translator")
     architecture: str = doc("What network it is.", "transformer")
@@ -85,7 +88,9 @@ class ModelAnswer(FromAttributes):
     )
     licence: str | None = doc("As the model card in its folder (`README.md`) says; null where none does.", "cc-by-4.0")
     loaded_at: datetime = doc("When this version was read from its folder, in UTC.", "2026-11-22T05:12:09Z")
-    scores: dict[str, Any] = doc("What it scored when it was trained, as its model card says.", {"BLEU": 39.1})
+    scores: Annotated[dict[str, Any], AfterValidator(lambda scores: round_floats(scores, SCORE_DECIMALS))] = doc(
+        "What it scored when it was trained, as its model card says.", {"BLEU": 39.1}
+    )
     demo: DemoAnswer | None = doc("Of a demo model, what it knows; null for others.", None)
 
 
@@ -96,7 +101,7 @@ class ChangeAnswer(FromAttributes):
         "The model as GET /models shows it; `devices` is empty when it was unloaded.",
         example_of(ModelAnswer, version=2),
     )
-    seconds: float = doc("How long it took.", 0.31)
+    seconds: Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))] = doc("How long it took.", 0.31)
 
 
 class CurveAnswer(FromAttributes):
@@ -118,7 +123,7 @@ class CurveAnswer(FromAttributes):
 class CurvesAnswer(FromAttributes):
     """How a model was trained."""
 
-    model: str = doc("Which model.", "tiny-de-en")
+    model: str = doc("Which model.", "demo-de-en")
     curves: list[CurveAnswer] = doc(
         "Those that the run measured, in the order loss, valid_loss, valid_bleu, rate; may be empty.",
         [example_of(CurveAnswer)],
@@ -126,5 +131,5 @@ class CurvesAnswer(FromAttributes):
     left_out: int = doc("Lines of the file that are no measurement, such as a torn one.", 0)
     reason: str | None = doc(
         "Why there is no curve, and what to do; null where there is one.",
-        "tiny-de-en has no metrics.jsonl, which a training run leaves in its folder; put it there.",
+        "demo-de-en has no metrics.jsonl, which a training run leaves in its folder; put it there.",
     )

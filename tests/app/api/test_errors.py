@@ -122,3 +122,49 @@ def test_ids_are_made_and_differ() -> None:
 def test_ids_that_could_break_a_log_line_are_replaced(given: Any) -> None:
     answer = Client().get("/health", headers={"X-Request-Id": given})
     assert len(answer.headers["X-Request-Id"]) == 32
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/v1/embeddings", ["error"]),
+        ("/v1/nothing/at/all", ["error"]),
+        ("/v2/nothing", ["message"]),
+        ("/v3/nothing", ["message"]),
+        ("/v3/projects/parlance:translateText", ["error"]),
+        ("/language/translate/v2/nothing", ["error"]),
+        ("/language/translate/v3", ["error"]),
+        ("/google/language/nothing", ["error"]),
+        ("/nothing", ["error", "code", "field", "request_id"]),
+        ("/v1nothing", ["error", "code", "field", "request_id"]),
+    ],
+)
+def test_unknown_path_is_answered_in_the_form_of_its_family(method: str, path: str, form: list[str]) -> None:
+    answer = Client().request(method, path)
+    body = answer.json()
+    assert (answer.status_code, list(body)) == (404, form)
+    assert f"There is nothing at {path}; /docs lists every path." in answer.text
+    if path.startswith("/v1/"):
+        assert body["error"] == {**body["error"], "type": "invalid_request_error", "code": "unknown_url"}
+    elif form == ["error"]:
+        assert (body["error"]["code"], body["error"]["status"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v2/translate", "/language/translate/v2/detect"])
+def test_wrong_method_is_answered_in_the_form_of_its_family(path: str) -> None:
+    answer = Client().request("DELETE", path)
+    assert (answer.status_code, len(answer.json())) == (405, 1)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_chat_is_refused_with_the_reason_and_what_to_use_instead(path: str) -> None:
+    answer = Client().post(path, json={"model": "lyrics-zh", "messages": [{"role": "user", "content": "hi"}]})
+    assert answer.status_code == 404
+    assert answer.json()["error"] == {
+        "message": "There is no chat here, because these models continue a text and know no turns: send the text as"
+        ' "prompt" to POST /v1/completions, or a text to be translated to POST /translate.',
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "unknown_url",
+    }

@@ -28,13 +28,13 @@ def test_every_answer_says_how_much_is_left_and_the_last_how_long_to_wait() -> N
     assert [left(client.post("/translate", json=TEXTS)) for _ in range(3)] == [
         ["3", "2", "61"],
         ["3", "1", "91"],
-        ["3", "0", "101"],
+        ["3", "0", "61"],
     ]
     refused = client.post("/translate", json=TEXTS)
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
     assert refused.json()["error"] == "That is more than 3 requests per minute; try again in 61 s."
-    assert (refused.headers["Retry-After"], *left(refused)) == ("61", "3", "0", "101")
-    assert refused.headers["RateLimit"] == '"minute";r=0;t=101'
+    assert (refused.headers["Retry-After"], *left(refused)) == ("61", "3", "0", "61")
+    assert refused.headers["RateLimit"] == '"minute";r=0;t=61'
     assert refused.headers["RateLimit-Policy"] == '"minute";q=3;w=60'
     clock.now_s += 60
     assert client.post("/translate", json=TEXTS).status_code == 429
@@ -52,6 +52,19 @@ def test_rate_limit_headers_name_the_tightest_rate() -> None:
     assert answer.headers["RateLimit"] == '"minute";r=59;t=61, "hour";r=3;t=3601'
 
 
+def test_refusal_names_the_rate_that_refuses() -> None:
+    client = Client()
+    clock = with_gate(client, rates="2/second;3/minute")
+    assert [client.post("/translate", json=TEXTS).status_code for _ in range(2)] == [200, 200]
+    refused = client.post("/translate", json=TEXTS)
+    assert (refused.headers["Retry-After"], *left(refused)) == ("2", "2", "0", "2")
+    assert refused.headers["RateLimit"] == '"second";r=0;t=2, "minute";r=1;t=91'
+    clock.now_s += 2
+    assert client.post("/translate", json=TEXTS).status_code == 200
+    refused = client.post("/translate", json=TEXTS)
+    assert (refused.headers["Retry-After"], *left(refused)) == ("59", "3", "0", "59")
+
+
 def test_without_limits_there_are_no_rate_limit_headers() -> None:
     answer = Client().post("/translate", json=TEXTS)
     assert not [name for name in answer.headers if name.startswith("ratelimit")]
@@ -64,7 +77,7 @@ def test_each_text_of_a_batch_is_charged() -> None:
     assert [left(client.post("/translate", json=batch))[1] for _ in range(3)] == ["7", "4", "1"]
     refused = client.post("/translate", json=batch)
     assert refused.status_code == 429
-    assert left(refused)[1] == "1"
+    assert left(refused)[1:] == ["1", refused.headers["Retry-After"]], "until three more fit"
     assert left(client.post("/translate", json=TEXTS))[1] == "0"
 
 
@@ -134,7 +147,7 @@ def test_guessing_keys_is_rate_limited_by_address(tmp_path: Path) -> None:
     with_gate(client, keys_file(tmp_path), rates="3/minute")
     body = {"prompt": "雨"}
     statuses = [client.post("/generate", json=body, headers=bearer(f"no-{n}")).status_code for n in range(5)]
-    assert statuses == [403, 403, 403, 429, 429]
+    assert statuses == [401, 401, 401, 429, 429]
     assert client.post("/generate", json={"prompt": "雨"}, headers=bearer(USE)).status_code == 200
 
 
@@ -197,7 +210,9 @@ def test_a_quota_of_characters(tmp_path: Path) -> None:
         "This key's quota is 10 characters per day, of which 5 are left; this request has 6. The next day begins at"
         " 00:00 UTC."
     )
-    assert refused.headers["Retry-After"] == "43200"
+    assert (refused.headers["Retry-After"], *left(refused)) == ("43200", "10", "5", "43200")
+    assert refused.headers["RateLimit"] == '"characters-day";r=5;t=43200'
+    assert refused.headers["RateLimit-Policy"] == '"characters-day";q=10;qu="characters"'
     assert client.post("/translate", json={**TEXTS, "q": "12345"}, headers=bearer(USE)).status_code == 200
     assert client.post("/translate", json={**TEXTS, "q": "1" * 20}, headers=bearer(OTHER)).status_code == 200
     assert client.post("/translate", json={**TEXTS, "q": "1"}, headers=bearer(OTHER)).status_code == 429
@@ -236,7 +251,7 @@ def test_usage(tmp_path: Path, path: str, body: dict[str, object], characters: i
         assert client.post(path, json=body, headers=bearer(key)).status_code == 200
     use, other = gate.caller([USE], ""), gate.caller([OTHER], "")
     assert asyncio.run(gate.usage(use)) == KeyUsage(characters, None)
-    assert asyncio.run(gate.usage(other)) == KeyUsage(characters, 500)
+    assert asyncio.run(gate.usage(other)) == KeyUsage(characters, 100)
     assert asyncio.run(gate.usage(Caller("anonymous"))) == KeyUsage(0, None)
 
 

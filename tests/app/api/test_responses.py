@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from app.api.inspection import attention_formats
-from app.engine.interface import AttentionResult
+from app.engine.interface import AttentionResult, ModelChange
+from app.text.language_detection import Detection
 from models.inspection.results import AttentionFindings, OutputStep
 from tests.app.api.client import Client
-from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.fake_engine import FakeEngine, translator
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,21 @@ def test_suppressed_tokens_have_null_probabilities_as_documented() -> None:
 
 
 def test_body_that_is_no_object_is_refused_with_a_sentence() -> None:
-    answer = Client().post("/attention", json={"source": "bier", "reduce": None})
-    assert (answer.status_code, answer.json()["error"]) == (422, '"reduce" is null; it takes an object.')
+    answer = Client().post("/attention", json={"source": "bier", "reduce": True})
+    assert (answer.status_code, answer.json()["error"]) == (422, '"reduce" is true; it takes an object.')
     answer = Client().post("/attention", json={"source": "bier", "mask_heads": [5]})
     assert answer.json()["error"] == '"mask_heads[0]" is 5; it takes an object.'
+
+
+def test_no_number_has_more_digits_than_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = {"test": {"bleu": 33.333333333333336, "parts": [66.66666666666667]}}
+    engine = FakeEngine(loaded=[replace(translator("de", "en"), scores=scores)])
+    client = Client(engine, admin_key="a-long-secret-of-yours")
+    monkeypatch.setattr(engine, "_change", lambda what, name: ModelChange(engine.loaded[0], 0.080071509000845))
+    assert client.get("/models").json()[0]["scores"] == {"test": {"bleu": 33.333333, "parts": [66.666667]}}
+    changed = client.post("/models/tiny-de-en/reload", headers={"X-Api-Key": "a-long-secret-of-yours"})
+    assert changed.json()["seconds"] == 0.08
+    detect = Detection("de", 95.7)
+    monkeypatch.setattr(client.app.state.services.detector, "detect", lambda text, candidates: detect)
+    answer = client.post("/language/translate/v2/detect", json={"q": "Bier"})
+    assert answer.json()["data"]["detections"][0][0]["confidence"] == 0.957

@@ -141,7 +141,7 @@ def test_v2_lists_only_glossaries_of_one_pair(client: Client) -> None:
             {"name": " "},
             '"name" has 1 characters; names of glossaries have 1 to 1,024, of which one is not white space.',
         ),
-        ({"name": None}, '"name" is null; it takes a text.'),
+        ({"name": None}, '"name" is missing; add it to the request'),
     ],
 )
 def test_invalid_glossaries_are_refused(client: Client, fields: dict[str, Any], sentence: str) -> None:

@@ -80,9 +80,27 @@ def test_extensions_send_a_key_as_they_can(client: Client, path: str, body: dict
     for ways in ({"params": {query: USE}}, {"headers": {"KEY": USE}}, {"headers": {"Authorization": f"Bearer {USE}"}}):
         assert client.post(path, json=body, **ways).status_code == 200
     missing, wrong = client.post(path, json=body), client.post(path, json=body, params={query: "wrong"})
-    assert (missing.status_code, wrong.status_code) == ((403, 400) if "language" in path else (401, 403))
+    assert (missing.status_code, wrong.status_code) == ((403, 400) if "language" in path else (401, 401))
     assert "This server needs an API key" in missing.text
     assert "Invalid API key" in wrong.text
+
+
+def test_usage_tells_the_quota_that_has_fewer_characters_left(tmp_path: Path) -> None:
+    client = Client()
+    clock = with_gate(client, keys_file(tmp_path), quotas="25/month;10/day")
+
+    def usage() -> tuple[int, int]:
+        answer = client.get("/v2/usage", headers=deepl_key(USE)).json()
+        return answer["character_count"], answer["character_limit"]
+
+    assert usage() == (0, 10)
+    client.post("/v2/translate", json=BIER, headers=deepl_key(USE))
+    assert usage() == (4, 10)
+    for day in range(1, 4):
+        clock.now_s += 86_400
+        for _ in range(2):
+            client.post("/v2/translate", json=BIER, headers=deepl_key(USE))
+        assert usage() == {1: (8, 10), 2: (8, 10), 3: (24, 25)}[day]
 
 
 def test_all_texts_of_a_page_are_charged_on_every_endpoint(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_defaults_ask_for_everything() -> None:
     client = Client()
     answer = client.post("/attention", json={"source": "bier"})
     assert list(answer.json()["attention"]) == ["encoder", "decoder", "cross"]
-    assert client.engine.requests == [attention_query(source="bier")]
+    assert client.engine.requests == [attention_query(source="bier", model="tiny-de-en", target_language="en")]
 
 
 def test_every_field_reaches_the_engine() -> None:
@@ -195,7 +195,7 @@ def test_encoded_weights_are_within_the_stated_error(encoding: str, dtype: str) 
 def test_all_attention_options_are_accepted() -> None:
     client = Client()
     client.post("/attention", json={"source": "bier", "layers": "all", "heads": "all"})
-    assert client.engine.requests == [attention_query(source="bier")]
+    assert client.engine.requests == [attention_query(source="bier", model="tiny-de-en", target_language="en")]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,16 @@ def test_forms_of_other_tools() -> None:
     line = client.post("/attention?format=pharaoh", json={"source": "bier"})
     assert (line.text, line.headers["content-type"]) == ("0-0\n", "text/plain; charset=utf-8")
     assert client.engine.requests == [
-        attention_query("bier", kinds=("cross",), layers=(0,), heads=(0,), include=("alignment",), max_bytes=0)
+        attention_query(
+            "bier",
+            model="tiny-de-en",
+            target_language="en",
+            kinds=("cross",),
+            layers=(0,),
+            heads=(0,),
+            include=("alignment",),
+            max_bytes=0,
+        )
     ]
     block = client.post("/attention?format=nematus", json={"source": "bier", "kinds": ["cross"]}).text
     assert block.splitlines() == [

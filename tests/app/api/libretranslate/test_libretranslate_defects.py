@@ -41,7 +41,7 @@ def test_a_text_of_the_wrong_type_is_400_and_says_so(client: Client, path: str, 
     assert answer.json()["error"].startswith('"q" ')
 
 
-@pytest.mark.parametrize("alternatives", ["abc", None, {}, [], True, 2.7, -1, 10_000, 10**30], ids=repr)
+@pytest.mark.parametrize("alternatives", ["abc", {}, [], True, 2.7, -1, 10_000, 10**30], ids=repr)
 def test_alternatives_of_the_wrong_type_or_too_many_are_400(client: Client, alternatives: Any) -> None:
     answer = posted(client, "/translate", HALLO | {"alternatives": alternatives})
     assert (answer.status_code, answer.json()["field"]) == (400, "alternatives")

@@ -99,7 +99,7 @@ def test_model_changes_need_the_admin_key(headers: dict[str, Any]) -> None:
     assert len(paths) == 3
     for path in paths:
         answer = client.post(path, headers=headers)
-        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+        assert (answer.status_code, answer.json()["code"][:4]) == (401, "key_")
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
         assert KEY not in answer.text
     assert client.engine.calls == 0
