@@ -50,6 +50,8 @@ from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.cached_engine import TranslationCache
+from app.translation.language_routes import LanguageRoutes
+from app.translation.pivot_translator import PivotTranslator
 from app.translation.text_translator import Translator
 from parlance import __version__
 
@@ -128,9 +130,11 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         lifespan=_lifespan,
     )
     files = TranslatedFileStore(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
+    routes = LanguageRoutes(engine, pivoting=settings.pivot)
     services = app.state.services = Services(
         engine=engine,
-        translator=Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)),
+        routes=routes,
+        translator=PivotTranslator(Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)), routes),
         detector=Detector(),
         limits=settings.section(RequestLimits),
         metrics=metrics,

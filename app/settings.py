@@ -172,6 +172,8 @@ class Settings(BaseSettings):
     """Exponent of the length by which the beam search divides scores."""
     cache_mb: int = Field(default=0, ge=0, le=1_000_000)
     """Megabytes of memory for translations of sentences that were asked for before; 0 keeps none."""
+    pivot: bool = True
+    """Translate pairs without a model through a third language, English first, with two models."""
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
     """Least severe level that is logged."""
     log_format: Literal["text", "json"] = "text"

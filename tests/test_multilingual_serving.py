@@ -70,7 +70,7 @@ def test_every_pair_is_listed(server: Server) -> None:
     assert many["language_pairs"] == [{"source": source, "target": target} for source, target in PAIRS]
     assert single["language_pairs"] == [{"source": "de", "target": "en"}]
     targets = {language["code"]: sorted(language["targets"]) for language in server.ask("/languages")}
-    assert targets == {"de": ["en", "fr"], "en": ["de"], "fr": []}
+    assert targets == {"de": ["en", "fr"], "en": ["de", "fr"], "fr": []}  # en → fr through German
     google = server.ask("/language/translate/v2/languages")["data"]["languages"]
     assert [language["language"] for language in google] == ["de", "en", "fr"]
     deepl = server.ask("/v2/languages?type=target")
@@ -79,11 +79,20 @@ def test_every_pair_is_listed(server: Server) -> None:
 
 
 def test_a_pair_that_the_model_lacks_is_missing_as_any_other(server: Server) -> None:
-    code, message = refusal(server, "/translate", {"q": "good", "source": "en", "target": "fr"})
+    code, message = refusal(server, "/translate", {"q": "bon", "source": "fr", "target": "en"})
     assert code == 400
-    assert "There is no model for en → fr here. Loaded pairs: de → en, de → fr, en → de." in message
+    assert "There is no model for fr → en here. Loaded pairs: de → en, de → fr, en → de." in message
     body = {"q": "gut", "source": "de", "target": "fr", "model": "zz-de-en"}
     assert refusal(server, "/translate", body)[0] == 404
+
+
+def test_one_model_is_its_own_second_one(server: Server, written: dict[tuple[str, str], list[str]]) -> None:
+    answer = server.ask("/translate", {"q": ENGLISH[0], "source": "en", "target": "fr"})
+    german = {"q": written["en", "de"][0], "source": "de", "target": "fr"}
+    assert answer["translatedText"] == server.ask("/translate", german)["translatedText"]
+    (notice,) = [notice for notice in answer["notices"] if notice["code"] == "pivot"]
+    assert notice["models"] == ["many", "many"]
+    assert notice["message"] == "Translated through German, by many twice: no model here translates it directly."
 
 
 def test_the_first_model_by_name_answers_a_pair(server: Server, written: dict[tuple[str, str], list[str]]) -> None:

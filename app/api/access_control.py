@@ -61,6 +61,14 @@ async def charge(request: Request, requests: int, characters: int) -> None:
         request.scope["state"]["limit_headers"] = rate_limit_headers(windows, refusal)
     if refusal is not None:
         raise refusal
+    state = request.scope["state"]
+    state["charged_characters"] = state.get("charged_characters", 0) + characters
+
+
+async def refund(request: Request) -> None:
+    """Gives back the characters of a request that failed; the request itself stays counted."""
+    access: AccessControl = request.app.state.services.access
+    await access.give_back(caller_of(request), request.scope["state"].pop("charged_characters", 0))
 
 
 def given_keys(request: Request, fields: Mapping[str, object], key_fields: Sequence[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
+from app.api.access_control import charge
 from app.api.event_stream import while_connected
 from app.api.field_types import quotable
 from app.api.services import Services
@@ -20,6 +21,7 @@ from app.errors import EngineError, EngineUnavailable, UnknownPair
 from app.text.language_codes import base_language, closest_codes
 from app.text.language_detection import Detection
 from app.translation import TextFormat, TextRequest
+from app.translation.language_routes import LanguageRoutes, Pair
 
 _NAMED_PAIRS = 20
 _MARKUP = re.compile(r"(<[^<>]*>)")
@@ -32,24 +34,28 @@ MIN_CONFIDENCE = 90.0
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _NAMED_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200}?)?(/?)>")
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-Pair = tuple[str, str]
 
 
 class LoadedPairs:
-    """(source, target) codes of the models loaded by now, as the checkpoints spell them; requests may use any case."""
+    """(source, target) codes of the models loaded by now, as the checkpoints spell them; requests may use any case.
+    routes: with them, `find` and `into` give pairs too that need two models."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, routes: LanguageRoutes | None = None) -> None:
         self.pairs = [pair for model in engine.models() for pair in model.language_pairs]
-        self._engine = engine
+        self._engine, self._routes = engine, routes
 
     def find(self, source: str, target: str) -> Pair:
-        """The loaded pair that is closest to these codes, or `UnknownPair`."""
+        """The loaded pair that is closest to these codes, else the closest one that two models translate, or
+        `UnknownPair`."""
         if (source, target) in self.pairs:  # as most clients spell them
             return source, target
         sources = closest_codes(source, [pair[0] for pair in self.pairs])
         targets = closest_codes(target, [pair[1] for pair in self.pairs])
         for pair in product(sources, targets):
             if pair in self.pairs:
+                return pair
+        for pair in product(sources, targets) if self._routes else ():
+            if self._routes and self._routes.legs(*pair):
                 return pair
         raise self._missing(f"for {quotable(source)} → {quotable(target)}", "target" if sources else "source")
 
@@ -60,6 +66,10 @@ class LoadedPairs:
             for pair in self.pairs:
                 if pair[1] == target_code:
                     by_source.setdefault(pair[0], pair)
+        if self._routes:
+            for target_code in closest_codes(target, [pair[1] for pair in self.pairs]):
+                for source in self._routes.sources(target_code):
+                    by_source.setdefault(source, (source, target_code))
         if not by_source:
             raise self._missing(f"into {quotable(target)}", "target")
         return list(by_source.values())
@@ -85,7 +95,7 @@ async def find_pairs(
     texts: Sequence[str], source: str | None, target: str, services: Services, text_format: TextFormat = "text"
 ) -> tuple[list[Pair], list[Detection] | None]:
     """The pair of each text and, for a source of None or "auto", the detection that it is from."""
-    loaded = LoadedPairs(services.engine)
+    loaded = LoadedPairs(services.engine, services.routes)
     if source is not None and source.lower() != "auto":
         return [loaded.find(source, target)] * len(texts), None
     by_source = dict(loaded.into(target))
@@ -122,6 +132,20 @@ async def find_translator(
         into = (await run_in_threadpool(services.detector.detect, target, targets)).language
     pair = likeliest.language, into
     return next(model.name for model in translators if pair in model.language_pairs), into
+
+
+def models_needed(pair: Pair | AssignedPair, services: Services) -> int:
+    """How many models translate a text of this pair: 1 or 2."""
+    return max(1, len(services.routes.legs(pair[0], pair[1])))
+
+
+async def charge_second_models(
+    texts: Iterable[str], pairs: Iterable[Pair | AssignedPair], request: Request, services: Services
+) -> None:
+    """Charges once more the characters of texts that two models translate. Raises as `charge`."""
+    characters = sum(len(text) * (models_needed(pair, services) - 1) for text, pair in zip(texts, pairs, strict=True))
+    if characters:
+        await charge(request, 0, characters)
 
 
 def _without_markup(text: str) -> str:
@@ -173,7 +197,7 @@ def guess_format(text: str) -> TextFormat:
 
 async def assign_pairs(texts: Sequence[str], source: str | None, target: str, services: Services) -> list[AssignedPair]:
     """The pair of each text, by the given source or by detection among the loaded sources of that target."""
-    loaded = LoadedPairs(services.engine)
+    loaded = LoadedPairs(services.engine, services.routes)
     if source is not None and source.strip().lower() not in UNSPECIFIED_LANGUAGE:
         return [AssignedPair(*loaded.find(source, target))] * len(texts)
     by_source = dict(loaded.into(target))
@@ -205,6 +229,7 @@ async def translate_texts(
     split: bool = True,
 ) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
+    await charge_second_models(texts, pairs, request, services)
     terms = glossary or {}
     jobs = [
         TextRequest(text, TranslationOptions(pair.source, pair.target), text_format or guess_format(text), terms, split)

@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.authorization import KeyMissing, KeyWrong
-from app.api.access_control import OPEN_PATHS, caller_of, charge, identify
+from app.api.access_control import OPEN_PATHS, charge, identify, refund
 from app.api.errors import FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
 from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
@@ -109,17 +109,15 @@ class ApiRoute(APIRoute):
             await charge(request, 1, 0)
             raise
         texts = list(body.charged_texts())
-        characters = sum(map(len, texts))
-        await charge(request, max(1, len(texts)), characters)
+        await charge(request, max(1, len(texts)), sum(map(len, texts)))
         services = request.app.state.services
-        refund = partial(services.access.give_back, caller_of(request), characters)
         try:
             answer = await self.call(body=body, request=request, services=services, **request.path_params)
         except Exception:
-            await refund()
+            await refund(request)
             raise
         if isinstance(answer, EventStream):
-            answer.on_refusal = refund
+            answer.on_refusal = partial(refund, request)
         return answer
 
 

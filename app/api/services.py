@@ -17,7 +17,8 @@ from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
-from app.translation.text_translator import Translator
+from app.translation.language_routes import LanguageRoutes
+from app.translation.pivot_translator import PivotTranslator
 
 UNLIMITED_CHARACTERS = 1_000_000_000_000  # DeepL's own number: its clients compare with it, and take null for 0
 
@@ -44,7 +45,8 @@ class Services:
     """Kept as `app.state.services`."""
 
     engine: Engine
-    translator: Translator
+    routes: LanguageRoutes
+    translator: PivotTranslator
     detector: Detector
     limits: RequestLimits
     metrics: Metrics

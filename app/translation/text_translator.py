@@ -66,23 +66,26 @@ class Translator:
         self._engine = engine
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
 
-    async def translate(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
+    async def translate(self, requests: Sequence[TextRequest], *, patient: bool = False) -> list[TranslationResult]:
         """Results in order, admitted or refused together. A result covers the text with its layout: worst finish_reason
-        ("repetition", "length", "stop"), mean scores, spans of the whole text. model: "" if nothing was translated."""
+        ("repetition", "length", "stop"), mean scores, spans of the whole text. model: "" if nothing was translated.
+        patient: waits for room in a full queue."""
         if any(request.format == "html" for request in requests):
-            return await translated_pages(requests, self._translate_texts)
-        return await self._translate_texts(requests)
+            return await translated_pages(requests, partial(self._translate_texts, patient=patient))
+        return await self._translate_texts(requests, patient=patient)
 
-    async def _translate_texts(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
+    async def _translate_texts(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:
         try:
-            return await self._translate_fitted(requests, certain=False)
+            return await self._translate_fitted(requests, certain=False, patient=patient)
         except TextTooLong:  # a sentence has more tokens than bytes: count the tokens of all sentences
-            return await self._translate_fitted(requests, certain=True)
+            return await self._translate_fitted(requests, certain=True, patient=patient)
 
-    async def _translate_fitted(self, requests: Sequence[TextRequest], *, certain: bool) -> list[TranslationResult]:
+    async def _translate_fitted(
+        self, requests: Sequence[TextRequest], *, certain: bool, patient: bool
+    ) -> list[TranslationResult]:
         texts = await self._prepared(requests, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
-        translations = iter(await self._translate_sentences(sentences))
+        translations = iter(await self._translate_sentences(sentences, patient=patient))
         return await in_thread_if_long(
             _characters(requests),
             lambda: [text.assembled([next(translations) for _ in text.sentences]) for text in texts],
@@ -133,21 +136,23 @@ class Translator:
                 translations[number] = assembled(parts, [next(results) for _ in own], target_language)
         return translations
 
-    def stream(self, request: TextRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
+    def stream(
+        self, request: TextRequest, *, patient: bool = False
+    ) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         """`translate`, streamed: sentences are translated concurrently and shown in order; pages and sentences that may
         need repair are shown when complete. A shown sentence that reaches the token limit is not retried in halves."""
 
         async def work(show: ShowText) -> TranslationResult:
             if request.format == "html":
-                (page,) = await self.translate([request])
+                (page,) = await self.translate([request], patient=patient)
                 show(page.text, 0)
                 return page
             (text,) = await self._prepared([request], certain=True)
-            return text.assembled(await self._stream_sentences(text, show))
+            return text.assembled(await self._stream_sentences(text, show, patient=patient))
 
         return TextStream.opened(work)
 
-    async def _stream_sentences(self, text: PreparedText, show: ShowText) -> list[TranslationResult]:
+    async def _stream_sentences(self, text: PreparedText, show: ShowText, *, patient: bool) -> list[TranslationResult]:
         """Translates and shows all sentences. An early failure of the first one is raised before any text is shown."""
         layout = text.segmented.layout(text.request.options.target_language)
         room = asyncio.Semaphore(_CONCURRENT_SENTENCES)
@@ -159,8 +164,8 @@ class Translator:
                 try:
                     as_written = sentence.plain and not sentence.marks
                     if as_written and self._cached.cached(sentence.request) is None:
-                        return await self._stream_sentence(sentence, put, first=number == 0)
-                    (translation,) = await self._translate_sentences([sentence], patient=number > 0)
+                        return await self._stream_sentence(sentence, put, patient=patient or number > 0)
+                    (translation,) = await self._translate_sentences([sentence], patient=patient or number > 0)
                     put(translation.text)
                     return translation
                 finally:
@@ -185,9 +190,9 @@ class Translator:
             await asyncio.gather(*tasks, return_exceptions=True)  # the first exception is already raised
 
     async def _stream_sentence(
-        self, sentence: PreparedSentence, put: Callable[[str], None], *, first: bool
+        self, sentence: PreparedSentence, put: Callable[[str], None], *, patient: bool
     ) -> TranslationResult:
-        """Streams one sentence; sentences after the first wait while the engine is overloaded."""
+        """Streams one sentence. patient: waits while the engine is overloaded, as sentences after the first do."""
         prefix = sentence.request.options.prefix
 
         async def attempt() -> TranslationResult:
@@ -203,7 +208,7 @@ class Translator:
                 put(result.text)
             return result
 
-        return await retried_while_overloaded(attempt, 0.0 if first else time.monotonic() + _STREAM_WAIT_S)
+        return await retried_while_overloaded(attempt, time.monotonic() + _STREAM_WAIT_S if patient else 0.0)
 
 
 def _characters(requests: Sequence[TextRequest]) -> int:

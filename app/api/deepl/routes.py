@@ -15,7 +15,7 @@ from app.api.access_control import caller_of, owner_of
 from app.api.deepl import schemas
 from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
 from app.api.field_types import describe_value, quotable
-from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
+from app.api.language_pairs import LoadedPairs, assign_pairs, models_needed, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, parse_fields
@@ -117,17 +117,18 @@ async def deepl_translate(
         glossary=glossary,
         split=body.split_sentences != "0",
     )
-    services.usage.count(caller_of(request), sum(map(len, body.text)))
+    billed = [len(text) * models_needed(pair, services) for text, pair in zip(body.text, pairs, strict=True)]
+    services.usage.count(caller_of(request), sum(billed))
     model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
     answers = [
         schemas.DeepLTranslation(
             detected_source_language=source_code(pair.source),
             text=without_ignored_marks(translation.text, body.ignore_tags),
-            billed_characters=len(text),
+            billed_characters=characters,
             model_type_used=model_type,
             finish_reason=None if translation.finish_reason == "stop" else translation.finish_reason,
         )
-        for text, pair, translation in zip(body.text, pairs, translations, strict=True)
+        for characters, pair, translation in zip(billed, pairs, translations, strict=True)
     ]
     return schemas.DeepLTranslateAnswer(translations=answers)
 

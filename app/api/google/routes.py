@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from app.access.authorization import KeyMissing, KeyWrong
-from app.api.access_control import caller_of, charge
+from app.api.access_control import charge, refund
 from app.api.errors import TEXT_ERRORS, Statuses, documented
 from app.api.google import schemas
 from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, assign_pairs, translate_texts
@@ -74,12 +74,11 @@ async def google_translate_queried(
     sent, repeated = request.scope["state"]["body"], GoogleRoute.repeated_fields
     fields = parse_fields(request, sent, takes_forms=True, repeated=repeated)
     body = validate(schemas.GoogleTranslateRequest, fields)
-    characters = sum(map(len, body.q))
-    await charge(request, len(body.q) - 1, characters)  # `ApiRoute` has charged one request, as for any GET
+    await charge(request, len(body.q) - 1, sum(map(len, body.q)))  # `ApiRoute` has charged one request, as for any GET
     try:
         return await google_translate(body, request, services)
     except Exception:
-        await services.access.give_back(caller_of(request), characters)
+        await refund(request)
         raise
 
 

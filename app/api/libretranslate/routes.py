@@ -16,7 +16,7 @@ from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import owner_of
 from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented, not_found
 from app.api.event_stream import EventStream, documented_stream, while_connected
-from app.api.language_pairs import LoadedPairs, find_glossaries, find_pairs
+from app.api.language_pairs import LoadedPairs, charge_second_models, find_glossaries, find_pairs
 from app.api.libretranslate import schemas
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
 from app.api.request_body import MULTIPART, URLENCODED, Fields, also_takes
@@ -100,6 +100,7 @@ async def translate(
         TextRequest(text, options[pair], body.format, terms[pair], body.split)
         for text, pair in zip(texts, pairs, strict=True)
     ]
+    await charge_second_models(texts, pairs, request, services)
     if body.stream:
         done = partial(schemas.TranslateAnswer.fields_of_done, body, detections=detections)
         return EventStream(services.translator.stream(jobs[0]), done, limits.request_timeout_s)
@@ -140,12 +141,13 @@ async def detect(body: schemas.DetectRequest, request: Request, services: Servic
 @router.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1 posts, and `translate` uses it
 @router.get("/languages", summary="List languages", responses=documented())
 async def languages(services: ServicesDependency) -> list[schemas.Language]:
-    """Every language that a loaded translator reads or writes."""
-    pairs = LoadedPairs(services.engine).pairs
-    targets: dict[str, list[str]] = {code: [] for pair in pairs for code in pair}
-    for source, target in dict.fromkeys(pairs):
-        targets[source].append(target)
-    return [schemas.Language(code=code, name=language_name(code), targets=targets[code]) for code in sorted(targets)]
+    """Every language that a loaded translator reads or writes, with the targets of one model first, then those through
+    a third language."""
+    codes = {code for pair in LoadedPairs(services.engine).pairs for code in pair}
+    return [
+        schemas.Language(code=code, name=language_name(code), targets=services.routes.targets(code))
+        for code in sorted(codes)
+    ]
 
 
 @router.get("/frontend/settings", summary="Settings for frontends", responses=documented())

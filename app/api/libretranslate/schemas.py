@@ -82,8 +82,8 @@ class TranslationFields(RequestFields):
 
     unknown_fields = "near misses"
     source: LanguageCode = doc(
-        'Language code of the text, in any case, or "auto" to detect it among the languages that have'
-        " a model for this target.",
+        'Language code of the text, in any case, or "auto" to detect it among the languages that'
+        " are translated to this target.",
         "de",
     )
     target: LanguageCode = doc("Language code to translate to, in any case.", "en")
@@ -91,7 +91,8 @@ class TranslationFields(RequestFields):
         '"text", or "html": tags stay as they are, and what stands between them is translated.', "text", default="text"
     )
     model: EncodableText | None = optional(
-        "Name of the translator, where several have this pair; by default the first by name.",
+        "Name of the translator, where several have this pair; by default the first by name. Not for pairs that need"
+        " two models.",
         "demo-de-en",
         min_length=1,
         max_length=200,
@@ -333,7 +334,11 @@ class Language(BaseModel):
 
     code: str = doc("Code to use in requests.", "de")
     name: str = doc("English name.", "German")
-    targets: list[str] = doc("Codes of the languages it can be translated to; empty if it is a target only.", ["en"])
+    targets: list[str] = doc(
+        "Codes of the languages it can be translated to, those of one model first, then those through a third language"
+        " by two; empty if it is a target only.",
+        ["en"],
+    )
 
 
 class DetectRequest(Texts):
