@@ -121,7 +121,7 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
         sys.stdout.flush()
     except TrainingError as error:
         workers.print_error(f"error: {error}")
-        return 2
+        return error.exit_code
     except MemoryError:
         workers.print_error(NO_MEMORY)
         return 2

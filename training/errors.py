@@ -14,7 +14,10 @@ def pluralize(number: float, noun: str) -> str:
 
 
 class TrainingError(ValueError):
-    """An error that the user can fix: the message names the file or option, the problem, and the remedy."""
+    """An error that the user can fix: the message names the file or option, the problem, and the remedy. exit_code: of
+    the command that it ends."""
+
+    exit_code = 2
 
 
 class CannotStart(TrainingError):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
+from models.model_names import HUB_NAME
 from models.networks import loading
 from models.tokenizer import MarianTokenizer, Tokenizer
 from models.undrawn import Undrawn
@@ -28,8 +29,9 @@ from training.config.run_config import Config, LyricsConfig, NetworkOptions, Tok
 from training.data.tokenizer_training import tokenizer_config
 from training.errors import TrainingError
 from training.evaluation.scores import Scores
-from training.importers.marian.convert_checkpoint import card_licence, convert_marian
-from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME, MarianFolder, fetch_from_hub
+from training.importers.import_progress import ConsoleProgress
+from training.importers.marian.convert_checkpoint import card_licence, convert_marian, marian_folder
+from training.importers.marian.hub_folder import CARD_FILE, MarianFolder
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE
 from training.importers.marian.weight_conversion import NORM_OF_TYPE, RECORD
@@ -185,7 +187,11 @@ def _folder(given: str) -> Path:
     if path.exists():
         raise TrainingError(f"{given} is a file: --from takes the folder of a model, or a name on the hub.")
     if HUB_NAME.fullmatch(given) and not path.parent.is_dir():
-        return fetch_from_hub(given)
+        progress = ConsoleProgress()
+        try:
+            return marian_folder(given, progress).path
+        finally:
+            progress.close()
     beside = [one.name for one in path.parent.iterdir() if one.is_dir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, 1)
     hint = f"did you mean {path.parent / near[0]}?" if near else "give the folder of a model, or a name on the hub."

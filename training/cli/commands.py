@@ -25,6 +25,7 @@ from training.cli.command_options import (
 from training.cli.distil_commands import add_backtranslate, add_distil, run_backtranslate, run_distil
 from training.cli.evaluate_command import add_evaluate, run_evaluate
 from training.cli.export_command import add_export, run_export
+from training.cli.import_command import add_import_marian, run_import_marian
 from training.cli.multilingual_options import add_multilingual, multilingual_request, problems_beside_multilingual
 from training.cli.translate_command import add_translate, run_translate
 from training.config.overrides import Override
@@ -243,26 +244,6 @@ def _inspect_pairs(arguments: argparse.Namespace) -> Statistics | None:
     sides = dict(zip(("source", "target"), languages or ("source", "target"), strict=True))
     print(*page_of_pairs(statistics, pairs.reported(), sides), sep="\n")
     return None
-
-
-def add_import_marian(command: argparse.ArgumentParser) -> None:
-    command.add_argument("folder", metavar="FOLDER", help="a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en")
-    command.add_argument("--out", required=True, type=Path, help="the checkpoint folder to write")
-    command.add_argument("--source", help="source language code, such as de (default: as the folder says)")
-    text = "target language code, such as en (default: as the folder says); of a model with several also es,fr or all"
-    command.add_argument("--target", help=text)
-    command.add_argument(
-        "--prefix",
-        help="of a model with several target languages: the token for one, such as '>>deu<<'"
-        " (default: the one that means --target); none: each text starts with its own",
-    )
-
-
-def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
-    from training.importers.marian.convert_checkpoint import import_marian
-
-    languages = {name: getattr(arguments, name) for name in ("source", "target", "prefix")}
-    return import_marian(arguments.folder, arguments.out, **languages)
 
 
 AddOptions = Callable[[argparse.ArgumentParser], None]

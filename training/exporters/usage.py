@@ -10,12 +10,13 @@ from pathlib import Path
 import yaml
 
 from models.checkpoint import CheckpointConfig
+from models.model_names import HUB_NAME
 from models.networks.recurrent import RecurrentLanguageModel
 from models.tokenizer import MarianTokenizer, SentencePieceTokenizer, Tokenizer
 from training.config.run_file import RUN_FILE
 from training.exporters.exportable import TITLES, Exportable, Form
 from training.importers.marian.convert_checkpoint import FRONT_MATTER
-from training.importers.marian.hub_folder import CARD_FILE, HUB_NAME
+from training.importers.marian.hub_folder import CARD_FILE
 from training.report.card_writer import front_matter
 
 LIBRARIES: dict[Form, str] = {

@@ -13,14 +13,17 @@ import yaml
 
 from models import checkpoint as checkpoints
 from models.checkpoint import MOST_TOKENS, CheckpointConfig, LanguagePair
+from models.model_names import parse_model_name
 from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
+from training.errors import TrainingError
+from training.importers.import_progress import ConsoleProgress, ImportProgress
 from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
-from training.importers.marian.hub_folder import JsonObject, MarianFolder, marian_folder
+from training.importers.marian.hub_folder import JsonObject, MarianFolder
 from training.importers.marian.marian_languages import Languages, language_pairs
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
-from training.importers.marian.weight_conversion import complete_config, convert_network
+from training.importers.marian.weight_conversion import NORM_OF_TYPE, complete_config, convert_network
 from training.output_folder import check_output_folder, claim_output_folder, save_weights, staging_folder
 
 ORIGINAL_CARD_FILE = "README.original.md"
@@ -78,6 +81,7 @@ def imported_model_card(
     table = "\n".join(["| measured on | scores |", "|---|---|", *rows])
     tokens = [f"`{token}`" for token in dict.fromkeys(pair.prefix for pair in languages) if token]
     behind = "the language token" if len(tokens) == 1 else "the language token of its target,"
+    commit = f" at commit {origin['revision']}" if origin["revision"] else ""
     token = f"Every source is read behind {behind} {', '.join(tokens)}, unless it starts with another itself."
     pairs = ", ".join(f"{pair.source} to {pair.target}" for pair in languages)
     not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
@@ -87,7 +91,7 @@ Translates {pairs}, sentence by sentence. {token if tokens else ""}
 
 ## Origin
 
-- Imported from: {origin["imported_from"]}
+- Imported from: {origin["imported_from"]}{commit}
 - Licence: {origin["licence"] or "the original card names none; ask its makers before you pass the model on"}
 - Parameters: {metadata.parameters:,}
 - The original card{", `README.original.md`, is kept beside this one" if original else " was not in the folder"}.
@@ -165,6 +169,7 @@ def convert_marian(
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         training={
             "imported_from": folder.name,
+            "revision": folder.commit,
             "licence": card_licence(original),
             "generation": generation.recorded,
             "marian": config,
@@ -180,15 +185,54 @@ def _tokenizer_limit(options: JsonObject) -> int:
     return int(limit) if isinstance(limit, int | float) and limit >= 1 else MOST_TOKENS
 
 
+def marian_folder(given: str, progress: ImportProgress) -> MarianFolder:
+    """Opens a folder, or fetches a model by its name on the Hub, see `models.model_names`. A model of
+    another type is refused before its download."""
+    path = Path(given)
+    if path.is_dir():
+        return MarianFolder(path, path.resolve().name)
+    name = parse_model_name(given)
+    if path.exists() or not name.repositories:
+        raise TrainingError(
+            f"{given} is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en or de-en."
+        )
+    from training.importers.hub_download import fetch_model  # it takes a fifth of a second, and folders need none
+
+    snapshot = fetch_model(name, NORM_OF_TYPE, progress)
+    return MarianFolder(snapshot.path, snapshot.name, snapshot.commit)
+
+
 def import_marian(
-    given: str, out: Path, *, source: str | None = None, target: str | None = None, prefix: str | None = None
+    given: str,
+    out: Path,
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    prefix: str | None = None,
+    progress: ImportProgress | None = None,
 ) -> dict[str, object]:
     """Imports a folder, or a model of that name on the Hub; returns a summary. Arguments and errors as of
-    `convert_marian`."""
+    `convert_marian` and `marian_folder`. progress: where it is shown; None: on the console."""
     started = time.monotonic()
     check_output_folder(out, resume=False)
-    folder = marian_folder(given)
-    made = convert_marian(folder, source=source, target=target, prefix=prefix)
+    progress = progress or ConsoleProgress()
+    try:
+        folder = marian_folder(given, progress)
+        progress.stage("convert", folder.name)
+        made = convert_marian(folder, source=source, target=target, prefix=prefix)
+        write_conversion(made, out)
+    finally:
+        progress.close()
+    if len(made.languages) == 1:
+        pairs: dict[str, object] = {**made.languages[0]._asdict()}
+    else:
+        pairs = {"language_pairs": [pair._asdict() for pair in made.languages]}
+    summary = {"model": folder.name, "revision": folder.commit, "out": str(out), **pairs}
+    return {**summary, "parameters": made.metadata.parameters, "seconds": round(time.monotonic() - started, 2)}
+
+
+def write_conversion(made: MarianConversion, out: Path) -> None:
+    """Writes the checkpoint with its card, and the original card."""
     metadata, original = made.metadata, made.original
     scores = {name.removeprefix(PUBLISHED): values for name, values in metadata.scores.items()}
     card = imported_model_card(metadata, made.languages, made.generation, original, scores)
@@ -198,9 +242,3 @@ def import_marian(
         if original:
             (staging / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
         checkpoints.write(staging, out, metadata, made.tokenizers)
-    if len(made.languages) == 1:
-        pairs: dict[str, object] = {**made.languages[0]._asdict()}
-    else:
-        pairs = {"language_pairs": [pair._asdict() for pair in made.languages]}
-    summary = {"model": folder.name, "out": str(out), **pairs, "parameters": metadata.parameters}
-    return {**summary, "seconds": round(time.monotonic() - started, 2)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -27,10 +26,11 @@ CARD_FILE = "README.md"
 
 @dataclass(frozen=True, slots=True)
 class MarianFolder:
-    """A checkpoint folder. name: the model's name on the Hub, or the folder's."""
+    """A checkpoint folder. name: the model's name on the Hub, or the folder's. commit: of its repository on the Hub."""
 
     path: Path
     name: str
+    commit: str | None = None
 
     def required(self, name: str) -> Path:
         path = self.path / name
@@ -85,36 +85,3 @@ class MarianFolder:
 
 def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(" .")
-
-
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-SMALL_FILES = ["*.json", "*.spm", "*.model", "README.md"]
-
-
-def marian_folder(given: str) -> MarianFolder:
-    """Opens a folder, or downloads the files for an import by Hub name, such as Helsinki-NLP/opus-mt-de-en."""
-    path = Path(given)
-    if path.is_dir():
-        return MarianFolder(path, path.resolve().name)
-    if path.exists() or not HUB_NAME.fullmatch(given):
-        raise TrainingError(f"{given} is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en.")
-    return MarianFolder(fetch_from_hub(given), given)
-
-
-def fetch_from_hub(name: str) -> Path:
-    try:
-        from huggingface_hub import HfApi, snapshot_download
-    except ImportError:
-        raise TrainingError(
-            f"There is no folder {name}; to fetch a model of that name from the hub, install huggingface_hub,"
-            " or download its files and give their folder."
-        ) from None
-    try:
-        files = HfApi().list_repo_files(name)
-        weights = SAFETENSORS if SAFETENSORS in files else PICKLE
-        return Path(snapshot_download(name, allow_patterns=[*SMALL_FILES, weights]))
-    except Exception as error:  # from the library, its HTTP client or the system: the remedy is the same
-        raise TrainingError(
-            f"{name} could not be fetched from the hub ({first_line(error)});"
-            " download its files where there is a network and give their folder."
-        ) from error

@@ -1,0 +1,81 @@
+"""How people name a translator to import, and the checkpoint folder that belongs to the name. No torch, no network.
+
+Helsinki-NLP/opus-mt-de-en      a name on the Hugging Face Hub, with @REVISION for a branch, tag or commit
+https://huggingface.co/…        the address of its page, on the Hub or a mirror
+opus-mt-de-en                   of Helsinki-NLP
+de-en                           OPUS-MT for this pair: opus-mt-de-en, or else opus-mt-tc-big-de-en
+demo-de-en                      a checkpoint that is there already"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+OPUS_MT = "Helsinki-NLP"
+FAMILIES = ("opus-mt-", "opus-mt-tc-big-")  # in the order in which a pair of languages is looked for
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_PLAIN = re.compile(r"[\w.-]+")
+_LANGUAGE = r"[a-z]{2,3}(?:_[a-z]{2,5})?"
+_PAIR = re.compile(rf"({_LANGUAGE})(?:-|→|->|>)({_LANGUAGE})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """given: as a person has written it. repositories: names on the Hub, the first that exists is meant; () for
+    something that cannot be on the Hub. revision: a branch, tag or commit; None: the newest of the main branch. pair:
+    the languages, where only these were given."""
+
+    given: str
+    repositories: tuple[str, ...]
+    revision: str | None = None
+    pair: tuple[str, str] | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Names of the checkpoint folders that the model may have, the likeliest first."""
+        return tuple(repository.rpartition("/")[2] for repository in self.repositories) or (self.given,)
+
+
+def parse_model_name(given: str) -> ModelName:
+    given = given.strip()
+    name, revision = _without_address(given)
+    name, _, behind = name.partition("@")
+    revision = behind or revision
+    if HUB_NAME.fullmatch(name):
+        return ModelName(given, (name,), revision)
+    if pair := _PAIR.fullmatch(name):
+        source, target = pair[1].lower(), pair[2].lower()
+        repositories = tuple(f"{OPUS_MT}/{family}{source}-{target}" for family in FAMILIES)
+        return ModelName(given, repositories, revision, (source, target))
+    if _PLAIN.fullmatch(name) and name.startswith("opus-mt"):
+        return ModelName(given, (f"{OPUS_MT}/{name}",), revision)
+    return ModelName(given, ())
+
+
+def _without_address(given: str) -> tuple[str, str | None]:
+    """(owner/name, revision) of a page's address; others as they are."""
+    bare = re.match(r"(huggingface\.co|hf\.co)/", given)
+    if not bare and "://" not in given:
+        return given, None
+    address = urlsplit(f"https://{given}" if bare else given)
+    parts = [part for part in address.path.split("/") if part]
+    if address.scheme == "hf":  # hf://owner/name
+        parts = [address.netloc, *parts]
+    if parts[:1] == ["models"]:
+        parts = parts[1:]
+    shown = len(parts) > 3 and parts[2] in ("tree", "blob", "resolve", "commit")
+    return "/".join(parts[:2]), parts[3] if shown else None
+
+
+def checkpoint_folder(given: str, checkpoints: Path) -> Path | None:
+    """The folder in `checkpoints` that a name stands for, if it is there."""
+    names = (given.strip().rstrip("/").rpartition("/")[2], *parse_model_name(given).folders)
+    return next((checkpoints / name for name in names if name and (checkpoints / name / "config.json").is_file()), None)
+
+
+def split_names(text: str) -> Sequence[str]:
+    """The names in a list with commas or spaces between them, each once."""
+    return tuple(dict.fromkeys(name for name in re.split(r"[\s,]+", text) if name))

@@ -1,0 +1,71 @@
+"""import-marian: checkpoints from OPUS-MT and Marian models, of a folder or of the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from models.model_names import split_names
+from training.config.run_config import raise_all
+from training.importers.import_progress import ConsoleProgress, ImportProgress, JsonProgress
+
+PROGRESS = ("bar", "json")
+
+
+def add_import_marian(command: argparse.ArgumentParser) -> None:
+    text = "a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en, de-en, or the address of its page"
+    command.add_argument("names", nargs="+", metavar="MODEL", help=text)
+    place = command.add_mutually_exclusive_group(required=True)
+    place.add_argument("--out", type=Path, metavar="FOLDER", help="the checkpoint folder to write, for one model")
+    text = "the folder of checkpoints that gets a folder for each model, named like it; models that are there are kept"
+    place.add_argument("--into", type=Path, metavar="FOLDER", help=text)
+    command.add_argument("--update", action="store_true", help="with --into: import again what has changed on the hub")
+    command.add_argument("--source", help="source language code, such as de (default: as the folder says)")
+    text = "target language code, such as en (default: as the folder says); of a model with several also es,fr or all"
+    command.add_argument("--target", help=text)
+    command.add_argument(
+        "--prefix",
+        help="of a model with several target languages: the token for one, such as '>>deu<<'"
+        " (default: the one that means --target); none: each text starts with its own",
+    )
+    text = "bar: on the console; json: a line for each step on standard output, for other programs"
+    command.add_argument("--progress", choices=PROGRESS, default="bar", help=text)
+
+
+def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
+    """With --into every model is tried; then the gravest error is raised."""
+    from training.importers.marian.convert_checkpoint import import_marian
+    from training.importers.model_import import import_models
+
+    raise_all(_contradictions(arguments))
+    progress: ImportProgress = JsonProgress(sys.stdout) if arguments.progress == "json" else ConsoleProgress()
+    if arguments.into is not None:
+        outcome = import_models(_names(arguments.names), arguments.into, progress, update=arguments.update)
+        for error in outcome.errors:
+            if error is not outcome.gravest:
+                progress.note(f"error: {error}")
+        if outcome.gravest is not None:
+            raise outcome.gravest
+        models = ({"model": each.given, "out": str(each.folder), "imported": each.imported} for each in outcome.models)
+        return {"models": list(models)}
+    languages = {name: getattr(arguments, name) for name in ("source", "target", "prefix")}
+    return import_marian(arguments.names[0], arguments.out, **languages, progress=progress)
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    """Each argument is a folder, or a list of names with commas between them."""
+    return list(
+        dict.fromkeys(name for part in given for name in ([part] if Path(part).is_dir() else split_names(part)))
+    )
+
+
+def _contradictions(arguments: argparse.Namespace) -> Iterator[str]:
+    if arguments.out is not None and len(arguments.names) > 1:
+        yield "--out is for one model; give --into for several"
+    if arguments.out is not None and arguments.update:
+        yield "--update is for --into"
+    for name in ("source", "target", "prefix"):
+        if arguments.into is not None and getattr(arguments, name) is not None:
+            yield f"--{name} is for --out"

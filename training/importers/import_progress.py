@@ -1,0 +1,116 @@
+"""Progress of an import: a bar on the console, or lines of JSON for another process."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import IO, Literal, Protocol
+
+from tqdm import tqdm
+
+Stage = Literal["look_up", "download", "verify", "convert", "done"]
+SENTENCES: dict[Stage, str] = {
+    "look_up": "Asking the hub for {name}",
+    "download": "Fetching {name}",
+    "verify": "Checking the files of {name}",
+    "convert": "Converting {name}",
+    "done": "{name} is ready",
+}
+REPORT_EVERY_S = 0.2
+
+
+class ImportProgress(Protocol):
+    """What an import tells of itself. Methods may be called from several threads."""
+
+    def stage(self, stage: Stage, name: str, total: int = 0) -> None:
+        """A stage begins. total: bytes of the whole stage, 0 if it is not counted in bytes."""
+
+    def advance(self, size: int) -> None:
+        """So many bytes of the stage are done; negative where a download begins anew."""
+
+    def note(self, sentence: str) -> None:
+        """Something that people should know."""
+
+    def close(self) -> None: ...
+
+
+class ConsoleProgress:
+    """A line for each stage on stderr, and a bar with bytes, speed and the time left."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._bar: tqdm[object] | None = None
+        self._lock = threading.Lock()
+
+    def stage(self, stage: Stage, name: str, total: int = 0) -> None:
+        self.close()
+        title, terminal = SENTENCES[stage].format(name=name), self._stream.isatty()
+        if not total:
+            if stage == "convert":
+                print(f"{title} ...", file=self._stream, flush=True)
+            return
+        self._bar = tqdm(
+            total=total,
+            desc=title,
+            unit="B",
+            unit_scale=True,
+            mininterval=0.3 if terminal else 15.0,
+            miniters=0,
+            file=self._stream,
+            ascii=not terminal,
+        )
+
+    def advance(self, size: int) -> None:
+        with self._lock:
+            if self._bar is not None:
+                self._bar.update(size)
+
+    def note(self, sentence: str) -> None:
+        with self._lock:
+            tqdm.write(sentence, file=self._stream)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+class JsonProgress:
+    """A line of JSON for each stage, note and, at most every REPORT_EVERY_S, advance:
+    {"stage", "model", "bytes", "total", "seconds"} with the seconds of this stage, or {"note"}."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._stage: Stage = "look_up"
+        self._name, self._bytes, self._total, self._reported = "", 0, 0, 0.0
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+
+    def stage(self, stage: Stage, name: str, total: int = 0) -> None:
+        with self._lock:
+            self._stage, self._name, self._bytes, self._total = stage, name, 0, total
+            self._began = time.monotonic()
+            self._report()
+
+    def advance(self, size: int) -> None:
+        with self._lock:
+            self._bytes += size
+            if self._bytes >= self._total or time.monotonic() - self._reported >= REPORT_EVERY_S:
+                self._report()
+
+    def note(self, sentence: str) -> None:
+        self._write({"note": sentence})
+
+    def close(self) -> None:
+        pass
+
+    def _report(self) -> None:
+        self._reported = time.monotonic()
+        seconds = round(self._reported - self._began, 2)
+        counted = {"bytes": self._bytes, "total": self._total, "seconds": seconds}
+        self._write({"stage": self._stage, "model": self._name, **counted})
+
+    def _write(self, line: dict[str, object]) -> None:
+        print(json.dumps(line, ensure_ascii=False), file=self._stream, flush=True)
