@@ -73,7 +73,8 @@ def _without_address(given: str) -> tuple[str, str | None]:
 def checkpoint_folder(given: str, checkpoints: Path) -> Path | None:
     """The folder in `checkpoints` that a name stands for, if it is there."""
     names = (given.strip().rstrip("/").rpartition("/")[2], *parse_model_name(given).folders)
-    return next((checkpoints / name for name in names if name and (checkpoints / name / "config.json").is_file()), None)
+    folders = (checkpoints / name for name in names if Path(name).name == name)
+    return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
 
 def split_names(text: str) -> Sequence[str]:

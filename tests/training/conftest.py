@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.small import lyricist, pairs, text, translator
 from training import output_folder
 from training.config import recipes
@@ -52,3 +53,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("pairs.tsv").write_text("".join(lines))
     Path("song.txt").write_text(text(300))
     return tmp_path
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInHub]:
+    """An empty stand-in hub, which huggingface_hub asks in this process, with an empty cache and no token."""
+    import huggingface_hub  # here, because few of these tests need it
+    from huggingface_hub import constants
+
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    huggingface_hub.close_session()  # its client has read the environment
+    with stand_in_hub() as hub:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.address)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield hub
+    huggingface_hub.close_session()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from safetensors.torch import load_file
 
 from models import checkpoint as checkpoints
 from models.networks.transformer import Transformer
+from tests.stand_in_hub import StandInHub
 from tests.training.cli.commands import refused
 from tests.training.exporters.exported import write_random
 from tests.training.importers.marian import folders
@@ -217,19 +216,18 @@ def test_run_without_a_gain_keeps_the_starting_weights_and_says_so(
 
 
 def test_name_on_the_hub_tunes_and_resumes_without_it(
-    here: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
+    hub: StandInHub, here: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub: Any = ModuleType("huggingface_hub")
-    hub.HfApi = lambda: SimpleNamespace(list_repo_files=lambda name: ["config.json", "model.safetensors"])
-    hub.snapshot_download = lambda name, allow_patterns: str(origin) if name == "someone/aa-bb" else None
-    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    hub.add("someone/aa-bb", origin)
     corpus(here)
     arguments = [*TUNE, "--from", "someone/aa-bb", "--max-epochs", "2"]
     with monkeypatch.context() as patch:
         kill_at(patch, 3)
         with pytest.raises(Killed):
             main(arguments)
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert {"config.json", "model.safetensors", "README.md", "source.json", "target.json"} <= set(hub.fetched())
+    assert "curves.png" not in hub.fetched()
+    hub.repositories.clear()
     assert main([*arguments, "--resume"]) == 0
     card = (here / "m" / "README.md").read_text()
     assert "base_model: someone/aa-bb\nbase_model_relation: finetune\n" in card

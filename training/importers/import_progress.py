@@ -37,7 +37,7 @@ class ImportProgress(Protocol):
 
 
 class ConsoleProgress:
-    """A line for each stage on stderr, and a bar with bytes, speed and the time left."""
+    """A bar with bytes, speed and the time left for each stage that has bytes, and a line for each model; on stderr."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -48,8 +48,8 @@ class ConsoleProgress:
         self.close()
         title, terminal = SENTENCES[stage].format(name=name), self._stream.isatty()
         if not total:
-            if stage == "convert":
-                print(f"{title} ...", file=self._stream, flush=True)
+            if stage == "done":
+                print(f"{title}.", file=self._stream, flush=True)
             return
         self._bar = tqdm(
             total=total,
@@ -58,6 +58,7 @@ class ConsoleProgress:
             unit_scale=True,
             mininterval=0.3 if terminal else 15.0,
             miniters=0,
+            leave=stage == "download",
             file=self._stream,
             ascii=not terminal,
         )

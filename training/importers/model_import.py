@@ -104,9 +104,7 @@ def _checked_name(given: str) -> ModelName:
             checkpoints.read_config(path)
         except CheckpointError:
             return ModelName(given, ())
-        raise TrainingError(
-            f"{given} is a checkpoint already: move it to the folder of checkpoints, or serve from its own."
-        )
+        raise TrainingError(f"{given} is a checkpoint already: move it into the folder that the server reads.")
     return parse_model_name(given)
 
 

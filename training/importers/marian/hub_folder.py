@@ -68,6 +68,8 @@ class MarianFolder:
     def tensors(self) -> Mapping[str, Tensor]:
         """Memory-mapped if the file format allows."""
         path = self.weights
+        if is_lfs_pointer(path):
+            raise TrainingError(f"{path} is a pointer of Git LFS: get the file itself with `git lfs pull`.")
         try:
             if path.name == SAFETENSORS:
                 return load_file(path)
@@ -81,6 +83,13 @@ class MarianFolder:
         if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
             raise TrainingError(f"{path} holds something other than named tensors.")
         return dict(tensors)
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """A clone without Git LFS has such a text in place of a large file."""
+    start = b"version https://git-lfs"
+    with path.open("rb") as file:
+        return file.read(len(start)) == start
 
 
 def first_line(error: Exception) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from models import checkpoint as checkpoints
 from models.networks.loading import load_network
+from tests.stand_in_hub import StandInHub
 from tests.training.importers.marian import folders
 from training.__main__ import main
 from training.importers.marian import convert_checkpoint
@@ -130,56 +130,34 @@ def test_nothing_of_transformers_is_needed(tmp_path: Path, monkeypatch: pytest.M
 # The hub ------------------------------------------------------------------------------------------------
 
 
-def a_hub(monkeypatch: pytest.MonkeyPatch, folder: Path, files: list[str]) -> list[tuple[str, list[str]]]:
-    """huggingface_hub with one repository; yields the fetched files."""
-    fetched = []
-
-    def snapshot_download(name: str, allow_patterns: list[str]) -> str:
-        fetched.append((name, allow_patterns))
-        return str(folder)
-
-    class HfApi:
-        def list_repo_files(self, name: str) -> list[str]:
-            if name != "Helsinki-NLP/opus-mt-de-en":
-                raise OSError("404 Client Error.\nmore of it")
-            return files
-
-    hub: Any = types.ModuleType("huggingface_hub")
-    hub.HfApi, hub.snapshot_download = HfApi, snapshot_download
-    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    return fetched
-
-
-@pytest.mark.parametrize("weights", ["model.safetensors", "pytorch_model.bin"])
-def test_a_name_on_the_hub(weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = folders.write(tmp_path / "folder", pickled=weights == "pytorch_model.bin")
-    fetched = a_hub(monkeypatch, folder, ["config.json", "pytorch_model.bin", "tf_model.h5", "rust_model.ot", weights])
+def test_a_name_on_the_hub(hub: StandInHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = folders.write(tmp_path / "folder")
+    (folder / "README.md").write_text(CARD, encoding="utf-8")
+    hub.add("Helsinki-NLP/opus-mt-de-en", folder)
     assert main(["import-marian", "Helsinki-NLP/opus-mt-de-en", "--out", str(tmp_path / "out")]) == 0
-    assert fetched == [("Helsinki-NLP/opus-mt-de-en", ["*.json", "*.spm", "*.model", "README.md", weights])]
-    config = checkpoints.read(tmp_path / "out").config
-    assert config.training["imported_from"] == "Helsinki-NLP/opus-mt-de-en"
+    commit = hub.repositories["Helsinki-NLP/opus-mt-de-en"].commit
+    training = checkpoints.read(tmp_path / "out").config.training
+    origin = (training["imported_from"], training["revision"], training["licence"])
+    assert origin == ("Helsinki-NLP/opus-mt-de-en", commit, "cc-by-4.0")
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert f"- Imported from: Helsinki-NLP/opus-mt-de-en at commit {commit}\n- Licence: cc-by-4.0\n" in card
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["revision"] == commit
 
 
 @pytest.mark.parametrize(
-    ("name", "installed", "sentence"),
+    ("name", "code", "sentence"),
     [
-        ("Helsinki-NLP/other", True, "could not be fetched from the hub (404 Client Error)"),
-        ("Helsinki-NLP/opus-mt-de-en", False, "install huggingface_hub, or download its files and give their folder."),
-        ("nowhere", True, "nowhere is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en."),
+        ("Helsinki-NLP/other", 2, "error: The hub has no model Helsinki-NLP/other"),
+        ("nowhere", 2, "error: nowhere is no folder, and no name on the hub such as Helsinki-NLP/opus-mt-de-en"),
+        ("de-en", os.EX_TEMPFAIL, "error: The hub (http://127.0.0.1"),
     ],
 )
 def test_failed_download_is_reported(
-    name: str,
-    installed: bool,
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, code: int, sentence: str, hub: StandInHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    a_hub(monkeypatch, tmp_path, [])
-    if not installed:
-        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert main(["import-marian", name, "--out", str(tmp_path / "out")]) == 2
+    hub.faults.busy = 503 if code == os.EX_TEMPFAIL else 0
+    assert main(["import-marian", name, "--out", str(tmp_path / "out")]) == code
     answer = capsys.readouterr().err
-    assert sentence in answer
+    assert answer.startswith(sentence)
     assert answer.count("\n") == 1
+    assert not (tmp_path / "out").exists()

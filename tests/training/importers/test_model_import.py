@@ -1,0 +1,148 @@
+"""Several models by name into a folder of checkpoints, beside a server that reads it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from models import checkpoint as checkpoints
+from tests.stand_in_hub import Repository, StandInHub
+from tests.training.importers.marian import folders
+from training.__main__ import main
+from training.importers import model_import
+
+NAME = "Helsinki-NLP/opus-mt-de-en"
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints"
+
+
+@pytest.fixture
+def repository(hub: StandInHub, tmp_path: Path) -> Repository:
+    return hub.add(NAME, folders.write(tmp_path / "original"))
+
+
+def imported(into: Path, *arguments: str) -> int:
+    return main(["import-marian", *arguments, "--into", str(into)])
+
+
+def entries(into: Path) -> set[str]:
+    return {path.name for path in into.iterdir()}
+
+
+def test_each_model_gets_a_folder_of_its_name_once(
+    hub: StandInHub, repository: Repository, into: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.add("someone/en-de-tiny", folders.write(tmp_path / "other", seed=1))
+    assert imported(into, "de-en,someone/en-de-tiny") == 0
+    assert entries(into) == {"opus-mt-de-en", "en-de-tiny"}
+    assert checkpoints.read(into / "opus-mt-de-en").config.training["revision"] == repository.commit
+    hub.requests.clear()
+    before = (into / "opus-mt-de-en" / "config.json").stat().st_mtime_ns
+    for name in ("de-en", NAME, f"https://huggingface.co/{NAME}", "opus-mt-de-en"):
+        assert imported(into, name) == 0
+        [model] = json.loads(capsys.readouterr().out.splitlines()[-1])["models"]
+        assert model == {"model": name, "out": str(into / "opus-mt-de-en"), "imported": False}
+    assert hub.requests == [] and (into / "opus-mt-de-en" / "config.json").stat().st_mtime_ns == before
+
+
+def test_a_model_that_fails_does_not_hold_up_the_others(
+    hub: StandInHub, repository: Repository, into: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported(into, "xx-yy", "de-en", "nonsense") == 2
+    assert entries(into) == {"opus-mt-de-en"}
+    first, second = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert first.startswith("error: nonsense is no model in")
+    assert second.startswith("error: The hub has no OPUS-MT model")
+    hub.faults.busy = 503
+    assert imported(into, "de-en", "fr-en") == os.EX_TEMPFAIL
+
+
+def test_update_replaces_a_model_whose_repository_has_changed(
+    hub: StandInHub, repository: Repository, into: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert imported(into, "de-en") == 0
+    served = (into / "opus-mt-de-en" / "config.json").open("rb")
+    before = checkpoints.read(into / "opus-mt-de-en").config
+    assert imported(into, "de-en", "--update") == 0
+    assert checkpoints.read(into / "opus-mt-de-en").config == before  # it has not changed
+    changed = hub.add(NAME, folders.write(tmp_path / "changed", seed=7))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model_import, "write_conversion", killed)
+        assert imported(into, "de-en", "--update") == 130
+    assert checkpoints.read(into / "opus-mt-de-en").config == before
+    assert imported(into, "de-en", "--update") == 0
+    after = checkpoints.read(into / "opus-mt-de-en").config
+    assert (before.training["revision"], after.training["revision"]) == (repository.commit, changed.commit)
+    assert before.files["model.safetensors"] != after.files["model.safetensors"]
+    assert entries(into) == {"opus-mt-de-en"}
+    with served:
+        assert json.load(served)["training"]["revision"] == repository.commit  # a server's open file is the old one
+
+
+def test_import_that_was_killed_between_two_renames_is_finished(
+    hub: StandInHub, repository: Repository, into: Path
+) -> None:
+    assert imported(into, "de-en") == 0
+    (into / "opus-mt-de-en").rename(into / ".opus-mt-de-en.old")
+    (into / ".opus-mt-de-en.new").mkdir()
+    (into / ".opus-mt-de-en.new" / "model.safetensors").write_bytes(b"half of it")
+    assert imported(into, "de-en") == 0
+    assert checkpoints.read(into / "opus-mt-de-en").config.training["revision"] == repository.commit
+
+
+def test_two_imports_of_one_model_do_not_meet(
+    hub: StandInHub, repository: Repository, into: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into.mkdir()
+    with (into / ".opus-mt-de-en.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert imported(into, "de-en") == 2
+    assert f"Another process is importing opus-mt-de-en into {into}; wait for it." in capsys.readouterr().err
+
+
+def test_folders_that_cannot_be_imported_are_refused_in_a_sentence(
+    hub: StandInHub, repository: Repository, into: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported(into, str(tmp_path / "original")) == 0  # a local folder goes by its own name
+    assert entries(into) == {"original"}
+    capsys.readouterr()
+    t5 = folders.write(tmp_path / "t5")
+    folders.edit(t5 / "config.json", model_type="t5")
+    pointer = folders.write(tmp_path / "pointer")
+    size = (pointer / "model.safetensors").stat().st_size
+    text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize {size}\n"
+    (pointer / "model.safetensors").write_text(text, encoding="utf-8")
+    sentences = {
+        str(t5): "config.json is of a model of type 't5'; import-marian reads only marian and pegasus.",
+        str(pointer): f"{pointer}/model.safetensors is a pointer of Git LFS: get the file itself with `git lfs pull`.",
+        str(
+            into / "original"
+        ): f"{into}/original is a checkpoint already: move it into the folder that the server reads.",
+        str(tmp_path / "none"): f"There is no folder {tmp_path}/none.",
+    }
+    for given, sentence in sentences.items():
+        assert imported(into, given) == 2
+        assert capsys.readouterr().err.splitlines()[-1] == f"error: {sentence}"
+    assert entries(into) == {"original"}
+
+
+def test_progress_for_other_programs_is_lines_of_json(
+    hub: StandInHub, repository: Repository, into: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported(into, "de-en", "--progress", "json") == 0
+    *lines, result = map(json.loads, capsys.readouterr().out.splitlines())
+    assert list(dict.fromkeys(line["stage"] for line in lines)) == ["look_up", "download", "verify", "convert", "done"]
+    last = {line["stage"]: line for line in lines}
+    assert last["download"]["bytes"] == last["download"]["total"] > 100_000
+    assert result["models"][0]["out"] == str(into / "opus-mt-de-en")
