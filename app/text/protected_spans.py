@@ -1,11 +1,8 @@
-"""Spans that a translation must preserve: links, addresses, placeholders, and the digits of numbers."""
+"""Spans that a translation must preserve exactly: links, addresses, paths, placeholders, versions, telephones."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 # Each alternative starts with or stops at a distinct character, so that matching takes linear time.
@@ -17,17 +14,43 @@ _PRINTF = (
     r"|(?<![\d%])%(?:\d{1,9}\$)?[-+#0]?\d{0,9}(?:\.\d{1,9})?(?:ll?|h)?[sdifuxXcgeo@](?!\w)"
 )
 _VARIABLE = r"\$[A-Za-z_]\w{0,80}|%[A-Z_]{2,80}%"
-_TAG = r"</?[A-Za-z0-9][^<>\n]{0,200}>|&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});"
+_TAG = r"</?[A-Za-z0-9][^<>\n]{0,200}>|&lt;/?[A-Za-z][^&<>\n]{0,80}&gt;|&(?:[lg]t|#6[02]|#x3[ceCE]);"
 _SHORTCODE = r"(?<![\w:]):[a-z0-9_+-]{2,60}:(?![\w:])"
-_PROTECTED = re.compile("|".join((_LINK, _ADDRESS, _BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)))
-_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&]|www\.")  # nearly all sentences contain none
+_DOMAIN = (
+    r"(?<![\w@.-])(?:localhost(?=[:/])|(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){1,5}"
+    r"(?:com|org|net|io|dev|app|edu|gov|info|eu|de|ch|fr|nl|pl|uk|cn|jp|ru)(?![\w-]))"
+    r"(?::\d{1,5})?(?:/[^\s<>\"“”«»（）。，]*)?"
+)
+_IP = (
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5}|/\d{1,2})?(?!\w|\.\d)"
+    r"|(?<![\w:])(?=[A-Fa-f:]{0,30}\d)(?=[\d:]{0,30}(?:[A-Fa-f]|::))(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{1,4}(?![\w:])"
+)
+_TIMESTAMP = r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)"
+_DATE = r"(?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})|\d{4}[/-]\d{1,2}[/-]\d{1,2})(?![\d.]\d)"
+_VERSION = (
+    rf"(?<![\w.])[vV]\d{{1,9}}(?:\.\d{{1,9}}){{1,5}}(?:[-.]?[a-z]{{1,5}}[.\d]{{0,9}})?(?!\w)"
+    rf"|(?<![\w.,])(?!{_DATE})(?!\d{{1,3}}(?:\.\d{{3}})+(?!\d))\d{{1,9}}(?:\.\d{{1,9}}){{2,5}}"
+    r"(?:[-.]?(?:alpha|beta|rc|dev|post|a|b)[.\d]{0,9})?(?!\w|\.\d)"
+)
+_TELEPHONE = (
+    r"(?<![\w+])\+\d{1,3}[ /.-]?(?:\(\d{1,5}\) ?)?\d(?:[ /.-]?\d){4,13}(?!\w)"
+    rf"|(?<![\w.,/-])(?!{_DATE})(?:\(0\d{{1,5}}\) ?|0\d{{1,5}}[ /-]{{1,3}})[1-9]\d(?:[ /-]?\d){{2,11}}(?![\w/-])"
+    r"|(?<![\w.-])(?:\(\d{3}\) ?|\d{3}-)\d{3}-\d{4}(?![\w-])"
+)
+_SERIAL = rf"(?<![\w.,/-])(?!{_DATE})\d{{1,12}}(?:-\d{{1,12}}){{2,6}}(?![\w-])"  # ISBN and the like
+_PATH = (
+    r"(?<![\w/.:~])(?:~|\.{1,2})?/[\w.+@-]{1,80}(?:/[\w.+@-]{1,80}){1,20}/?"
+    r"|(?<![\w/.:~])(?:~|\.{1,2})/[\w.+@-]{1,80}"
+    r"|(?<!\w)[A-Za-z]:\\[^\s<>|\"]{1,200}"
+    r"|(?<![\w./-])[A-Za-z0-9_-]{1,80}\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|md|csv|json|ya?ml|toml|xml|html?|css|js|ts|py"
+    r"|cpp|rs|java|sh|exe|zip|gz|tar|png|jpe?g|gif|svg|mp3|mp4|srt|log|ini|cfg|sql)(?![\w-]|\.\w)"
+)
+_SYNTAX = (_BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)
+_LITERALS = (_DOMAIN, _IP, _TIMESTAMP, _VERSION, _TELEPHONE, _SERIAL, _PATH)
+_PROTECTED = re.compile("|".join((_LINK, _ADDRESS, *_SYNTAX, *_LITERALS)))
+# Nearly all sentences contain none.
+_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&\\]|\w\.\w|[ (~.]/|^/|\d[ /)-]{1,3}\d|\+\d")
 _TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
-_GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
-_DIGITS = re.compile(rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*")
-_ONE_NUMBER = re.compile(rf"\d+(?:[.,٫]\d+)?|\d{{1,3}}(?:(?:{_GROUP}|\x20)\d{{3}})+(?:[.,٫]\d+)?")
-_WITHOUT_SPACE = re.compile(r"[^ ]+")
-_GROUP_OF_DIGITS = re.compile(r"\d+")
-_LARGEST_WORD = 12  # numbers up to this one may be written as a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +67,7 @@ def protected_spans(text: str) -> list[ProtectedSpan]:
     spans = []
     for match in _PROTECTED.finditer(text) if may_hold_protected(text) else ():
         part = match[0]
-        if part[0].isalpha() and ("@" not in part or ":" in part):
+        if (part[0].isalnum() and ("@" not in part or ":" in part)) or part[0] in "/~.":
             part = _without_trailing_punctuation(part)
         spans.append(ProtectedSpan(match.start(), match.start() + len(part), part))
     return spans
@@ -72,41 +95,3 @@ def _without_trailing_punctuation(link: str) -> str:
             break
         end -= 1
     return link[:end]
-
-
-def number_spans(text: str, besides: Iterable[ProtectedSpan] = ()) -> list[ProtectedSpan]:
-    """Numbers by digits alone: 1,000.00 may become 1.000,00; 3.10.2026 is several numbers. besides: spans to skip."""
-    taken = {at for span in besides for at in range(span.start, span.end)}
-    parts = (part for match in _DIGITS.finditer(text) for part in _number_parts(text, *match.span()))
-    return [part for part in parts if part.start not in taken]
-
-
-def _number_parts(text: str, start: int, end: int) -> Iterator[ProtectedSpan]:
-    if _ONE_NUMBER.fullmatch(text, start, end):
-        yield ProtectedSpan(start, end, digits(text[start:end]))
-        return
-    for match in _WITHOUT_SPACE.finditer(text, start, end):
-        whole = _ONE_NUMBER.fullmatch(text, *match.span()) is not None
-        for part in [match] if whole else _GROUP_OF_DIGITS.finditer(text, *match.span()):
-            yield ProtectedSpan(*part.span(), digits(part[0]))
-
-
-def digits(text: str) -> str:
-    """The digits of a text as 0 to 9, for any script."""
-    return "".join(str(unicodedata.digit(character, "")) for character in text)
-
-
-def missing_spans(wanted: Iterable[ProtectedSpan], present: Iterable[ProtectedSpan]) -> list[ProtectedSpan]:
-    """The spans of `wanted` with keys that `present` lacks or has less often; of equal spans the last ones."""
-    left = Counter(span.key for span in present)
-    missing = []
-    for span in wanted:
-        if left[span.key] > 0:
-            left[span.key] -= 1
-        else:
-            missing.append(span)
-    return missing
-
-
-def may_be_a_word(number: ProtectedSpan) -> bool:
-    return len(number.key) <= 2 and number.key.isdigit() and int(number.key) <= _LARGEST_WORD

@@ -27,7 +27,8 @@ from app.text.layout_characters import (
     is_spelling_joiner,
     is_unspaced_script,
 )
-from app.text.protected_spans import ProtectedSpan, may_hold_protected, number_spans, protected_spans, without_protected
+from app.text.numbers import Number, numbers_in
+from app.text.protected_spans import ProtectedSpan, may_hold_protected, protected_spans, without_protected
 from app.text.sentence_splitting import sentence_spans
 
 Span = tuple[int, int]
@@ -248,7 +249,7 @@ class PreparedSentence:
     request: TranslationRequest
     matcher: TermMatcher | None
     protected: tuple[ProtectedSpan, ...] = ()
-    numbers: tuple[ProtectedSpan, ...] = ()
+    numbers: tuple[Number, ...] = ()
     terms: tuple[Term, ...] = ()
 
     @classmethod
@@ -266,12 +267,12 @@ class PreparedSentence:
         protected = tuple(protected_spans(clean))
         inside = {at for span in protected for at in range(span.start, span.end)}
         terms = tuple(term for term in matcher.find(clean) if term.start not in inside) if matcher else ()
-        covered = [*protected, *(ProtectedSpan(term.start, term.end, "") for term in terms)]
+        covered = [(span.start, span.end) for span in (*protected, *terms)]
         wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if any(mark.text for mark in marks) else frozenset()
         if not wants <= options.wants:
             options = replace(options, wants=options.wants | wants)
         request = TranslationRequest(clean, options)
-        return cls(source, marks, request, matcher, protected, tuple(number_spans(clean, covered)), terms)
+        return cls(source, marks, request, matcher, protected, tuple(numbers_in(clean, covered)), terms)
 
     def without_links(self) -> PreparedSentence:
         """The same sentence with its links removed like marks."""

@@ -10,11 +10,13 @@ from dataclasses import replace
 from app.engine.interface import AlignedWord, TranslationResult
 from app.text.glossary_matching import Term, term_spans
 from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
-from app.text.protected_spans import ProtectedSpan, may_be_a_word, missing_spans, number_spans, protected_spans
+from app.text.numbers import LostNumber, Number, lost_numbers, numbers_in, surplus_numbers
+from app.text.protected_spans import protected_spans
 from app.translation.prepare import Mark, PreparedSentence
 from app.translation.repair.text_edits import Edit, with_edits
 
 _WORD_CHARACTER = re.compile(r"\w")
+_SENTENCE_END = ".!?…。！？"
 
 
 def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
@@ -29,6 +31,12 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
         at = places.of(mark.at)
         if not mark.gap and sentence.clean[mark.at : mark.at + 1] in CLOSING_PUNCTUATION:  # keep it before the comma
             at -= _closing_length(translation.text[:at])
+        if (
+            mark.at == len(sentence.clean)
+            and any(map(str.isalnum, mark.text))
+            and not mark.text.endswith(tuple(_SENTENCE_END))
+        ):
+            at = min(at, len(translation.text.rstrip(_SENTENCE_END)))  # an address belongs to the sentence
         at = max(least, at)
         if mark.text.isspace():
             at = _space_between_words(translation.text, at, least)
@@ -103,33 +111,46 @@ def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
     return Edit(at, end, shown)
 
 
-def numbers_in(text: str, terms: Sequence[Term]) -> list[ProtectedSpan]:
-    spans = [ProtectedSpan(*span, "") for term in terms for span in term_spans(text, term.forms)]
-    return number_spans(text, [*protected_spans(text), *spans])
+def numbers_beside_terms(text: str, terms: Sequence[Term]) -> list[Number]:
+    spans = [span for term in terms for span in term_spans(text, term.forms)]
+    return numbers_in(text, [*((span.start, span.end) for span in protected_spans(text)), *spans])
 
 
-def with_lost_numbers(
-    translation: TranslationResult, numbers: Sequence[ProtectedSpan], terms: Sequence[Term], clean: str
-) -> TranslationResult:
-    """Lost numbers of `clean` replace wrong ones, preferably aligned, or are inserted unless they may be words."""
-    present = numbers_in(translation.text, terms) if numbers else []
-    for number in missing_spans(numbers, present):
-        wrong = missing_spans(present, numbers)
-        wrong_keys = {span.key for span in wrong}
-        aligned = aligned_spans(translation, number.start, number.end)
-        replaced = [
-            span for span in present if span.key in wrong_keys and overlaps_any(span.start, span.end, aligned)
-        ] or wrong
-        remains = [span for span in aligned if not _WORD_CHARACTER.search(translation.text[slice(*span)])]
-        written = clean[number.start : number.end]
-        if replaced:
-            translation = with_edits(translation, [Edit(replaced[0].start, replaced[0].end, written)])
-        elif remains and not may_be_a_word(number):
-            translation = with_edits(translation, [Edit(*remains[0], written)])
-        elif not may_be_a_word(number):
-            translation = with_inserted(translation, clean, number.start, number.end, written)
-        present = numbers_in(translation.text, terms)
+def with_lost_numbers(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """Lost numbers of the sentence replace their own remains or wrong numbers, preferably aligned, or are inserted."""
+    target_language = sentence.request.options.target_language
+    for _ in sentence.numbers:  # each repair may make another one needless
+        present = numbers_beside_terms(translation.text, sentence.terms)
+        lost = lost_numbers(sentence.numbers, translation.text, present, target_language)
+        if not lost:
+            break
+        surplus = surplus_numbers(sentence.numbers, present)
+        keys = {number.key for number in surplus}  # of several equal ones, the aligned one is replaced
+        aligned = aligned_spans(translation, lost[0].number.start, lost[0].number.end)
+        wrong = [other for other in present if other.key in keys and overlaps_any(*other.core, aligned)]
+        translation = _with_number(sentence, translation, lost[0], wrong or surplus)
     return translation
+
+
+def _with_number(
+    sentence: PreparedSentence, translation: TranslationResult, lost: LostNumber, wrong: Sequence[Number]
+) -> TranslationResult:
+    """wrong: numbers of the translation that may stand in its place."""
+    number = lost.number
+    wrong = [other for other in wrong if set(other.groups) <= set(number.groups)] or wrong
+    written = sentence.clean[number.start : number.end]
+    unit = sentence.clean[number.core[1] : number.end].strip()
+    if unit.isalpha() and re.search(rf"(?<!\w){re.escape(unit)}(?!\w)", translation.text):
+        written = sentence.clean[number.start : number.core[1]]
+    if lost.place or wrong:
+        start, end = lost.place or wrong[0].core
+        apart = " " * translation.text[end : end + 1].isalpha()  # "50s"
+        return with_edits(translation, [Edit(start, end, written + apart)])
+    for start, end in aligned_spans(translation, number.start, number.end):
+        alone = not translation.text[:start] or translation.text[start - 1].isspace()
+        if alone and not _WORD_CHARACTER.search(translation.text[start:end]):
+            return with_edits(translation, [Edit(start, end, written)])
+    return with_inserted(translation, sentence.clean, number.start, number.end, written)
 
 
 def aligned_spans(translation: TranslationResult, start: int, end: int) -> list[tuple[int, int]]:

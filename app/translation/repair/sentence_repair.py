@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from app.engine.interface import Notice, TranslationOptions, TranslationRequest, TranslationResult, Usage
 from app.text.glossary_matching import Term, holds_term
-from app.text.protected_spans import may_be_a_word, missing_spans, protected_spans
+from app.text.numbers import lost_numbers
+from app.text.protected_spans import protected_spans
 from app.translation.cached_engine import CachedEngine, in_thread_if_long
 from app.translation.prepare import PreparedSentence
 from app.translation.repair.glossary_terms import (
@@ -20,7 +21,7 @@ from app.translation.repair.glossary_terms import (
     with_term_alignment,
     with_terms,
 )
-from app.translation.repair.marks_and_numbers import numbers_in, with_lost_numbers, with_marks
+from app.translation.repair.marks_and_numbers import numbers_beside_terms, with_lost_numbers, with_marks
 
 
 async def translated_with_repair(
@@ -80,10 +81,11 @@ def _keeps_links(sentence: PreparedSentence, text: str) -> bool:
 
 
 def _loses_number_or_term(sentence: PreparedSentence, text: str) -> bool:
-    present = numbers_in(text, sentence.terms) if sentence.numbers else []
-    lost = missing_spans(sentence.numbers, present)
-    became_words = all(map(may_be_a_word, lost)) and not missing_spans(present, sentence.numbers)
-    return (bool(lost) and not became_words) or not all(holds_term(text, term.forms) for term in sentence.terms)
+    if sentence.numbers:
+        present = numbers_beside_terms(text, sentence.terms)
+        if lost_numbers(sentence.numbers, text, present, sentence.request.options.target_language):
+            return True
+    return not all(holds_term(text, term.forms) for term in sentence.terms)
 
 
 def _repaired(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
@@ -108,7 +110,7 @@ def _notices_in_source(sentence: PreparedSentence, notices: Sequence[Notice]) ->
 
 
 def _with_numbers_and_terms(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    translation = with_lost_numbers(translation, sentence.numbers, sentence.terms, sentence.clean)
+    translation = with_lost_numbers(sentence, translation)
     return with_terms(translation, sentence.terms, sentence.clean)
 
 

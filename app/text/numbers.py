@@ -1,0 +1,246 @@
+"""Numbers of a text that its translation must keep: each with its sign, and dates, times and ranges as one number. A
+translation may write them in its own way: 1,000.00 as 1.000,00, 50% as 50 percent, 12.03.2024 as March 12, 2024,
+14:30 as 2:30 pm, and 3 as three."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+
+from app.text.layout_characters import is_unspaced_script
+
+_GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
+_NUMBER = rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*"
+_ONE_NUMBER = re.compile(rf"\d+(?:[.,٫]\d+)?|\d{{1,3}}(?:(?:{_GROUP}|\x20)\d{{3}})+(?:[.,٫]\d+)?")
+_CURRENCY = "€$£¥₹₽₺₩₪฿₫₴₦₱₿¢"
+_JOIN = r"(?:[:/\-–—×]|(?<=\d)x|\x20[–—-]\x20)"
+# A number, or several joined to a date, a time, a range or a ratio, with the signs and units beside it.
+_SPAN = re.compile(
+    rf"(?P<before>(?:US|[AC])?[{_CURRENCY}]\s?|(?<![\w)\]])[-−±+](?=[\d{_CURRENCY}])[{_CURRENCY}]?|(?<!\w)[A-Z]{{1,6}}-?(?=\d))?"
+    rf"(?P<digits>{_NUMBER}(?:{_JOIN}{_NUMBER})*)"
+    rf"(?P<after>\s?(?:[%‰{_CURRENCY}]|°\s?[CFK]?(?!\w))(?!\d))?"
+    r"(?P<unit>\s?(?:km/h|kWh|mAh|[kMGT]B|[kMG]?Hz|[kcmµ]?m[²³]?|[kmµ]?g|[mcdk]?l|[kM]?W|ms|min|[hstVA]|ha|qm)(?!\w))?"
+)
+_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})|(\d{4})([./-])(\d{1,2})\6(\d{1,2})")
+_CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}))?")
+_AFTERNOON = re.compile(r"\s?p\.?m(?!\w)", re.IGNORECASE)
+_DIGITS = re.compile(r"\d+")
+_WITHOUT_SPACE = re.compile(r"[^ ]+")
+_WORD = re.compile(r"[^\W\d_]+")
+_LARGEST_WORD = 12  # numbers up to this one may be written as a word
+# Words for a sign, by their beginnings.
+_SIGN_WORDS = {
+    "%": (
+        *("percent", "per cent", "prozent", "proc", "pour cent", "por cien", "por cent"),
+        *("процент", "відсот", "yüzde", "パーセント", "百分"),
+    ),
+    "‰": ("per mil", "promil", "pour mille", "por mil"),
+    "€": ("eur", "евро", "євро", "ευρώ", "欧元", "歐元", "ユーロ", "유로"),
+    "$": ("dol", "usd", "buck", "долл", "долар", "δολάρι", "美元", "ドル", "달러"),
+    "£": ("pound", "pfund", "livre", "libra", "sterlin", "gbp", "pond", "фунт", "funt", "英镑"),
+    "¥": ("yen", "yuan", "иен", "юан", "元", "円"),
+    "°": ("degree", "grad", "degré", "grado", "grau", "gradi", "градус", "stopni", "stup", "度"),
+    "-": ("minus", "moins", "menos", "meno", "минус", "мінус", "below", "unter", "under", "零下"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """start, end: with its sign and unit. key: the digits, of several joined numbers in order, of a date sorted.
+    groups: the digits of each joined number. signs: of a currency, %, ‰, °, - for a minus. core: start and end without
+    signs and unit."""
+
+    start: int
+    end: int
+    key: str
+    groups: tuple[str, ...]
+    signs: str
+    core: tuple[int, int]
+    date: bool = False
+
+    @property
+    def joined(self) -> bool:
+        return len(self.groups) > 1
+
+    def may_be_a_word(self) -> bool:
+        return not self.joined and len(self.key) <= 2 and int(self.key) <= _LARGEST_WORD
+
+
+@dataclass(frozen=True, slots=True)
+class LostNumber:
+    """A number that a translation lacks, or has in pieces or without its sign at `place`."""
+
+    number: Number
+    place: tuple[int, int] | None = None
+
+
+def digits(text: str) -> str:
+    """The digits of a text as 0 to 9, for any script."""
+    return "".join(str(unicodedata.digit(character, "")) for character in text)
+
+
+def numbers_in(text: str, besides: Iterable[tuple[int, int]] = ()) -> list[Number]:
+    """The numbers of a text, in order. besides: spans to skip."""
+    taken = {at for start, end in besides for at in range(start, end)}
+    found = (number for match in _SPAN.finditer(text) for number in _numbers_of(text, match))
+    return [number for number in found if number.core[0] not in taken]
+
+
+def _numbers_of(text: str, match: re.Match[str]) -> Iterator[Number]:
+    start, end = match.span("digits")
+    written = match["digits"]
+    before, behind = match.start(), match.end()
+    signs = _signs_of(f"{match['before'] or ''}{match['after'] or ''}")
+    date = _DATE.fullmatch(written)
+    if date:
+        groups = tuple(part for part in date.groups() if part and part.isdigit())
+        yield Number(before, behind, _key(sorted(groups, key=_plain)), groups, signs, (start, end), date=True)
+        return
+    clock = _CLOCK.fullmatch(written)
+    afternoon = _AFTERNOON.match(text, end)
+    if clock and (afternoon or ":" in written or "h" in written):
+        groups = tuple(part for part in clock.groups() if part)
+        if afternoon:
+            groups = (str(int(groups[0]) % 12 + 12), *groups[1:])
+        yield Number(before, behind, _key(groups), groups, signs, (start, end))
+        return
+    joined = [(start + part.start(), start + part.end()) for part in re.finditer(_NUMBER, written)]
+    singles = [span for part in joined for span in _single_numbers(text, *part)]
+    if len(joined) > 1 and len(singles) == len(joined):
+        groups = tuple(digits("".join(_DIGITS.findall(text[slice(*part)]))) for part in joined)
+        yield Number(before, behind, _key(groups), groups, signs, (start, end))
+        return
+    for number, (first, last) in enumerate(singles):
+        key = digits("".join(_DIGITS.findall(text[first:last])))
+        own = signs if (match["after"] and number == len(singles) - 1) or (match["before"] and number == 0) else ""
+        outer = before if number == 0 else first, behind if number == len(singles) - 1 else last
+        yield Number(*outer, key, (key,), own, (first, last))
+
+
+def _single_numbers(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """10 000 is one number, 10 2000 are two, and the digits of 1.2.3 are three."""
+    if _ONE_NUMBER.fullmatch(text, start, end):
+        yield start, end
+        return
+    for match in _WITHOUT_SPACE.finditer(text, start, end):
+        whole = _ONE_NUMBER.fullmatch(text, *match.span()) is not None
+        for part in [match] if whole else _DIGITS.finditer(text, *match.span()):
+            yield part.span()
+
+
+def _key(groups: Iterable[str]) -> str:
+    return "|".join(map(_plain, groups))
+
+
+def _plain(group: str) -> str:
+    """The digits of a part of a date, a time or a range, without leading zeros."""
+    return digits(group).lstrip("0") or "0"
+
+
+def _signs_of(written: str) -> str:
+    minus = "-" * (written[:1] in ("-", "−"))
+    return minus + "".join(character for character in written if character in "%‰°" or character in _CURRENCY)
+
+
+def lost_numbers(
+    wanted: Sequence[Number], text: str, present: Sequence[Number], target_language: str
+) -> list[LostNumber]:
+    """The numbers of `wanted` that a translation with the numbers `present` lacks; of equal ones the last."""
+    lost: list[LostNumber] = []
+    unclaimed = list(present)
+    rest: list[Number] = []
+    for number in wanted:
+        same = next((other for other in unclaimed if _equal(number, other)), None)
+        if same is None:
+            rest.append(number)
+            continue
+        unclaimed.remove(same)
+        if any(sign not in same.signs and not _has_sign_word(text, sign) for sign in number.signs):
+            lost.append(LostNumber(number, (same.start, same.end)))
+    groups = Counter(_plain(group) for other in unclaimed for group in other.groups)
+    words = Counter(_WORD.findall(text.lower()))
+    for number in rest:
+        needed = Counter(map(_plain, number.groups))
+        if needed <= groups or (number.date and _holds_date(number, groups)):
+            pieces = _in_pieces(number, text) if number.joined else None
+            if pieces is None:
+                groups -= needed
+                continue
+            lost.append(LostNumber(number, pieces))
+            groups -= needed
+        elif not (number.may_be_a_word() and _became_word(number, text, words, target_language)):
+            lost.append(LostNumber(number))
+    return sorted(lost, key=lambda each: each.number.start)
+
+
+def surplus_numbers(wanted: Sequence[Number], present: Sequence[Number]) -> list[Number]:
+    """The numbers of `present` that `wanted` does not have, not even as a part."""
+    groups = Counter(_plain(group) for number in wanted for group in number.groups)
+    surplus, taken = [], list(wanted)
+    for number in present:
+        same = next((other for other in taken if _equal(other, number)), None)
+        if same is not None:
+            taken.remove(same)
+            groups -= Counter(map(_plain, same.groups))
+            continue
+        surplus.append(number)
+    return [number for number in surplus if not Counter(map(_plain, number.groups)) <= groups or number.joined]
+
+
+def _equal(number: Number, other: Number) -> bool:
+    return number.key == other.key or (
+        number.joined != other.joined and _plain("".join(number.groups)) == _plain("".join(other.groups))
+    )
+
+
+def _holds_date(date: Number, groups: Counter[str]) -> bool:
+    """Whether the day and the year are there, so that the month may be a word."""
+    year = max(date.groups, key=len)
+    return bool(groups[_plain(year)]) and any(groups[_plain(part)] for part in date.groups if part != year)
+
+
+def _in_pieces(number: Number, text: str) -> tuple[int, int] | None:
+    """Where the parts of a joined number stand side by side without a word between them."""
+    parts = list(map(_plain, number.groups))
+    places = list(_DIGITS.finditer(text))
+    for first in range(len(places) - len(parts) + 1):
+        run = places[first : first + len(parts)]
+        if [_plain(place[0]) for place in run] == parts and not any(
+            character.isalpha() for place, after in pairwise(run) for character in text[place.end() : after.start()]
+        ):
+            return run[0].start(), run[-1].end()
+    return None
+
+
+def _has_sign_word(text: str, sign: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _SIGN_WORDS.get(sign, ()))
+
+
+def _became_word(number: Number, text: str, words: Counter[str], language: str) -> bool:
+    """Whether the text has a word for a small number; in a language without a table any text may."""
+    base = language.lower().replace("_", "-").partition("-")[0]
+    forms = _number_words().get(base)
+    if forms is None:
+        return True
+    for form in forms[int(number.key)]:
+        stem = form.rstrip("*")
+        if is_unspaced_script(stem[0]):
+            if stem in text:
+                return True
+        elif any(word.startswith(stem) if form.endswith("*") else word == stem for word in words):
+            return True
+    return False
+
+
+@cache
+def _number_words() -> dict[str, list[list[str]]]:
+    """language -> for each number from 0 its words; a word that ends with * stands for all that begin so."""
+    lines = (files("app.text") / "number_words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return {code: [column.split() for column in columns] for code, *columns in (line.split("\t") for line in lines)}
