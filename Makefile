@@ -5,6 +5,8 @@ PYTHON ?= python3
 HOST ?= $(or $(PARLANCE_HOST),127.0.0.1)
 PORT ?= $(or $(PARLANCE_PORT),8000)
 CHECKPOINTS ?= checkpoints
+# What to serve: OPUS-MT models by pair (de-en,en-fr), names on the Hugging Face Hub, or folders; empty: every checkpoint.
+MODEL ?=
 # An extra package index for torch, such as PyTorch's own CPU wheels: far smaller where there is no GPU.
 TORCH_INDEX ?=
 # Of `make train-multi30k`: the direction, the seeds, and how many processes of one thread each train together.
@@ -27,6 +29,7 @@ export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 help:
 	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
+	@echo "make serve MODEL=de-en,en-fr   fetch these translators of OPUS-MT, or others by name on the hub, and serve them"
 	@echo "make test         install, lint, types, import contracts, the fast tests"
 	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
 	@echo "make test-faults  kills, hangs and floods of real servers (minutes)"
@@ -61,7 +64,7 @@ $(VENV)/.installed-dev: $(VENV)/.torch pyproject.toml
 	@touch $@ $(VENV)/.installed
 
 serve: $(VENV)/.installed
-	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(RUN) -m parlance serve
+	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(if $(MODEL),PARLANCE_MODELS="$(MODEL)") $(RUN) -m parlance serve
 
 demo: $(VENV)/.installed
 	$(RUN) -m parlance train demo --out "$(PARLANCE_CHECKPOINTS)"

@@ -124,6 +124,9 @@ class Settings(BaseSettings):
     """Port to listen on."""
     checkpoints: Path = Path("checkpoints")
     """Folder whose sub-folders are the checkpoints to load."""
+    models: str = ""
+    """Comma-separated models to load, of which the first answers first: names of folders, or of models on the Hugging
+    Face Hub (Helsinki-NLP/opus-mt-de-en, or de-en), which `parlance serve` fetches. Empty, or if none is there: all."""
     devices: Devices = "auto"
     """Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list such as "cpu" or
     "cuda:0,cuda:1"."""

@@ -4,6 +4,7 @@ imports with the commands of `training`."""
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import signal
 import subprocess
@@ -81,10 +82,13 @@ def refuse(command: str) -> int:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serves as `python -m app` does, after it has trained the demo models for a folder without checkpoints."""
+    """Serves as `python -m app` does, after it has fetched the models that are named and missing, and trained the demo
+    models for a folder without checkpoints."""
     from app.settings import SettingsParser
 
     parser = SettingsParser("parlance serve")
+    text = "what --models takes: Helsinki-NLP/opus-mt-de-en, de-en, the address of a page on the hub, or a local folder"
+    parser.add_argument("model", nargs="*", metavar="MODEL", help=text)
     parser.add_argument(
         "--demo",
         action=argparse.BooleanOptionalAction,
@@ -92,7 +96,11 @@ def serve(arguments: Sequence[str]) -> int:
         help="train the demo models (a few minutes) if the folder has no checkpoint; default: yes",
     )
     settings, given = parser.settings(arguments)
-    if given.demo and lacks_models(settings.checkpoints):
+    if given.model:
+        settings = settings.model_copy(update={"models": ",".join(given.model)})
+    if status := fetch_models(settings.models, settings.checkpoints):
+        return status
+    if given.demo and lacks_models(settings.checkpoints, settings.models):
         print("Training the demo models (once, a few minutes) ...", flush=True)
         # in a process of its own: the server would keep PyTorch's memory
         trained = subprocess.run(
@@ -111,8 +119,33 @@ def serve(arguments: Sequence[str]) -> int:
     return 0
 
 
-def lacks_models(checkpoints: Path) -> bool:
-    """Whether there is no checkpoint in the folder, or a demo model that is not finished."""
+def fetch_models(models: str, checkpoints: Path) -> int:
+    """Imports the models that are not among the checkpoints; returns the exit status of an error that has to be mended
+    first. A hub that cannot be reached is no such error: what is there can be served."""
+    from models.model_names import checkpoint_folder, split_names
+
+    missing = [name for name in split_names(models) if checkpoint_folder(name, checkpoints) is None]
+    if not missing:
+        return 0
+    if checkpoints.is_dir() and not os.access(checkpoints, os.W_OK):
+        print(f"{checkpoints} cannot be written: {', '.join(missing)} is not fetched.", file=sys.stderr, flush=True)
+        return 0
+    # in a process of its own: the server would keep PyTorch's memory
+    command = [sys.executable, "-m", "parlance", "import", *missing, "--into", str(checkpoints)]
+    status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+    if status == os.EX_TEMPFAIL:
+        print("Parlance serves without it; start it again to try once more.", file=sys.stderr, flush=True)
+        return 0
+    return status
+
+
+def lacks_models(checkpoints: Path, models: str = "") -> bool:
+    """Whether there is no checkpoint in the folder, or a demo model that is not finished; False if one of `models` is
+    there."""
+    from models.model_names import checkpoint_folder, split_names
+
+    if any(checkpoint_folder(name, checkpoints) for name in split_names(models)):
+        return False
     if any((checkpoints / name).is_dir() and not (checkpoints / name / "config.json").exists() for name in DEMO_MODELS):
         return True
     return not any(checkpoints.glob("*/config.json"))

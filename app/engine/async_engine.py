@@ -27,6 +27,7 @@ from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.score_task import ScoreTask
 from app.engine.tasks.translation_task import TranslationTask
 from models.decoding.options import DecodingOptions
+from models.model_names import split_names
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class AsyncEngine:
 
     def __init__(self, settings: EngineSettings, metrics: Metrics | None = None) -> None:
         self.settings, self.metrics = settings, metrics or Metrics()
-        self.registry = ModelRegistry(settings.checkpoints)
+        self.registry = ModelRegistry(settings.checkpoints, split_names(settings.models))
         placement = place(
             settings.devices, cpu_workers(settings.cpu_workers), timeout_s=settings.worker_start_timeout_s
         )

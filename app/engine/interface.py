@@ -359,6 +359,7 @@ class EngineSettings:
     """The engine's section of `app.settings`, which documents the fields. Times in seconds."""
 
     checkpoints: Path
+    models: str = ""
     devices: str = "auto"
     cpu_threads: int = 0
     cpu_workers: int = 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parlance import __version__
-from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, lacks_models, main
+from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, fetch_models, lacks_models, main
 from tests.readme import ROOT
 from training.cli.commands import COMMANDS
 from training.demo import demo_models
@@ -68,6 +68,29 @@ def test_demo_is_trained_for_a_folder_without_finished_models(tmp_path: Path) ->
     assert not lacks_models(tmp_path)
     (tmp_path / DEMO_MODELS[0]).mkdir()
     assert lacks_models(tmp_path)  # an interrupted run left it
+    assert lacks_models(tmp_path, "other")
+    assert not lacks_models(tmp_path, "other, mine")  # which is served alone
+
+
+def test_missing_models_are_fetched_before_the_server_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    calls, status = [], os.EX_TEMPFAIL
+
+    def run_import(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        calls.append(command[1:])
+        return subprocess.CompletedProcess(command, status)
+
+    monkeypatch.setattr(subprocess, "run", run_import)
+    (tmp_path / "opus-mt-de-en").mkdir()
+    (tmp_path / "opus-mt-de-en" / "config.json").touch()
+    assert fetch_models("", tmp_path) == fetch_models("Helsinki-NLP/opus-mt-de-en", tmp_path) == 0
+    assert calls == []
+    assert fetch_models("de-en, en-fr,en-es", tmp_path) == 0  # the hub cannot be reached, and de-en is served
+    assert calls == [["-m", "parlance", "import", "en-fr", "en-es", "--into", str(tmp_path)]]
+    assert capfd.readouterr().err == "Parlance serves without it; start it again to try once more.\n"
+    status = 2
+    assert fetch_models("de-xx", tmp_path) == 2
 
 
 @pytest.mark.parametrize(
@@ -87,7 +110,7 @@ def test_serve_explains_its_options_and_refuses_unknown_ones() -> None:
     refused = run("parlance", "serve", "--prot", "80")
     assert refused.returncode == 2
     assert refused.stderr == (
-        "Parlance cannot start: unrecognized arguments: --prot 80; did you mean --port? See parlance serve --help.\n"
+        "Parlance cannot start: unrecognized arguments: --prot; did you mean --port? See parlance serve --help.\n"
     )
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from app.engine.registry.model_card import licence
 from app.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
+from models.model_names import checkpoint_folder
 
 Kind = Literal["translator", "lyrics"]
 NOUNS = {"translator": "translator", "lyrics": "lyricist"}
@@ -62,11 +63,15 @@ class ModelVersion(Checkpoint):
 
 
 class ModelRegistry:
-    """The models on offer. folder: its sub-folders are the checkpoints, by their names. versions: the current version
-    by name, sorted by name; the first match answers. problems: one sentence per unusable folder."""
+    """The models on offer. folder: its sub-folders are the checkpoints, by their names. models: the ones to read, named
+    as in `models.model_names`; (), or if none of them is there: all. versions: the current version by name; the first
+    match answers: first `models`, then others, then demo models, each sorted by name. problems: one sentence per
+    unusable folder or missing model."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, models: Sequence[str] = ()) -> None:
         self.folder = folder
+        self._models = tuple(models)
+        self._ranks: dict[str, int] = {}
         self.versions: dict[str, ModelVersion] = {}
         self.problems: dict[str, str] = {}
         self.was_read = False
@@ -83,6 +88,11 @@ class ModelRegistry:
         except OSError as error:
             problems[str(folder)] = f"{folder} cannot be read ({error.strerror}); no model was loaded."
             paths = []
+        chosen = {name: checkpoint_folder(name, folder) for name in self._models}
+        problems |= {name: self._missing(name) for name, path in chosen.items() if path is None}
+        found = list(dict.fromkeys(path for path in chosen.values() if path is not None))
+        self._ranks = {path.name: rank for rank, path in enumerate(found)}
+        paths = found or paths
         for path in paths:
             try:
                 if checkpoints.is_checkpoint(path):
@@ -94,7 +104,15 @@ class ModelRegistry:
             problems[str(folder)] = (
                 f"{folder} holds no checkpoint: make some with `python -m training demo --out {folder}`."
             )
-        self.versions, self.problems, self.was_read = versions, problems, True
+        self.versions, self.problems, self.was_read = self._in_order(versions), problems, True
+
+    def _missing(self, name: str) -> str:
+        return f"{name} is not in {self.folder}: fetch it with `parlance import {name} --into {self.folder}`."
+
+    def _in_order(self, versions: Mapping[str, ModelVersion]) -> dict[str, ModelVersion]:
+        last = len(self._ranks)
+        places = {name: (self._ranks.get(name, last), each.demo is not None, name) for name, each in versions.items()}
+        return {name: versions[name] for name in sorted(versions, key=places.__getitem__)}
 
     def require_read(self) -> None:
         """Raises EngineUnavailable until the checkpoints are read: before that, no name is known to be wrong."""
@@ -116,7 +134,7 @@ class ModelRegistry:
     def offer(self, version: ModelVersion) -> None:
         """Makes a version the current one for new requests."""
         self.problems.pop(version.name, None)
-        self.versions = dict(sorted({**self.versions, version.name: version}.items()))
+        self.versions = self._in_order({**self.versions, version.name: version})
 
     def withdraw(self, name: str, problem: str | None = None) -> None:
         """Stops offering a model, which was unloaded or which no device could load (problem)."""

@@ -25,6 +25,7 @@ from training.importers.marian.marian_languages import Languages, language_pairs
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import NORM_OF_TYPE, complete_config, convert_network
 from training.output_folder import check_output_folder, claim_output_folder, save_weights, staging_folder
+from training.report.card_writer import front_matter
 
 ORIGINAL_CARD_FILE = "README.original.md"
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
@@ -85,7 +86,11 @@ def imported_model_card(
     token = f"Every source is read behind {behind} {', '.join(tokens)}, unless it starts with another itself."
     pairs = ", ".join(f"{pair.source} to {pair.target}" for pair in languages)
     not_applied = f"Not applied: {', '.join(generation.not_applied)}." if generation.not_applied else ""
-    return f"""# {origin["imported_from"]}
+    codes = dict.fromkeys(code for pair in languages for code in (pair.source, pair.target))
+    front = front_matter([origin["licence"]] if origin["licence"] else [], list(codes), "translation")
+    return f"""{front}
+
+# {origin["imported_from"]}
 
 Translates {pairs}, sentence by sentence. {token if tokens else ""}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.engine.registry.model_registry import ModelRegistry
 from app.errors import InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import CONFIG, WEIGHTS
@@ -37,6 +38,33 @@ def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
     assert "python -m training demo" in read_registry(tmp_path).problems[str(tmp_path)]
     missing = tmp_path / "none"
     assert "cannot be read" in read_registry(missing).problems[str(missing)]
+
+
+def test_named_models_are_read_alone_and_answer_in_their_order(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    shutil.copytree(root / "tiny-de-en", root / "opus-mt-de-en")
+    registry = ModelRegistry(root, ["tiny-lyrics", "someone/tiny-de-en", "de-en", "en-fr"])
+    registry.read()
+    assert list(registry.versions) == ["tiny-lyrics", "tiny-de-en", "opus-mt-de-en"]
+    assert registry.for_pair("de", "en", None).name == "tiny-de-en"
+    assert registry.problems == {
+        "en-fr": f"en-fr is not in {root}: fetch it with `parlance import en-fr --into {root}`."
+    }
+    registry.offer(registry.read_version(root / "tiny-en-es"))
+    assert list(registry.versions)[-1] == "tiny-en-es"
+    none_of_them = ModelRegistry(root, ["en-fr"])
+    none_of_them.read()
+    assert len(none_of_them.versions) == 4  # as where the hub could not be reached
+
+
+def test_models_of_ones_own_answer_before_demo_models(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    shutil.copytree(root / "tiny-de-en", root / "a-demo")
+    card = {"summary": "A demo.", "patterns": 1, "examples": ["hallo"], "way_out": "", "known_words": ["hallo"]}
+    (root / "a-demo" / checkpoints.DEMO).write_text(json.dumps(card), encoding="utf-8")
+    registry = read_registry(root)
+    assert list(registry.versions) == ["tiny-de-en", "tiny-en-es", "tiny-lyrics", "a-demo"]
+    assert registry.for_pair("de", "en", None).name == "tiny-de-en"
 
 
 def test_models_are_selected_by_name_kind_and_pair(tiny_checkpoints: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from app.engine.registry import model_card
 from models import checkpoint as checkpoints
 from models.networks.loading import load_network
 from tests.stand_in_hub import StandInHub
@@ -140,6 +141,8 @@ def test_a_name_on_the_hub(hub: StandInHub, tmp_path: Path, capsys: pytest.Captu
     origin = (training["imported_from"], training["revision"], training["licence"])
     assert origin == ("Helsinki-NLP/opus-mt-de-en", commit, "cc-by-4.0")
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlicense: cc-by-4.0\nlanguage:\n- de\n- en\npipeline_tag: translation\n")
+    assert model_card.licence(tmp_path / "out") == "cc-by-4.0"
     assert f"- Imported from: Helsinki-NLP/opus-mt-de-en at commit {commit}\n- Licence: cc-by-4.0\n" in card
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["revision"] == commit
 
