@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ def seconds(duration: str) -> int:
     return int(number) * {"s": 1, "m": 60}[unit]
 
 
-def test_there_are_three_services_and_two_volumes():
-    assert sorted(SERVICES) == ["api", "api-gpu", "train"]
+def test_there_are_four_services_and_two_volumes():
+    assert sorted(SERVICES) == ["api", "api-gpu", "models", "train"]
     assert COMPOSE["volumes"] == {"checkpoints": None, "data": None}
     assert "version" not in COMPOSE  # with one, docker-compose 1.29 refuses the conditions below
 
@@ -67,7 +68,9 @@ def test_compose_passes_every_setting_on(name):
     expected = {PREFIX + field.upper() for field in Settings.model_fields} - image
     expected |= {"CUDA_VISIBLE_DEVICES"} if name == "api-gpu" else set()
     assert set(handed_on) == expected, "docker-compose.yml's environment and app/settings.py differ"
-    assert set(handed_on.values()) == {None}  # no value of its own: the shell's, or the server's default
+    values = {**handed_on, "PARLANCE_MODELS": None}
+    assert handed_on["PARLANCE_MODELS"] == "${MODEL:-}"
+    assert set(values.values()) == {None}  # no value of its own: the shell's, or the server's default
 
 
 def test_server_listens_on_localhost_by_default():
@@ -78,6 +81,7 @@ def test_server_listens_on_localhost_by_default():
 
 def test_only_the_gpu_server_is_in_the_gpu_profile_and_reserves_devices():
     assert {name: service.get("profiles") for name, service in SERVICES.items()} == {
+        "models": None,
         "train": None,
         "api": None,
         "api-gpu": ["gpu"],
@@ -86,6 +90,7 @@ def test_only_the_gpu_server_is_in_the_gpu_profile_and_reserves_devices():
     assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
     builds = {name: (service["image"], service["build"]["args"]["TORCH"]) for name, service in SERVICES.items()}
     assert builds == {
+        "models": ("parlance:cpu", "cpu"),
         "train": ("parlance:cpu", "cpu"),
         "api": ("parlance:cpu", "cpu"),
         "api-gpu": ("parlance:cuda", "cuda"),
@@ -98,6 +103,26 @@ def test_train_runs_once_with_a_writable_volume_and_no_network():
     assert train["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints"]
     assert train["network_mode"] == "none"
     assert train["healthcheck"] == {"disable": True}
+    assert train["depends_on"] == {"models": {"condition": "service_completed_successfully"}}
+
+
+@pytest.mark.parametrize(("status", "expected"), [(0, 0), (75, 0), (2, 1)])
+def test_models_are_fetched_before_the_demo_is_trained(tmp_path, status, expected):
+    """An unreachable hub (75) is no failure, for the demo serves then; a wrong name is one."""
+    parlance = tmp_path / "parlance"
+    parlance.write_text(f'#!/bin/sh\necho "$@" >> "$CALLS"\nexit {status}\n')
+    parlance.chmod(0o755)
+    models, calls = SERVICES["models"], tmp_path / "calls"
+    assert "network_mode" not in models and models["restart"] == "no"
+    assert models["volumes"] == SERVICES["train"]["volumes"]
+    assert models["environment"]["HF_HOME"].startswith("/checkpoints/")  # /tmp is memory
+    shell, flags, script = models["command"]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
+    for name, code in (("", 0), ("de-en,en-fr", expected)):
+        command = [shell, flags, script.replace("$$", "$")]
+        done = subprocess.run(command, env={**environment, "MODEL": name}, capture_output=True, timeout=20)
+        assert done.returncode == code
+    assert calls.read_text() == "import de-en,en-fr --into /checkpoints\n"
 
 
 @pytest.fixture
@@ -144,6 +169,10 @@ def test_interrupted_training_restarts_and_is_never_served(run_train):
     volume, run = run_train
     (volume / "lost+found").mkdir()  # what a fresh ext4 volume holds counts as empty
     (volume / ".demo" / "half").mkdir(parents=True)
-    assert run(fail="yes") == (1, DEMO, ["lost+found"])
+    for name in (".huggingface", ".opus-mt-de-en.new"):  # what a download that broke off has left
+        (volume / name).mkdir()
+    assert run(fail="yes") == (1, DEMO, [".huggingface", ".opus-mt-de-en.new", "lost+found"])
+    shutil.rmtree(volume / ".huggingface")
+    (volume / ".opus-mt-de-en.new").rmdir()
     (volume / ".demo" / "half").mkdir(parents=True)
     assert run() == (0, DEMO, ["demo-de-en", "lost+found"])
