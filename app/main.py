@@ -44,6 +44,7 @@ from app.api.route import ApiRouting
 from app.api.services import KeylessUsage, Services
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
+from app.engine.registry.model_import import ModelImporter
 from app.settings import Settings, load_settings
 from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
@@ -133,6 +134,12 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     routes = LanguageRoutes(engine, pivoting=settings.pivot)
     services = app.state.services = Services(
         engine=engine,
+        importer=ModelImporter(
+            settings.checkpoints,
+            load=lambda name: engine.load_model(name),
+            reload=lambda name: engine.reload_model(name),
+            loaded=lambda name: any(model.name == name for model in engine.models()),
+        ),
         routes=routes,
         translator=PivotTranslator(Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)), routes),
         detector=Detector(),
@@ -171,6 +178,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         expiring.cancel()
+        await services.importer.stop()
         await services.documents.close()
         if stop := getattr(services.engine, "stop", None):
             await stop()

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 OPUS_MT = "Helsinki-NLP"
 FAMILIES = ("opus-mt-", "opus-mt-tc-big-")  # in the order in which a pair of languages is looked for
-HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _PLAIN = re.compile(r"[\w.-]+")
 _LANGUAGE = r"[a-z]{2,3}(?:_[a-z]{2,5})?"
 _PAIR = re.compile(rf"({_LANGUAGE})(?:-|→|->|>)({_LANGUAGE})", re.IGNORECASE)

@@ -47,6 +47,8 @@ def test_every_documented_command_is_run_by_a_test() -> None:
         "curl -s http://127.0.0.1:8000/": "tests/test_readme.py",
         "curl -s 'http://127.0.0.1:8000/": "tests/test_readme.py",
         "curl -s -X POST http://127.0.0.1:8000/models/": "tests/test_readme.py",
+        "curl -s -X POST 'http://127.0.0.1:8000/models/": "tests/test_readme.py",
+        "curl -s -X DELETE http://127.0.0.1:8000/models/": "tests/test_readme.py",
         "curl -sN http://127.0.0.1:8000/": "tests/test_readme.py",
         ".venv/bin/python -m training ": "tests/test_readme.py",
     }

@@ -60,6 +60,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 "PARLANCE_DATA": str(folder / "data"),
                 "PARLANCE_ADMIN_KEY": KEY,
                 "PARLANCE_CPU_WORKERS": "1",
+                "HF_ENDPOINT": "http://127.0.0.1:9",  # where no hub is: imports begin, and change nothing
             },
             stdout=output,
             stderr=subprocess.STDOUT,

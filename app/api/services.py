@@ -13,6 +13,7 @@ from app.api.document_jobs import DocumentJobs
 from app.api.request_body import RequestLimits
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
+from app.engine.registry.model_import import ModelImporter
 from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
@@ -45,6 +46,7 @@ class Services:
     """Kept as `app.state.services`."""
 
     engine: Engine
+    importer: ModelImporter
     routes: LanguageRoutes
     translator: PivotTranslator
     detector: Detector

@@ -11,6 +11,8 @@ import pytest
 
 from tests.browser.chromium import Watched
 from tests.serving import Server, serving
+from tests.stand_in_hub import stand_in_hub
+from tests.training.importers.marian import folders
 
 pytestmark = pytest.mark.browser
 
@@ -76,6 +78,40 @@ def test_model_is_loaded_reloaded_and_unloaded_with_the_key(
         page.click("button >> text=/^Load$/")
         page.wait_for_selector(".problem:has-text('three')")
         watched.clean()
+
+
+def test_model_is_imported_from_the_hub(
+    chromium: Any, tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_checkpoints / "tiny-de-en", tmp_path / "checkpoints" / "one")
+    key = "a-key-of-the-tests-long-enough"
+    with stand_in_hub() as hub:
+        hub.add("Helsinki-NLP/opus-mt-de-es", folders.write(tmp_path / "original", pair=("de", "es")))
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hub-cache"))
+        with (
+            serving(tmp_path / "checkpoints", tmp_path, ADMIN_KEY=key) as server,
+            Watched.opened(chromium, server.base) as watched,
+        ):
+            page = watched.goto("#models")
+            page.wait_for_selector(".model h2 >> text=one")
+            page.fill("#key", key)
+            page.fill("#hub", "de-es")
+            page.click("button >> text=/^Import$/")
+            page.wait_for_selector(".import.running progress")
+            page.wait_for_selector(".model h2 >> text=opus-mt-de-es")
+            assert page.locator(".import").inner_text().startswith("de-es: ready")
+            assert server.ask("/translate", {"q": "hallo", "source": "de", "target": "es"})["translatedText"]
+            page.fill("#hub", "de-xx")
+            page.press("#hub", "Enter")
+            page.wait_for_selector(".import.failed .problem:has-text('The hub has no OPUS-MT model for de → xx')")
+            watched.refused.add(422)
+            page.fill("#hub", "nonsense")
+            page.press("#hub", "Enter")
+            page.wait_for_selector(".importing > .problem:has-text('no name of a model on the hub')")
+            page.click("#language")
+            page.wait_for_selector(".import.failed >> text=de-xx: 未导入")
+            watched.clean()
 
 
 def test_axes_have_names_numbers_and_units(watched: Watched) -> None:

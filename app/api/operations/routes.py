@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response, Security
+from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
@@ -14,7 +14,7 @@ from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
 from app.api.access_control import charge, given_keys
 from app.api.errors import documented
 from app.api.field_types import PathName
-from app.api.operations.schemas import ChangeAnswer, CurvesAnswer, Health, ModelAnswer, Readiness
+from app.api.operations.schemas import ChangeAnswer, CurvesAnswer, Health, ImportAnswer, ModelAnswer, Readiness
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.errors import EngineUnavailable
@@ -105,6 +105,47 @@ async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAn
 async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
     """Serve it no more, until it is loaded again. Answers when the requests that have it are done."""
     return ChangeAnswer.model_validate(await services.engine.unload_model(name))
+
+
+@admin_router.post(
+    "/models/import",
+    summary="Import a model",
+    status_code=202,
+    responses=documented(**_GUARDED, s409="It is being imported already.", s422="It is no name of a model on the hub."),
+)
+async def import_model(
+    services: ServicesDependency,
+    model: Annotated[
+        str,
+        Query(
+            description="A name on the Hugging Face Hub, the address of its page, or a pair that OPUS-MT has.",
+            examples=["Helsinki-NLP/opus-mt-de-en", "de-en"],
+            max_length=300,
+        ),
+    ],
+) -> ImportAnswer:
+    """Fetch a Marian model, such as one of OPUS-MT's, from the Hugging Face Hub, verify, convert and load it. Answers
+    at once; GET /models/imports tells how far it is. A model that is there is fetched again only if it has changed."""
+    return ImportAnswer.model_validate(services.importer.start(model))
+
+
+@admin_router.get("/models/imports", summary="List imports", responses=documented(**_GUARDED))
+async def imports(services: ServicesDependency) -> list[ImportAnswer]:
+    """The imports since the server's start, the newest first: at most the last 20."""
+    return [ImportAnswer.model_validate(each) for each in services.importer.imports()]
+
+
+@admin_router.delete(
+    "/models/imports/{number}",
+    summary="Cancel an import",
+    responses=documented(**_GUARDED, s404="There is no such import."),
+)
+async def cancel_import(
+    number: Annotated[int, Path(description="The `id` of the import.", ge=1, examples=[1])],
+    services: ServicesDependency,
+) -> ImportAnswer:
+    """End an import that is running. What was downloaded completely stays in the hub's cache."""
+    return ImportAnswer.model_validate(await services.importer.cancel(number))
 
 
 @health_router.get(

@@ -104,6 +104,26 @@ class ChangeAnswer(FromAttributes):
     seconds: Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))] = doc("How long it took.", 0.31)
 
 
+class ImportAnswer(FromAttributes):
+    """An import of a model from the Hugging Face Hub."""
+
+    id: int = doc("Number of the import, counted from the server's start.", 1)
+    model: str = doc("As it was asked for.", "de-en")
+    state: Literal["running", "done", "failed", "cancelled"] = doc('"done": it is loaded.', "running")
+    stage: Literal["start", "look_up", "download", "verify", "convert", "load"] = doc(
+        "What is being done, or was when it ended.", "download"
+    )
+    name: str | None = doc("Name to use in requests; null until it is known.", None)
+    bytes: int = doc("Of this stage, so far; 0 where it is not counted in bytes.", 104_857_600)
+    total: int = doc("Bytes of this stage; 0 where it is not counted in bytes.", 297_722_613)
+    seconds: Annotated[float, AfterValidator(lambda seconds: round(seconds, 3))] = doc("Since the stage began.", 8.4)
+    seconds_left: Annotated[float | None, AfterValidator(lambda left: left and round(left, 1))] = doc(
+        "Of this stage, at its mean speed; null while it is not known.", 15.4
+    )
+    error: str | None = doc("Why it failed, in one sentence; null otherwise.", None)
+    note: str | None = doc("What one should know of it, such as a second download; usually null.", None)
+
+
 class CurveAnswer(FromAttributes):
     """One quantity over updates; the n-th members of its lists belong together."""
 

@@ -111,7 +111,9 @@ class ModelRegistry:
 
     def _in_order(self, versions: Mapping[str, ModelVersion]) -> dict[str, ModelVersion]:
         last = len(self._ranks)
-        places = {name: (self._ranks.get(name, last), each.demo is not None, name) for name, each in versions.items()}
+        # demo models of earlier versions have no card that says so
+        demos = {name for name, each in versions.items() if each.demo or each.config.training.get("recipe") == "demo"}
+        places = {name: (self._ranks.get(name, last), name in demos, name) for name in versions}
         return {name: versions[name] for name in sorted(versions, key=places.__getitem__)}
 
     def require_read(self) -> None:

@@ -5,6 +5,7 @@ import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
 import { modelCard } from "./card.js";
+import { importForm } from "./importing.js";
 
 export function modelsRoom(store) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off" });
@@ -21,8 +22,9 @@ export function modelsRoom(store) {
     const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each?.model === model.name), change));
     fill(list, cards?.length === 0 ? t("models.empty") : cards);
   });
+  const imports = importForm(store, key, () => refresh(store));
   store.watch(["room"], ({ room }) => room === "models" && refresh(store));
-  return el("div", { class: "room" }, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key), el("label", { class: "field" }, other, folder), load), problem);
+  return el("div", { class: "room" }, list, el("div", { class: "controls" }, el("label", { class: "field" }, name, key), el("label", { class: "field" }, other, folder), load), imports, problem);
 }
 
 async function refresh(store) {

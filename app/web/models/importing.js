@@ -1,0 +1,93 @@
+// A form that imports a model from the Hugging Face Hub, and how far each import is.
+
+import { asked } from "../shell/api.js";
+import { el, fill, setText } from "../shell/dom.js";
+import { t } from "../shell/language.js";
+import { problemOf } from "../shell/problem.js";
+
+const EVERY_MS = 500;
+
+// key: the field with the admin key. loaded(): a model has come.
+export function importForm(store, key, loaded) {
+  const model = el("input", { id: "hub", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "de-en" });
+  const name = el("span");
+  const button = el("button", { class: "link" });
+  const problem = el("p", { class: "problem", role: "alert" });
+  const list = el("div", { class: "imports" });
+  const rows = new Map();
+  let timer;
+
+  const ask = async (path, method) => {
+    fill(problem);
+    try {
+      return await (await asked(`models/${path}`, { method, headers: key.value && { "X-Api-Key": key.value } })).json();
+    } catch (error) {
+      fill(problem, problemOf(error)?.sentence);
+    }
+  };
+  const show = (each) => {
+    if (!rows.has(each.id)) {
+      rows.set(each.id, row(async () => (await ask(`imports/${each.id}`, "DELETE")) && follow()));
+      list.prepend(rows.get(each.id).element);
+    }
+    return rows.get(each.id).show(each);
+  };
+  const follow = async () => {
+    clearTimeout(timer);
+    const imports = (await ask("imports", "GET")) ?? [];
+    if (imports.reverse().map(show).some((came) => came)) loaded();
+    if (imports.some(({ state }) => state === "running")) timer = setTimeout(follow, EVERY_MS);
+  };
+
+  store.watch(["language"], () => {
+    setText(name, t("models.hub"));
+    setText(button, t("models.import"));
+    rows.forEach((each) => each.show());
+  });
+  const submit = async (event) => {
+    event.preventDefault();
+    if (await ask(`import?model=${encodeURIComponent(model.value.trim())}`, "POST")) await follow();
+  };
+  return el("form", { class: "importing", onsubmit: submit }, el("div", { class: "controls" }, el("label", { class: "field" }, name, model), button), problem, list);
+}
+
+// One import. show(import): draws it, and says whether it is ready now and was not before; show(): in another language.
+function row(cancel) {
+  const [text, sentence] = [el("span", { role: "status" }), el("p")];
+  const bytes = el("span");
+  const bar = el("progress", { max: "1" });
+  const button = el("button", { class: "link", type: "button", onclick: cancel });
+  const element = el("div", {}, text, bytes, bar, button, sentence);
+  let drawn = {};
+  return {
+    element,
+    show(each = drawn) {
+      const running = each.state === "running";
+      const came = each.state === "done" && drawn.state === "running";
+      drawn = each;
+      element.className = `import ${each.state}`;
+      setText(text, `${each.model}: ${t(running ? `models.stage.${each.stage}` : `models.state.${each.state}`)}`);
+      setText(bytes, running ? counted(each) : "");
+      setText(button, t("models.cancel"));
+      bar.hidden = button.hidden = !running;
+      bar.setAttribute("aria-label", each.model);
+      if (each.total) bar.value = each.bytes / each.total;
+      else bar.removeAttribute("value"); // which shows that something is being done
+      setText(sentence, each.error ?? each.note ?? "");
+      sentence.className = each.error ? "problem" : "caption";
+      return came;
+    },
+  };
+}
+
+function counted({ bytes, total, seconds, seconds_left: left }) {
+  if (!total) return "";
+  const parts = [`${size(bytes)} / ${size(total)}`];
+  if (seconds && bytes) parts.push(`${size(bytes / seconds)}/s`);
+  if (left !== null) parts.push(`${Math.ceil(left)} s ${t("models.left")}`);
+  return parts.join(", ");
+}
+
+function size(bytes) {
+  return bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
+}

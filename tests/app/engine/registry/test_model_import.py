@@ -1,0 +1,128 @@
+"""Imports beside a running server, with the process that does the work replaced by a script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from app.engine.registry import model_import
+from app.engine.registry.model_import import ModelImport, ModelImporter
+from app.errors import CheckpointRefused, InvalidRequest, ModelConflict, UnknownModel
+
+
+class Server:
+    """Notes the changes of models. loaded: names of models."""
+
+    def __init__(self, folder: Path) -> None:
+        self.loaded, self.changes = set[str](), list[str]()
+        self.importer = ModelImporter(folder, self._change("load"), self._change("reload"), self.loaded.__contains__)
+
+    def _change(self, what: str) -> Callable[[str], Awaitable[object]]:
+        async def change(name: str) -> None:
+            if name == "broken":
+                raise CheckpointRefused("broken cannot be served.")
+            self.changes.append(f"{what} {name}")
+
+        return change
+
+    async def run(self, model: str) -> ModelImport:
+        made = self.importer.start(model)
+        while made.state == "running":
+            await asyncio.sleep(0.01)
+        return made
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    return Server(tmp_path)
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Replaces the import's process by a shell script, which notes its arguments in `arguments`."""
+    script = tmp_path / "process"
+    monkeypatch.setattr(sys, "executable", str(script))
+
+    def replace(text: str) -> None:
+        script.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/arguments"\n{text}\n', encoding="utf-8")
+        script.chmod(script.stat().st_mode | stat.S_IEXEC)
+
+    return replace
+
+
+def line(**fields: object) -> str:
+    return f"echo '{json.dumps(fields)}'"
+
+
+def result(name: str, imported: bool = True) -> str:
+    return line(models=[{"model": "de-en", "out": f"checkpoints/{name}", "imported": imported}])
+
+
+def test_import_loads_the_model_when_it_is_ready(
+    server: Server, process: Callable[[str], None], tmp_path: Path
+) -> None:
+    process(result("opus-mt-de-en"))
+    made = asyncio.run(server.run("de-en"))
+    assert (made.state, made.name, made.error) == ("done", "opus-mt-de-en", None)
+    given = (tmp_path / "arguments").read_text(encoding="utf-8").strip()
+    assert given == f"-m training import-marian de-en --into {tmp_path} --update --progress json"
+    server.loaded.add("opus-mt-de-en")
+    asyncio.run(server.run("de-en"))
+    process(result("opus-mt-de-en", imported=False))
+    asyncio.run(server.run("de-en"))
+    assert server.changes == ["load opus-mt-de-en", "reload opus-mt-de-en"]  # and nothing for what has not changed
+
+
+def test_progress_is_that_of_the_process(server: Server, process: Callable[[str], None]) -> None:
+    download = line(stage="download", model="a/b", bytes=50, total=200, seconds=2.0)
+    process(f"echo nothing of ours\n{line(note='Once more.')}\n{download}\nexec sleep 30")
+
+    async def watch() -> None:
+        made = server.importer.start("de-en")
+        while made.stage != "download":
+            await asyncio.sleep(0.01)
+        assert (made.bytes, made.total, made.seconds_left, made.note) == (50, 200, 6.0, "Once more.")
+        with pytest.raises(ModelConflict, match="is being imported already"):
+            server.importer.start("DE-EN")
+        server.importer.start("en-fr")
+        with pytest.raises(ModelConflict, match="2 imports are running already"):
+            server.importer.start("en-es")
+        cancelled = await server.importer.cancel(made.id)
+        assert (cancelled.state, cancelled.seconds_left) == ("cancelled", None)
+        await server.importer.stop()
+        assert [each.state for each in server.importer.imports()] == ["cancelled", "cancelled"]
+
+    asyncio.run(watch())
+    assert server.changes == []
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("echo 'warning: x' >&2\necho 'error: The hub has no model a/b.' >&2\nexit 2", "The hub has no model a/b."),
+        ("exit 1", model_import.WITHOUT_REASON),
+        (result("broken"), "broken cannot be served."),
+    ],
+)
+def test_failure_is_one_sentence(script: str, error: str, server: Server, process: Callable[[str], None]) -> None:
+    process(script)
+    made = asyncio.run(server.run("a/b"))
+    assert (made.state, made.error) == ("failed", error)
+    assert server.changes == []
+
+
+def test_what_cannot_be_imported_is_refused_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("", "nonsense", "--out", "-a/b", "../../etc/passwd", "/checkpoints/x"):
+        with pytest.raises(InvalidRequest, match="is no name of a model on the hub"):
+            server.importer.start(name)
+    monkeypatch.setattr(model_import.os, "access", lambda *_: False)
+    with pytest.raises(ModelConflict, match="cannot be written by this server"):
+        server.importer.start("de-en")
+    with pytest.raises(UnknownModel):
+        asyncio.run(server.importer.cancel(7))
