@@ -50,7 +50,7 @@ TIMES = {
 
 def load(launched: Any, base: str) -> dict[str, Any]:
     """One cold load."""
-    with Watched.opened(launched, base, viewport={"width": 1120, "height": 900}) as watched:
+    with Watched.opened(launched, base, kept={}, viewport={"width": 1120, "height": 900}) as watched:
         page = watched.goto()
         page.wait_for_load_state("networkidle")
         watched.until(READY)

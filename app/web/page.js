@@ -20,7 +20,8 @@ const AGAIN_MS = 2000;
 const BUILT = { translate: translateRoom, lyrics: lyricsRoom, walkthrough: walkthroughRoom, models: modelsRoom };
 const store = createStore({
   ...DEFAULTS, ...read(location.hash),
-  models: null, features: null, phase: "idle", target: "", answer: null, maps: {}, problem: null, note: null, timing: null,
+  models: null, features: null, settings: null, phase: "idle", target: "", notices: [], progress: null, again: 0, stopped: 0, tour: -1, demoShown: null,
+  answer: null, maps: {}, problem: null, note: null, timing: null,
   hover: null, hoverHead: null, written: "", chances: [], wrote: "", writing: false, finish: "", trace: null, gates: null, at: -1,
   hoverUnit: -1, gateLayer: -1, walked: null, walkProblem: null, lyricsProblem: null, examples: {}, served: null,
 });
@@ -82,8 +83,9 @@ async function load() {
     const models = await get("models");
     const pairs = pairsOf(models);
     // What stood there was an earlier try's. What the models' arrival asks for may fail before the features are here, and must stay.
-    store.set({ models, examples: examplesFor(pairs), pair: store.get().pair || pairs[0] || "", problem: null });
-    store.set({ features: await features() });
+    store.set({ models, examples: examplesFor(models), pair: store.get().pair || pairs[0] || "", problem: null });
+    const [described, settings] = await Promise.all([features(), get("frontend/settings")]);
+    store.set({ features: described, settings });
     if (!models.length) setTimeout(load, AGAIN_MS);
   } catch (error) {
     store.set({ models: [], problem: problemOf(error, "maps") });

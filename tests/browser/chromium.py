@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +24,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 TIMEOUT_MS = 90_000
+SETTLED = {"view": "inside", "tour": "done"}  # somebody who looks inside, and has taken the tour
 
 
 def executable() -> str | None:
@@ -54,9 +57,16 @@ class Watched:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, browser: Any, base: str, **options: Any) -> Iterator[Watched]:
+    def opened(
+        cls, browser: Any, base: str, kept: Mapping[str, str] = MappingProxyType(SETTLED), **options: Any
+    ) -> Iterator[Watched]:
+        """kept: the choices that this browser remembers from an earlier visit; {}: the page is visited for the first time."""
         context = browser.new_context(locale=options.pop("locale", "en-GB"), accept_downloads=True, **options)
         context.set_default_timeout(TIMEOUT_MS)
+        context.add_init_script(
+            f"for (const [name, value] of Object.entries({json.dumps(dict(kept))}))"
+            " localStorage.getItem(`parlance.${name}`) ?? localStorage.setItem(`parlance.${name}`, value);"
+        )
         watched = cls(base, context.new_page())
         watched.page.on("console", watched._said)
         watched.page.on("pageerror", lambda error: watched.errors.append(str(error)))
@@ -102,4 +112,5 @@ class Watched:
         at = urlsplit(request.url)
         if f"{at.scheme}://{at.netloc}" != self.base:
             self.foreign.append(request.url)
-        self.sent_requests.append((at.path, request.post_data_json if request.method == "POST" else None))
+        is_json = request.headers.get("content-type") == "application/json"  # a file is sent as a form
+        self.sent_requests.append((at.path, request.post_data_json if is_json else None))

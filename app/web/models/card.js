@@ -5,9 +5,10 @@ import { grouped, t } from "../shell/language.js";
 import { pairName } from "../translate/choice.js";
 import { pairsOf } from "../translate/decoding.js";
 import { training } from "./curves.js";
+import { about } from "./demo.js";
 
-// change(name, "reload" | "unload")
-export function modelCard(model, served, curves, change) {
+// change(name, "reload" | "unload"); use(model, example): what a click on an example of a demo does.
+export function modelCard(model, served, curves, change, use) {
   const facts = {
     does: pairsOf([model]).map(pairName).join(", ") || t("models.lyrics"),
     network: `${model.architecture}, ${grouped(model.parameters)} ${t("models.parameters")}`,
@@ -20,6 +21,7 @@ export function modelCard(model, served, curves, change) {
   };
   return el("article", { class: "panel model" },
     el("h2", {}, model.name),
+    model.demo && el("div", { class: "demo" }, el("p", {}, el("strong", {}, t("demo.title"))), about(model.demo, (example) => use(model, example))),
     list(Object.entries(facts).filter(([, value]) => value).map(([key, value]) => [t(`models.${key}`), value])),
     curves && training(curves),
     Object.entries(model.scores).map(([name, score]) => scores(name, score)),

@@ -4,6 +4,7 @@ import { asked, get } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
+import { pairsOf } from "../translate/decoding.js";
 import { modelCard } from "./card.js";
 import { importForm } from "./importing.js";
 
@@ -14,12 +15,16 @@ export function modelsRoom(store) {
   const [name, other] = [el("span"), el("span")];
   const problem = el("p", { class: "problem", role: "alert" });
   const list = el("div", { class: "models" });
+  const use = (model, example) => {
+    if (model.kind === "lyrics") store.set({ room: "lyrics", writer: model.name, prompt: example });
+    else store.set({ room: "translate", model: model.name, pair: pairsOf([model])[0], text: example, forced: null, s: -1, t: -1 });
+  };
   const change = (model, verb) => changed(store, model, verb, key.value, problem);
   store.watch(["models", "served", "curves", "language"], ({ models, served, curves }) => {
     setText(name, t("models.key"));
     setText(other, t("models.folder"));
     setText(load, t("models.load"));
-    const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each?.model === model.name), change));
+    const cards = models?.map((model) => modelCard(model, served?.[model.name], curves?.find((each) => each?.model === model.name), change, use));
     fill(list, cards?.length === 0 ? t("models.empty") : cards);
   });
   const imports = importForm(store, key, () => refresh(store));

@@ -1,8 +1,12 @@
-// The state that a link keeps. It stands behind the "#", which browsers do not send: texts stay on this machine.
+// The state that a link keeps. It stands behind the "#", which browsers do not send: texts stay on this machine. A text
+// too long for a link is kept with the entry of the browser's history, so that a reload has it still.
 
+import { viewOf } from "../translate/view.js";
+
+const LONGEST_TEXT = 2000;
 const KEPT = {
   translate: {
-    pair: "", model: "", beam: 0, text: "", forced: null, kind: "cross", layer: -1, head: -1, row: false, s: -1, t: -1,
+    view: "", pair: "", model: "", beam: 0, text: "", forced: null, kind: "cross", layer: -1, head: -1, row: false, s: -1, t: -1,
   },
   lyrics: { writer: "", prompt: "", temperature: 0.8, topK: 40, seed: "", length: 100, gate: "", unit: -1 },
   walkthrough: { pair: "", model: "", text: "", side: "decoder", wLayer: 0, wHead: 0, wPosition: 0, card: 0 },
@@ -11,23 +15,35 @@ const KEPT = {
 export const ROOMS = Object.keys(KEPT);
 export const DEFAULTS = Object.assign({ room: "translate" }, ...Object.values(KEPT));
 
-export function read(hash) {
+export function read(hash, entry = history.state) {
   const [room, query = ""] = hash.replace(/^#/, "").split("?");
   const found = { ...DEFAULTS, room: ROOMS.includes(room) ? room : "translate" };
   const given = new URLSearchParams(query);
   for (const [key, fallback] of Object.entries(KEPT[found.room])) {
     if (given.has(key)) found[key] = parsed(given.get(key), fallback);
   }
+  if ("text" in KEPT[found.room] && !given.has("text") && entry?.text) found.text = entry.text;
+  found.view = viewOf(found.room === "translate" ? found.view : "", given);
   return found;
+}
+
+export function fitsLink({ room, text }) {
+  return !("text" in KEPT[room]) || text.length <= LONGEST_TEXT;
 }
 
 export function write(state) {
   const query = new URLSearchParams();
   for (const [key, fallback] of Object.entries(KEPT[state.room])) {
+    if (key === "text" && !fitsLink(state)) continue;
     if (state[key] !== fallback && state[key] !== null) query.set(key, String(state[key]));
   }
   const text = query.toString();
   return `#${state.room}${text ? `?${text}` : ""}`;
+}
+
+// What the link has no room for.
+function entryOf(state) {
+  return !fitsLink(state) ? { text: state.text } : null;
 }
 
 function parsed(text, fallback) {
@@ -42,7 +58,8 @@ let known = location.hash; // another one was typed or followed, and is not to b
 export function keep(store) {
   if (location.hash !== known) return;
   const hash = write(store.get());
-  if (hash !== known) history.replaceState(null, "", hash);
+  const entry = entryOf(store.get());
+  if (hash !== known || entry?.text !== history.state?.text) history.replaceState(entry, "", hash);
   known = location.hash;
 }
 
@@ -54,14 +71,14 @@ export function keepAddress(store) {
     clearTimeout(timer);
     if (state.room !== shownRoom) {
       shownRoom = state.room;
-      history.pushState(null, "", write(state));
+      history.pushState(entryOf(state), "", write(state));
       known = location.hash;
     } else {
       timer = setTimeout(keep, 150, store);
     }
   });
-  addEventListener("popstate", () => {
-    const found = read(location.hash);
+  addEventListener("popstate", (event) => {
+    const found = read(location.hash, event.state);
     known = location.hash;
     shownRoom = found.room;
     store.set(pick(found));

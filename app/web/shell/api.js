@@ -6,8 +6,9 @@ let key; // "": nobody gave it, nor is asked again
 let asking;
 
 export class ApiError extends Error {
-  constructor(status, body) {
+  constructor(status, body, retryAfter = null) {
     super(body.error);
+    this.retryAfter = retryAfter;
     this.status = status;
     this.code = body.code ?? "";
     this.field = body.field ?? null;
@@ -43,7 +44,7 @@ export async function asked(path, options) {
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
   if (body.code?.startsWith("key_") && key !== "" && !options.headers?.["X-Api-Key"] && (mine !== key || (key = await askedFor(body.error)))) return asked(path, options);
-  throw new ApiError(answer.status, body);
+  throw new ApiError(answer.status, body, Number(answer.headers.get("Retry-After")) || null);
 }
 
 function askedFor(sentence) {
@@ -88,5 +89,6 @@ function read(description) {
     ablation: "mask_heads" in attention,
     worked: "qk" in attention,
     encoding: "encoding" in attention,
+    fileProgress: "stream" in fields("TranslateFileRequest"),
   };
 }

@@ -4,7 +4,11 @@ import { ApiError, sent } from "./api.js";
 
 // Calls onEvent(name, data) for each event up to the last one; throws ApiError for an `error` event.
 export async function stream(path, body, signal, onEvent) {
-  const answer = await sent(path, { ...body, stream: true }, signal);
+  await readEvents(await sent(path, { ...body, stream: true }, signal), onEvent);
+}
+
+// The same for an answer that is there already.
+export async function readEvents(answer, onEvent) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -1,44 +1,76 @@
 // From what is typed to what is shown. The request of an older text is aborted.
 
-import { aborted, features, post } from "../shell/api.js";
+import { aborted, features } from "../shell/api.js";
 import { problemOf } from "../shell/problem.js";
 import { stream } from "../shell/stream.js";
-import { decoding } from "./decoding.js";
-import { readMaps } from "./maps.js";
+import { inspect } from "./looking.js";
+import { inParts, isLong } from "./parts.js";
 
 const PAUSE_MS = 300;
-const EMPTY = { phase: "idle", target: "", answer: null, maps: {}, problem: null, note: null };
+const NOTHING = { answer: null, maps: {}, problem: null, note: null, notices: [], progress: null };
+const EMPTY = { ...NOTHING, phase: "idle", target: "" };
 
 export function startAsking(store) {
   let running = null;
   let timer = 0;
   let asked = "";
-  store.watch(["room", "models", "text", "pair", "model", "beam", "forced"], (state, keys) => {
+  store.watch(["room", "models", "text", "pair", "model", "beam", "forced", "again"], (state, keys) => {
     if (state.room !== "translate" || !state.models) return;
-    const wanted = JSON.stringify([state.text, state.pair, state.model, state.beam, state.forced]);
+    const wanted = JSON.stringify([state.text, state.pair, state.model, state.beam, state.forced, state.again]);
     if (wanted === asked) return;
     asked = wanted;
     clearTimeout(timer);
     running?.abort();
     running = new AbortController();
     const { signal } = running;
+    store.set({ notices: [], progress: null }); // at once: they are about another text
     if (!state.text.trim()) store.set(EMPTY);
     else timer = setTimeout(() => answerTo(store, signal), keys.has("text") && !keys.has("models") ? PAUSE_MS : 0);
   });
+  // The view was changed after the translation had come: the same translation is looked into.
+  store.watch(["view"], ({ view, phase, answer }) => {
+    if (view === "inside" && phase === "done" && !answer) attempt(store, running.signal, () => look(store, store.get(), running.signal));
+  });
+  store.watch(["stopped"], ({ stopped, phase }) => {
+    if (!stopped || phase !== "streaming") return;
+    running.abort();
+    store.set({ phase: "stopped" });
+  });
 }
 
-async function answerTo(store, signal) {
+// A translation that was stopped, or that failed on its way, goes on from what there is.
+export function goOn(store) {
+  store.set({ again: store.get().again + 1 });
+}
+
+export function stop(store) {
+  store.set({ stopped: store.get().stopped + 1 });
+}
+
+function answerTo(store, signal) {
   const state = store.get();
-  store.set({ phase: "streaming", target: state.forced ?? "", problem: null, note: null, hover: null, timing: null });
-  try {
-    await translated(store, state, signal);
+  const begun = isLong(state.text) ? {} : { target: state.forced ?? "" }; // of a long text what is known stays where it is
+  store.set({ ...NOTHING, phase: "streaming", hover: null, timing: null, ...begun });
+  return attempt(store, signal, async () => {
+    await (isLong(state.text) ? translatedInParts : translated)(store, state, signal);
     if (signal.aborted) return;
-    store.set({ phase: "inspecting" });
-    await inspect(store, state, await features(), signal);
+    if (store.get().view === "inside") await look(store, state, signal);
+    else store.set({ phase: "done" });
+  });
+}
+
+async function attempt(store, signal, work) {
+  try {
+    await work();
   } catch (error) {
     if (aborted(error) || signal.aborted) return;
     store.set({ phase: "failed", problem: problemOf(error, causeOf(error, store.get().phase)), answer: null, maps: {} });
   }
+}
+
+async function look(store, state, signal) {
+  store.set({ phase: "inspecting" });
+  await inspect(store, state, await features(), signal);
 }
 
 // Beside what it is shown: the languages and the model, the text, or the maps.
@@ -48,59 +80,27 @@ function causeOf({ field, code }, phase) {
   return ["source", "target", "model"].includes(field) ? "choice" : "text";
 }
 
-// The translation, streamed; from a forced beginning on where there is one.
-async function translated(store, state, signal) {
+function requested(state) {
   const [source, target] = state.pair.split(".");
-  const body = { q: state.text, source, target, model: state.model || undefined };
-  if (state.forced !== null) body.prefix = state.forced;
+  const body = { source, target, model: state.model || undefined };
   if (state.beam) body.beam_size = state.beam;
-  let text = "";
-  await stream("translate", body, signal, (name, data) => {
-    text = name === "done" ? data.translatedText : text + data.text;
-    store.set({ target: text, timing: data.timing ?? null });
-  });
-}
-
-// One request for all that is shown; where that is too large, the kind that is looked at, then one layer.
-async function inspect(store, state, can, signal) {
-  const body = inspection(state, can);
-  const smaller = [{}, { kinds: [state.kind === "rollout" ? "cross" : state.kind] }, { kinds: ["cross"], layers: [-1] }];
-  let note = null;
-  for (const [attempt, change] of smaller.entries()) {
-    try {
-      const answer = await post("attention", { ...body, ...change }, signal);
-      store.set(shown(store.get(), answer, note));
-      return;
-    } catch (error) {
-      const tooLarge = error.status === 422 && ["layers", "kinds"].includes(error.field);
-      if (!tooLarge || attempt === smaller.length - 1) throw error;
-      note = error.message;
-    }
-  }
-}
-
-function inspection(state, can) {
-  const body = { ...decoding(state), kinds: ["cross", "encoder", "decoder"], layers: "all", heads: "all" };
-  if (can.stats) body.include = ["alignment", "rollout", "stats", "steps"];
-  if (can.steps && can.stats) body.top_k = 6;
-  if (can.encoding) body.encoding = "u16";
   return body;
 }
 
-function shown(state, answer, note) {
-  const { s, t, kind, layer, head } = state;
-  const maps = readMaps(answer);
-  const map = maps[kind] ?? maps.cross;
-  return {
-    phase: "done",
-    answer,
-    maps,
-    note,
-    target: answer.target.text,
-    kind: maps[kind] ? kind : "cross",
-    layer: map?.layers.includes(layer) ? layer : -1,
-    head: map?.heads.includes(head) ? head : -1,
-    s: s < answer.source.tokens.length ? s : -1,
-    t: t < answer.target.output_tokens.length ? t : -1,
-  };
+// The translation, streamed; from a forced beginning on where there is one.
+async function translated(store, state, signal) {
+  const body = { ...requested(state), q: state.text };
+  if (state.forced !== null) body.prefix = state.forced;
+  let text = "";
+  await stream("translate", body, signal, (name, data) => {
+    if (name !== "done") return store.set({ target: (text += data.text) });
+    const cut = data.finishReason === "length" ? [{ code: "length" }] : [];
+    return store.set({ target: data.translatedText, timing: data.timing ?? null, notices: [...(data.notices ?? []), ...cut] });
+  });
+}
+
+function translatedInParts(store, state, signal) {
+  return inParts(state.text, requested(state), signal, ({ target, done, total, notices }) => {
+    if (!signal.aborted) store.set({ target, notices, progress: { done, total } });
+  });
 }

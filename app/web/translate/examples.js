@@ -9,6 +9,13 @@ export const EXAMPLES = {
   fr: ["je voudrais une bière", "le chien voit les pommes rouges", "bonjour"],
 };
 
-export function examplesFor(pairs) {
-  return Object.fromEntries(pairs.map((pair) => [pair, EXAMPLES[pair.split(".")[0]] ?? []]));
+// A demo's own examples go first: it knows those for certain.
+export function examplesFor(models) {
+  const found = {};
+  for (const { demo, language_pairs: pairs } of models) {
+    for (const { source, target } of pairs) {
+      found[`${source}.${target}`] ??= [...new Set([...(pairs.length === 1 ? demo?.examples ?? [] : []), ...(EXAMPLES[source] ?? [])])].slice(0, 3);
+    }
+  }
+  return found;
 }

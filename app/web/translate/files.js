@@ -3,7 +3,7 @@
 import { el, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { say } from "../shell/live.js";
-import { keep } from "../shell/address.js";
+import { fitsLink, keep } from "../shell/address.js";
 import { csv, json, picture, pngFile, save, svgFile } from "../drawing/export.js";
 
 // matrix(state) -> what is shown, or null; answer(state) -> what the API said, or null.
@@ -15,8 +15,8 @@ export function filesMenu(store, name, matrix, answer) {
   const said = el("span", { class: "caption" });
   share.addEventListener("click", async () => {
     keep(store);
-    const copied = await copy(location.href);
-    setText(said, t(copied ? "share.copied" : "share.address"));
+    const copied = await copyText(location.href);
+    setText(said, t(fitsLink(store.get()) ? (copied ? "share.copied" : "share.address") : "share.long"));
     say(said.textContent);
     setTimeout(() => setText(said, ""), 4000);
   });
@@ -31,21 +31,31 @@ export function filesMenu(store, name, matrix, answer) {
     else save(`${name}.png`, await pngFile(picture(shown, state.row, note)));
   }
 
-  store.watch(["language", "answer", "maps", "kind", "gates"], (state) => {
+  const exports = el("span", { class: "files" }, label, buttons);
+  store.watch(["language", "answer", "maps", "kind", "gates", "view", "room"], (state) => {
+    exports.hidden = state.room === "translate" && state.view === "translate"; // a translation alone has no figure
     setText(share, t("share.link"));
     setText(label, t("share.export"));
     buttons.forEach((button) => {
       button.disabled = button.dataset.export === "json" ? !answer(state) : !matrix(state);
     });
   });
-  return el("div", { class: "files" }, said, share, label, buttons);
+  return el("div", { class: "files" }, said, share, exports);
 }
 
-async function copy(text) {
+// The clipboard of browsers is for secure origins only; on others a selection can still be copied.
+export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return false; // the address bar has it all the same
+    const field = el("textarea", { class: "unseen", value: text, "aria-hidden": "true" });
+    const before = document.activeElement;
+    document.body.append(field);
+    field.select();
+    const copied = document.execCommand("copy");
+    field.remove();
+    before?.focus();
+    return copied;
   }
 }

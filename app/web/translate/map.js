@@ -24,7 +24,7 @@ export function mapPanel(store) {
   const title = el("h2");
   const value = el("p", { class: "caption reading" });
   const table = tableFallback(() => current(store.get()));
-  const element = el("section", { class: "panel" }, title,
+  const element = el("section", { class: "panel map" }, title,
     el("div", { class: "controls" }, el("label", { class: "field" }, el("span", { class: "unseen" }), kind), el("span", { class: "switch" }, row, rowLabel), scale.element),
     grid.element, value, table.element);
 

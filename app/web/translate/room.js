@@ -2,16 +2,23 @@
 
 import { el, fill } from "../shell/dom.js";
 import { t } from "../shell/language.js";
+import { demoBanner } from "../models/demo.js";
 import { alignmentPanel } from "./alignment.js";
 import { choice } from "./choice.js";
+import { translatorOf } from "./decoding.js";
 import { filesMenu } from "./files.js";
 import { headPanel } from "./head.js";
 import { headsPanel } from "./heads.js";
 import { current, mapPanel } from "./map.js";
+import { noticesPanel } from "./notices.js";
 import { occlusionPanel } from "./occlusion.js";
 import { sourcePane } from "./source.js";
+import { startPanel } from "./start.js";
 import { stepsPanel } from "./steps.js";
 import { targetPane } from "./target.js";
+import { tour, tourButton } from "./tour.js";
+import { uploads } from "./upload.js";
+import { viewSwitch } from "./view.js";
 import { workedPanel } from "./worked.js";
 
 export function translateRoom(store) {
@@ -19,16 +26,24 @@ export function translateRoom(store) {
   const note = el("p", { class: "note" });
   const inside = el("div", { class: "panels inside" });
   // Before the panels: what is hidden has no width to draw for.
-  store.watch(["answer", "phase"], ({ answer, phase }) => {
-    inside.hidden = !answer;
+  store.watch(["answer", "phase", "view"], ({ answer, phase, view }) => {
+    inside.hidden = !answer || view !== "inside";
     inside.classList.toggle("stale", phase === "streaming" || phase === "inspecting");
   });
   const panels = [alignmentPanel, mapPanel, headsPanel, stepsPanel, headPanel, workedPanel, occlusionPanel];
   inside.append(...panels.map((panel) => panel(store)));
-  const element = el("div", { class: "room" },
+  const files = uploads(store);
+  const use = (text) => store.set({ text, forced: null, s: -1, t: -1 });
+  const banner = demoBanner(store, (state) => translatorOf(state).model, use, ({ text }) => !text.trim());
+  const element = el("div", { class: "room translating" },
+    el("div", { class: "sights" }, viewSwitch(store), tourButton(store)),
     el("div", { class: "top" }, choice(store), filesMenu(store, "attention", current, (state) => state.answer)),
-    el("div", { class: "panes" }, sourcePane(store), targetPane(store)), problem, note, inside);
+    el("div", { class: "panes" }, sourcePane(store, files.button), targetPane(store)),
+    noticesPanel(store), files.list, problem, note, banner, startPanel(store), inside);
+  element.append(tour(store, element));
+  files.target(element);
 
+  store.watch(["view"], ({ view }) => { element.dataset.view = view; });
   store.watch(["problem", "note", "language"], (state) => {
     fill(problem, state.problem?.where === "maps" && state.problem.sentence);
     fill(note, state.note && t("map.part", { why: state.note }));

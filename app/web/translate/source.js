@@ -1,17 +1,26 @@
 // The text to translate. A mirror of the same text lies behind the field and carries the marks.
 
-import { el, fill } from "../shell/dom.js";
-import { t } from "../shell/language.js";
+import { el, fill, setText } from "../shell/dom.js";
+import { grouped, t } from "../shell/language.js";
+import { unknownWords } from "./notices.js";
+import { isLong } from "./parts.js";
 import { active } from "./selection.js";
 import { mark, pieces } from "./tokens.js";
 
-export function sourcePane(store) {
+// tools: further buttons below the field.
+export function sourcePane(store, tools = []) {
   const mirror = el("div", { class: "mirror", "aria-hidden": "true" });
-  const field = el("textarea", { id: "source", rows: "3", spellcheck: "false", autocomplete: "off" });
+  const field = el("textarea", { id: "source", rows: "3", spellcheck: "false", autocomplete: "off", "aria-describedby": "count" });
   const label = el("label", { for: "source", class: "caption" });
   const problem = el("p", { class: "problem", role: "alert" });
   const examples = el("div", { class: "examples" });
-  const element = el("section", { class: "pane" }, label, el("div", { class: "editor" }, mirror, field), problem, examples);
+  const count = el("span", { class: "caption", id: "count" });
+  const clear = el("button", { class: "link", id: "clear", onclick: () => {
+    store.set({ text: "", forced: null, s: -1, t: -1, hover: null });
+    field.focus();
+  } });
+  const element = el("section", { class: "pane" }, label, el("div", { class: "editor" }, mirror, field),
+    el("div", { class: "tools below" }, count, clear, tools), problem, examples);
 
   field.addEventListener("input", () => store.set({ text: field.value, forced: null, s: -1, t: -1, hover: null }));
   field.addEventListener("scroll", () => { mirror.scrollTop = field.scrollTop; });
@@ -19,22 +28,50 @@ export function sourcePane(store) {
   store.watch(["text"], ({ text }) => {
     if (field.value !== text) field.value = text;
   });
-  store.watch(["text", "answer"], ({ text, answer }) => {
-    const current = answer?.source.text === text;
-    const parts = current ? pieces(text, answer.source.tokens) : [{ text, index: -1 }];
-    fill(mirror, parts.map((part) => (part.index < 0 ? document.createTextNode(part.text) : el("span", { "data-index": part.index }, part.text))));
+  store.watch(["text", "answer", "notices"], (state) => {
+    fill(mirror, marks(state));
     mirror.append("\n");
+    mirror.scrollTop = field.scrollTop;
   });
-  store.watch(["answer", "hover", "s", "t", "text"], (state) => {
-    mark(mirror.querySelectorAll("span"), active(state).s, state.s, new Set());
+  store.watch(["answer", "hover", "s", "t", "text", "notices"], (state) => {
+    mark(mirror.querySelectorAll("[data-index]"), active(state).s, state.s, new Set());
   });
   store.watch(["problem", "text", "language"], (state) => showProblem(store, problem, state));
   store.watch(["text", "examples", "language", "pair"], (state) => showExamples(store, examples, state));
+  store.watch(["text", "settings", "language"], (state) => {
+    setText(count, counted(state));
+    setText(clear, t("translate.clear"));
+    clear.hidden = !state.text;
+  });
   store.watch(["pair", "language"], () => {
     label.textContent = t("translate.source");
     field.placeholder = t("translate.placeholder");
   });
   return element;
+}
+
+// The text with its tokens, where they are known, and with the words that the model does not know.
+function marks(state) {
+  const { text, answer } = state;
+  const unknown = unknownWords(state);
+  const current = answer?.source.text === text;
+  if (!current && !unknown.length) return [document.createTextNode(text)];
+  let end = 0;
+  return pieces(text, current ? answer.source.tokens : unknown).map((piece) => {
+    const start = end;
+    end += Array.from(piece.text).length;
+    const inside = piece.index >= 0 && unknown.find((word) => word.start < end && word.end > start);
+    if (piece.index < 0) return document.createTextNode(piece.text);
+    return el("span", { "data-index": current ? piece.index : undefined, "data-start": inside ? inside.start : undefined, class: inside ? "unknown" : undefined }, piece.text);
+  });
+}
+
+function counted({ text, settings }) {
+  const count = Array.from(text).length;
+  if (!count || !settings) return "";
+  const values = { count: grouped(count), limit: grouped(settings.charLimit) };
+  if (count > settings.charLimit) return t("translate.over", values);
+  return t(isLong(text) ? "translate.parts" : "translate.count", values);
 }
 
 // Beside its cause, with the part that would fit where the text is too long.

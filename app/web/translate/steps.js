@@ -9,7 +9,7 @@ import { active } from "./selection.js";
 export function stepsPanel(store) {
   const title = el("h2");
   const body = el("div");
-  const element = el("section", { class: "panel" }, title, body);
+  const element = el("section", { class: "panel choices" }, title, body);
   store.watch(["answer", "hover", "t", "features", "language"], (state) => {
     setText(title, t("steps.title"));
     const step = active(state).t;
