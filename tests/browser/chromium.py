@@ -60,7 +60,7 @@ class Watched:
     def opened(
         cls, browser: Any, base: str, kept: Mapping[str, str] = MappingProxyType(SETTLED), **options: Any
     ) -> Iterator[Watched]:
-        """kept: the choices that this browser remembers from an earlier visit; {}: the page is visited for the first time."""
+        """kept: the choices that this browser remembers from an earlier visit; {}: this is the first visit."""
         context = browser.new_context(locale=options.pop("locale", "en-GB"), accept_downloads=True, **options)
         context.set_default_timeout(TIMEOUT_MS)
         context.add_init_script(

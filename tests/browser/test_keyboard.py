@@ -69,7 +69,7 @@ def test_tab_reaches_every_control_in_order(watched: Watched) -> None:
     page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges()")
     page.locator("#skip").focus()
     seen = []
-    for _ in range(60):
+    for _ in range(90):
         page.keyboard.press("Tab")
         result = page.evaluate(
             "(e => e.id || e.getAttribute('role') || e.dataset.side || e.tagName)(document.activeElement)"

@@ -36,7 +36,12 @@ def test_first_paint_requests_only_the_page(watched: Watched) -> None:
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     assert painted > 0
     paths = {path for path, _ in watched.sent_requests}
-    assert {path for path in paths if not path.startswith("/assets/")} == {"/", "/models", "/openapi.json", "/frontend/settings"}
+    assert {path for path in paths if not path.startswith("/assets/")} == {
+        "/",
+        "/models",
+        "/openapi.json",
+        "/frontend/settings",
+    }
     assert [each.inner_text() for each in page.query_selector_all(".example")] == [
         "ich möchte ein bier",
         "der hund sieht die roten äpfel",

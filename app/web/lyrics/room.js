@@ -21,7 +21,7 @@ export function lyricsRoom(store) {
     store.set({ prompt, written: "", wrote: "", chances: [], trace: null, gates: null, finish: "" });
     write(store);
   };
-  store.watch(["models", "written", "writing", "language"], ({ models, written, writing }) => {
+  store.watch(["models", "writing", "language"], ({ models, written, writing }) => {
     const known = written || writing ? [] : lyricsExamples(models);
     setText(what, known.length ? t("start.lyrics") : "");
     fill(examples, known.length > 0 && el("span", { class: "caption" }, t("translate.try")), known.map((each) => el("button", { class: "example", onclick: () => begin(each) }, each)));

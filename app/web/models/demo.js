@@ -12,7 +12,7 @@ export function demoBanner(store, modelOf, use, offered) {
     keep("demo", shown ? "shown" : "hidden");
     store.set({ demoShown: shown });
   };
-  store.watch(["models", "pair", "model", "writer", "language", "demoShown", "text", "written", "writing"], (state) => {
+  store.watch(["models", "pair", "model", "writer", "language", "demoShown", "text", "writing"], (state) => {
     const demo = state.models?.find((each) => each.name === modelOf(state))?.demo;
     const shown = state.demoShown ?? kept("demo") !== "hidden";
     element.hidden = !demo;

@@ -39,7 +39,7 @@ export function translateRoom(store) {
     el("div", { class: "sights" }, viewSwitch(store), tourButton(store)),
     el("div", { class: "top" }, choice(store), filesMenu(store, "attention", current, (state) => state.answer)),
     el("div", { class: "panes" }, sourcePane(store, files.button), targetPane(store)),
-    noticesPanel(store), files.list, problem, note, banner, startPanel(store), inside);
+    noticesPanel(store), files.list, problem, note, banner, inside, startPanel(store));
   element.append(tour(store, element));
   files.target(element);
 
