@@ -16,21 +16,22 @@ from app.api.access_control import charge
 from app.api.event_stream import while_connected
 from app.api.field_types import quotable
 from app.api.services import Services
-from app.engine.interface import Engine, TranslationOptions, TranslationResult
+from app.engine.interface import Engine, Notice, TranslationOptions, TranslationResult
 from app.errors import EngineError, EngineUnavailable, UnknownPair
-from app.text.language_codes import base_language, closest_codes
+from app.text.language_codes import base_language, closest_codes, language_name
 from app.text.language_detection import Detection
 from app.translation import TextFormat, TextRequest
 from app.translation.language_routes import LanguageRoutes, Pair
 
 _NAMED_PAIRS = 20
+_NAMED_LANGUAGES = 5
 _MARKUP = re.compile(r"(<[^<>]*>)")
 _PROGRAMS = frozenset({"script", "style", "code"})
 _MARKUP_CHARACTERS = 20_000  # enough for as much text as the detector reads
 UNSPECIFIED_LANGUAGE = frozenset({"", "auto", "-"})  # as clients ask for detection
-# From this confidence on, a text that looks like the target language stays as it is. Below it, most texts are names and
-# single words, and a needless translation does less harm than a missing one.
-MIN_CONFIDENCE = 90.0
+# From this probability on, against the languages that are translated to it, a text is in the target language. Of German
+# texts of one word 0.1 % are taken for English, of two or more words none; 93 % of English words stay as they are.
+_LEAST_PROBABILITY = 0.7
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _NAMED_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200}?)?(/?)>")
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -91,21 +92,69 @@ class LoadedPairs:
         return UnknownPair(f"There is no model {wanted} here. {loaded}", field=field)
 
 
+class AssignedPair(NamedTuple):
+    """The languages of a text. unchanged: why the text is returned as it is: it is in the target language, or in none
+    that a model reads, which is then its source. detection: None if the request names the source."""
+
+    source: str
+    target: str
+    unchanged: Notice | None = None
+    detection: Detection | None = None
+
+    @property
+    def pair(self) -> Pair:
+        return self.source, self.target
+
+
 async def find_pairs(
     texts: Sequence[str], source: str | None, target: str, services: Services, text_format: TextFormat = "text"
-) -> tuple[list[Pair], list[Detection] | None]:
-    """The pair of each text and, for a source of None or "auto", the detection that it is from."""
+) -> list[AssignedPair]:
+    """The languages of each text: those of the request, or, for a source of None, "" or "auto", as detected among all
+    languages. Raises `UnknownPair`."""
     loaded = LoadedPairs(services.engine, services.routes)
-    if source is not None and source.lower() != "auto":
-        return [loaded.find(source, target)] * len(texts), None
+    if source is not None and source.strip().lower() not in UNSPECIFIED_LANGUAGE:
+        return [_named_pair(loaded, source.strip(), target)] * len(texts)
     by_source = dict(loaded.into(target))
+    # The detector knows no regions or scripts: it would choose between en-GB and a source en-US by chance.
+    bases = {base_language(code) for code in by_source}
+    targets = [code for code in dict.fromkeys(by_source.values()) if base_language(code) not in bases]
+    detector = services.detector
 
-    def detect() -> list[Detection]:
-        plain = map(_without_markup, texts) if text_format == "html" else texts
-        return [services.detector.detect(text, list(by_source)) for text in plain]
+    def assign(text: str) -> AssignedPair:
+        words = _without_markup(text) if text_format == "html" else _TAG.sub(" ", text)
+        found = detector.identify(words, [*by_source, *targets])
+        detection = found.detection
+        if not found.is_candidate:
+            notice = _unsupported(detection.language, list(by_source), target)
+            return AssignedPair(detection.language, target, notice, detection)
+        if detection.language in targets and found.probability >= _LEAST_PROBABILITY:
+            return AssignedPair(detection.language, detection.language, _already_in(detection.language), detection)
+        if detection.language in targets:
+            detection = detector.detect(words, list(by_source))
+        return AssignedPair(detection.language, by_source[detection.language], None, detection)
 
-    detections = await run_in_threadpool(detect)  # the first call loads the detector, and a large batch takes a while
-    return [(each.language, by_source[each.language]) for each in detections], detections
+    # The first call loads the detector, and a large batch takes a while.
+    return await run_in_threadpool(lambda: [assign(text) for text in texts])
+
+
+def _named_pair(loaded: LoadedPairs, source: str, target: str) -> AssignedPair:
+    """The loaded pair, or a language and itself. Raises `UnknownPair`."""
+    same = source.lower() == target.lower() or (base_language(source) != "zh" and bool(closest_codes(source, [target])))
+    known = same and (source, target) not in loaded.pairs and closest_codes(target, loaded.languages())
+    return AssignedPair(source, target, _already_in(target)) if known else AssignedPair(*loaded.find(source, target))
+
+
+def _already_in(target: str) -> Notice:
+    name = language_name(base_language(target))
+    return Notice("already_in_target_language", f"This text is in {name} already; it is returned as it is.")
+
+
+def _unsupported(language: str, sources: Sequence[str], target: str) -> Notice:
+    name, into = language_name(language), language_name(base_language(target))
+    read = sorted({language_name(base_language(code)) for code in sources})
+    known = f"{', '.join(read[:_NAMED_LANGUAGES])}{' and others' if len(read) > _NAMED_LANGUAGES else ''}"
+    message = f"This text seems to be in {name}, which no model here translates into {into}; it is returned as it is."
+    return Notice("unsupported_language", f"{message} Name its language if it is in {known}.")
 
 
 async def find_translator(
@@ -173,14 +222,6 @@ async def find_glossaries(
     return {pair: await run_in_threadpool(find, owner, glossary, *pair) for pair in dict.fromkeys(pairs)}
 
 
-class AssignedPair(NamedTuple):
-    """The pair of a text. stays: the text is in the target language already."""
-
-    source: str
-    target: str
-    stays: bool = False
-
-
 def guess_format(text: str) -> TextFormat:
     """For clients that name no format. Immersive Translate and Kiss Translator put <b1>…</b1> or <i2/> around bold
     words and links, and look for them in the translation: as HTML, tags keep their place. A single tag (a < b > c)
@@ -193,29 +234,6 @@ def guess_format(text: str) -> TextFormat:
         if not closes:
             opened.add(name)
     return "text"
-
-
-async def assign_pairs(texts: Sequence[str], source: str | None, target: str, services: Services) -> list[AssignedPair]:
-    """The pair of each text, by the given source or by detection among the loaded sources of that target."""
-    loaded = LoadedPairs(services.engine, services.routes)
-    if source is not None and source.strip().lower() not in UNSPECIFIED_LANGUAGE:
-        return [AssignedPair(*loaded.find(source, target))] * len(texts)
-    by_source = dict(loaded.into(target))
-    # The detector knows no regions or scripts: it would choose between en-GB and a source en-US by chance.
-    bases = {base_language(code) for code in by_source}
-    targets = [code for code in dict.fromkeys(by_source.values()) if base_language(code) not in bases]
-    detect = services.detector.detect
-
-    def assign(text: str) -> AssignedPair:
-        words = _TAG.sub(" ", text)
-        detected = detect(words, [*by_source, *targets])
-        if detected.language in targets and detected.confidence >= MIN_CONFIDENCE:
-            return AssignedPair(detected.language, detected.language, stays=True)
-        if detected.language in targets:
-            detected = detect(words, list(by_source))
-        return AssignedPair(detected.language, by_source[detected.language])
-
-    return await run_in_threadpool(lambda: [assign(text) for text in texts])
 
 
 async def translate_texts(
@@ -232,14 +250,17 @@ async def translate_texts(
     await charge_second_models(texts, pairs, request, services)
     terms = glossary or {}
     jobs = [
-        TextRequest(text, TranslationOptions(pair.source, pair.target), text_format or guess_format(text), terms, split)
+        TextRequest(
+            text,
+            TranslationOptions(pair.source, pair.target),
+            text_format or guess_format(text),
+            terms,
+            split,
+            pair.unchanged,
+        )
         for text, pair in zip(texts, pairs, strict=True)
-        if not pair.stays
     ]
-    answers = iter(await while_connected(request, services.translator.translate(jobs)))
-    translations = [
-        TranslationResult(text) if pair.stays else next(answers) for text, pair in zip(texts, pairs, strict=True)
-    ]
+    translations = await while_connected(request, services.translator.translate(jobs))
     if text_format is None:
         translations = [_unescape(*each) for each in zip(texts, translations, strict=True)]
     return translations

@@ -242,7 +242,9 @@ class AlignedWord:
     weight: float
 
 
-NoticeCode = Literal["unknown_words", "repetition", "low_probability", "already_in_target_language", "pivot"]
+NoticeCode = Literal[
+    "unknown_words", "repetition", "low_probability", "already_in_target_language", "unsupported_language", "pivot"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,22 @@
-"""Detects the language of a text among the languages with a model. Uses py3langid (4.5 MB). On the 2 x 1,014 validation
-sentences of Multi30k (de or en) it detects 100.0 % of the sentences and 99.6 % of their first three words; lingua (96
-MB) 100.0 % and 99.0 % (`python -m benchmarks.detection`)."""
+"""Detects the language of a text among the languages with a model, and whether it is in none of them. Uses py3langid
+(4.5 MB, some 100 languages with a two-letter code) and a table of greetings. On the 2 x 1,014 validation sentences of
+Multi30k (de or en) it detects 100.0 % of the sentences and 99.6 % of their first three words; lingua (96 MB) 100.0 %
+and 99.0 % (`python -m benchmarks.detection`)."""
 
 from __future__ import annotations
 
 import math
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from app.text.layout_characters import has_letters
+from app.text.language_codes import closest_codes
+from app.text.layout_characters import has_letters, is_unspaced_script
+from app.text.protected_spans import without_protected
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -20,6 +26,20 @@ _CHARACTERS_READ = 1000
 # A short text is classified between spaces, and once more in lower case: py3langid relies on beginnings and ends of
 # words, and hardly knows "The". It detects 96.7 % of the first words of Multi30k's sentences with this, 55.9 % without.
 _SHORT_CHARACTERS = 80
+# A text is in a language without a model where that language has at least such a share of all languages, by the words
+# of the text, and the candidates together at most `_CANDIDATES_SHARE`. One with less than `_NEGLIGIBLE_SHARE` for all
+# candidates is in none of them, whichever it is, and so is one in another script. Of 6,000 beginnings of Multi30k's
+# sentences, of 1, 2 and 3 words, none is mistaken.
+_FOREIGN_SHARE = {1: 0.95, 2: 0.85}
+_LEAST_FOREIGN_SHARE = 0.7
+_CANDIDATES_SHARE = 0.02
+_NEGLIGIBLE_SHARE = 0.001
+_LEAST_SHARE = 0.4
+_CODE_LETTERS = 2
+_LATIN_LETTER = re.compile("[A-Za-z]")
+_WORD = re.compile(r"[^\W\d_]+")
+_GREETING_CONFIDENCE = 90.0
+_AROUND_GREETING = " \t\r\n.,;:!?…¡¿。！？、，\"'„“”«»()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +50,16 @@ class Detection:
 
     language: str
     confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """detection: of a candidate, or of another language if the text is evidently in none of them. probability: 0 to 1,
+    of the detected candidate against the other candidates alone."""
+
+    detection: Detection
+    probability: float
+    is_candidate: bool = True
 
 
 class Detector:
@@ -45,24 +75,78 @@ class Detector:
 
     def top(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
         """The `n` most probable of `candidates`, in order; a single one if the text has no sign of a language."""
-        part = text[:_CHARACTERS_READ]
-        if len(part) <= _SHORT_CHARACTERS:
-            part = f" {part} {part.lower()} "
-        if not has_letters(part):
+        scores, best, temperature = self._scores(text, candidates)
+        if not scores:
             return [Detection(candidates[0], 0.0)]
-        known: dict[str, float] = dict(self._loaded().rank(part))
-        # zh-Hans and pt-BR are scored as zh and pt; languages unknown to the library come last
-        scores = {code: known.get(code.lower().partition("-")[0], -math.inf) for code in candidates}
-        ranked, best = sorted(candidates, key=lambda code: -scores[code]), max(known.values())
-        if scores[ranked[0]] == -math.inf or len(set(known.values())) == 1:  # nothing was recognised
-            return [Detection(candidates[0], 0.0)]
-        # The library's own softmax temperature, which makes confidences of short and long texts comparable.
-        temperature = math.sqrt(len(part.encode("utf-8", "replace")))
+        ranked = sorted(candidates, key=lambda code: -scores[code])
         total = sum(math.exp((score - best) / temperature) for score in {*scores.values(), best})
         return [
             Detection(code, round(100 * math.exp((scores[code] - best) / temperature) / total, 1))
             for code in ranked[:n]
         ]
+
+    def identify(self, text: str, candidates: Sequence[str]) -> Identification:
+        """The most probable of `candidates`, or a language that is none of them where the text leaves no doubt."""
+        greeted = _greeting_languages(text)
+        if greeted:
+            spoken = [code for code in candidates if closest_codes(code, greeted)]
+            if not spoken:
+                return Identification(Detection(greeted[0], _GREETING_CONFIDENCE), 1.0, is_candidate=False)
+            language = self.detect(text, spoken).language
+            return Identification(Detection(language, _GREETING_CONFIDENCE), 1.0)
+        scores, best, temperature = self._scores(text, candidates)
+        if not scores:
+            return Identification(Detection(candidates[0], 0.0), 0.0)
+        foreign = self._foreign(text, [code for code in candidates if scores[code] > -math.inf])
+        if foreign is not None:
+            return Identification(foreign, 1.0, is_candidate=False)
+        detection = self.detect(text, candidates)
+        weights = {code: math.exp((score - best) / temperature) for code, score in scores.items()}
+        return Identification(detection, weights[detection.language] / (sum(weights.values()) or 1.0))
+
+    def ranked(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
+        """The `n` most probable languages of a text: the one that `identify` gives and the likeliest candidates."""
+        first = self.identify(text, candidates).detection
+        return [first, *(each for each in self.top(text, candidates, n) if each.language != first.language)][:n]
+
+    def _foreign(self, text: str, candidates: Sequence[str]) -> Detection | None:
+        """The language of a text that is evidently in none of `candidates`."""
+        part = _read_part(text)
+        known, temperature = self._two_letter_scores(part), _temperature(part)
+        best = max(known.values())
+        shares = {code: math.exp((score - best) / temperature) for code, score in known.items()}
+        total = sum(shares.values())
+        spoken = {own for code in candidates for own in closest_codes(code, known)}
+        likeliest = max(shares, key=lambda code: shares[code])
+        candidates_share = sum(shares[code] for code in spoken) / total
+        if likeliest in spoken or candidates_share > _CANDIDATES_SHARE:
+            return None
+        words = len(_WORD.findall(text)) + sum(map(is_unspaced_script, text))
+        required = _FOREIGN_SHARE.get(words, _LEAST_FOREIGN_SHARE)
+        if words > 1 and candidates_share < _NEGLIGIBLE_SHARE:
+            required = _LEAST_SHARE
+        if _LATIN_LETTER.search(text) and shares[likeliest] < required * total:
+            return None
+        return Detection(likeliest, round(100 * shares[likeliest] / total, 1))
+
+    def _scores(self, text: str, candidates: Sequence[str]) -> tuple[dict[str, float], float, float]:
+        """The score of each candidate, that of the likeliest of all languages, and the temperature of a softmax over
+        them; no scores of a text without a sign of a language, or of candidates that are all unknown."""
+        part = _read_part(text)
+        if not has_letters(part):
+            return {}, 0.0, 1.0
+        known: dict[str, float] = dict(self._loaded().rank(part))
+        # zh-Hans and pt-BR are scored as zh and pt, nb as no; languages unknown to the library come last
+        scores = {
+            code: max((known[own] for own in _known_codes(code, known)), default=-math.inf) for code in candidates
+        }
+        if max(scores.values()) == -math.inf or len(set(known.values())) == 1:  # nothing was recognised
+            return {}, 0.0, 1.0
+        return scores, max(known.values()), _temperature(part)
+
+    def _two_letter_scores(self, part: str) -> dict[str, float]:
+        """The scores of all languages with a two-letter code: the others are small, and mistaken for large ones."""
+        return {code: score for code, score in self._loaded().rank(part) if len(code) == _CODE_LETTERS}
 
     def _loaded(self) -> LanguageIdentifier:
         with self._lock:
@@ -72,3 +156,41 @@ class Detector:
 
                 self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)
             return self._identifier
+
+
+def _read_part(text: str) -> str:
+    """The part of a text that shows its language."""
+    part = without_protected(text[:_CHARACTERS_READ])
+    if not has_letters(part):
+        return ""
+    if len(part) <= _SHORT_CHARACTERS:
+        return f" {part} {part.lower()} "
+    return part.lower() if part.isupper() else part
+
+
+def _temperature(part: str) -> float:
+    """The library's own, which makes confidences of short and long texts comparable."""
+    return math.sqrt(len(part.encode("utf-8", "replace")))
+
+
+def _known_codes(code: str, known: Mapping[str, float]) -> list[str]:
+    base = code.lower().partition("-")[0]
+    return [base] if base in known else closest_codes(code, known)
+
+
+def _greeting_languages(text: str) -> list[str]:
+    """The languages of a text that is a greeting or the like and nothing else."""
+    if len(text) > _SHORT_CHARACTERS:
+        return []
+    return _greetings().get(" ".join(text.lower().split()).strip(_AROUND_GREETING), [])
+
+
+@cache
+def _greetings() -> dict[str, list[str]]:
+    """greeting -> its languages, those with the most speakers first."""
+    table: dict[str, list[str]] = {}
+    for line in (files("app.text") / "greetings.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        code, phrases = line.split("\t")
+        for phrase in phrases.split("|"):
+            table.setdefault(phrase, []).append(code)
+    return table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.engine.interface import TranslationOptions
+from app.engine.interface import Notice, TranslationOptions
 
 TextFormat = Literal["text", "html"]
 
@@ -15,10 +15,12 @@ TextFormat = Literal["text", "html"]
 @dataclass(frozen=True, slots=True)
 class TextRequest:
     """A text to translate. options: of all sentences; the prefix applies to the first. glossary: source term -> target
-    term. split: whether to split into sentences; else only text too long for the model is split."""
+    term. split: whether to split into sentences; else only text too long for the model is split. unchanged: the text is
+    returned as it is, with this notice."""
 
     text: str
     options: TranslationOptions
     format: TextFormat = "text"
     glossary: Mapping[str, str] = field(default_factory=dict)
     split: bool = True
+    unchanged: Notice | None = None

@@ -70,6 +70,10 @@ class Translator:
         """Results in order, admitted or refused together. A result covers the text with its layout: worst finish_reason
         ("repetition", "length", "stop"), mean scores, spans of the whole text. model: "" if nothing was translated.
         patient: waits for room in a full queue."""
+        if any(request.unchanged for request in requests):
+            changed = [request for request in requests if not request.unchanged]
+            translations = iter(await self.translate(changed, patient=patient) if changed else [])
+            return [_as_it_is(request) if request.unchanged else next(translations) for request in requests]
         if any(request.format == "html" for request in requests):
             return await translated_pages(requests, partial(self._translate_texts, patient=patient))
         return await self._translate_texts(requests, patient=patient)
@@ -143,6 +147,9 @@ class Translator:
         need repair are shown when complete. A shown sentence that reaches the token limit is not retried in halves."""
 
         async def work(show: ShowText) -> TranslationResult:
+            if request.unchanged:
+                show(request.text, 0)
+                return _as_it_is(request)
             if request.format == "html":
                 (page,) = await self.translate([request], patient=patient)
                 show(page.text, 0)
@@ -209,6 +216,10 @@ class Translator:
             return result
 
         return await retried_while_overloaded(attempt, time.monotonic() + _STREAM_WAIT_S if patient else 0.0)
+
+
+def _as_it_is(request: TextRequest) -> TranslationResult:
+    return TranslationResult(request.text, notices=(request.unchanged,) if request.unchanged else ())
 
 
 def _characters(requests: Sequence[TextRequest]) -> int:

@@ -15,7 +15,7 @@ from app.api.access_control import caller_of, owner_of
 from app.api.deepl import schemas
 from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
 from app.api.field_types import describe_value, quotable
-from app.api.language_pairs import LoadedPairs, assign_pairs, models_needed, translate_texts
+from app.api.language_pairs import LoadedPairs, find_pairs, models_needed, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, parse_fields
@@ -103,10 +103,10 @@ async def deepl_translate(
     if body.tag_handling == "xml":
         for text in body.text:
             check_well_formed(text, "text")
-    pairs = await assign_pairs(body.text, body.source_lang, body.target_lang, services)
+    pairs = await find_pairs(body.text, body.source_lang, body.target_lang, services)
     glossary: dict[str, str] = {}  # of all named ones, earlier ones first; with a glossary, all texts have one pair
     for glossary_id in reversed(body.glossaries):
-        find, (source, target, _) = services.glossaries.find, pairs[0]
+        find, (source, target) = services.glossaries.find, pairs[0].pair
         glossary |= await run_in_threadpool(find, owner_of(request), glossary_id, source, target)
     translations = await translate_texts(
         [with_ignored_tags(text, body.ignore_tags) for text in body.text],

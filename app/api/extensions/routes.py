@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from app.api.deepl.routes import TRANSLATE_ERRORS, TRANSLATE_FORM, DeepLRoute, deepl_translate, source_code
 from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented
 from app.api.extensions import schemas
-from app.api.language_pairs import LoadedPairs, assign_pairs, translate_texts
+from app.api.language_pairs import LoadedPairs, find_pairs, translate_texts
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
 from app.errors import InvalidRequest, TextTooLong
@@ -47,7 +47,7 @@ deepl_router = APIRouter(tags=["Extensions"], route_class=DeepLTokenRoute)
 async def imme(body: schemas.ImmeRequest, request: Request, services: ServicesDependency) -> schemas.ImmeAnswer:
     """For Immersive Translate: enter this address, with ?token=KEY where keys are needed, as its custom API."""
     services.limits.check_texts(body.text_list, "text_list")
-    pairs = await assign_pairs(body.text_list, body.source_lang, body.target_lang, services)
+    pairs = await find_pairs(body.text_list, body.source_lang, body.target_lang, services)
     translations = await translate_texts(body.text_list, pairs, request, services)
     answers = [
         schemas.ImmeTranslation(detected_source_lang=google_code(pair.source), text=each.text)
@@ -63,7 +63,7 @@ async def kiss(body: schemas.KissRequest, request: Request, services: ServicesDe
     """For Kiss Translator: enter this address, and the key where one is needed, as a custom API."""
     texts = body.texts if body.texts is not None else [body.text or ""]
     services.limits.check_texts(texts, "text" if body.texts is None else "texts")
-    pairs = await assign_pairs(texts, body.source, body.to, services)
+    pairs = await find_pairs(texts, body.source, body.to, services)
     translations = [
         schemas.KissTranslation(text=each.text, src=google_code(pair.source))
         for pair, each in zip(pairs, await translate_texts(texts, pairs, request, services), strict=True)
@@ -82,7 +82,7 @@ async def hcfy(body: schemas.HcfyRequest, request: Request, services: ServicesDe
     services.limits.check_texts(lines, "text")
     source = code_of_chinese_name(body.source) if body.source else None
     target = await _choose_target(body, source, services)
-    (whole,) = await assign_pairs([body.text], source, code_of_chinese_name(target), services)
+    (whole,) = await find_pairs([body.text], source, code_of_chinese_name(target), services)
     # The text has one language: a line of it may be too short to show which.
     translations = await translate_texts(lines, [whole] * len(lines), request, services)
     result = [each.text for each in translations]
@@ -108,7 +108,7 @@ async def _choose_target(body: schemas.HcfyRequest, source: str | None, services
 async def deeplx(body: schemas.DeepLXRequest, request: Request, services: ServicesDependency) -> schemas.DeepLXAnswer:
     """For clients of DeepLX. `alternatives` is there and empty: these clients translate pages, and show one."""
     services.limits.check_texts([body.text], "text")
-    (pair,) = pairs = await assign_pairs([body.text], body.source_lang, body.target_lang, services)
+    (pair,) = pairs = await find_pairs([body.text], body.source_lang, body.target_lang, services)
     text_format: TextFormat | None = "html" if body.tag_handling else None
     (translation,) = await translate_texts([body.text], pairs, request, services, text_format=text_format)
     return schemas.DeepLXAnswer(

@@ -11,7 +11,7 @@ from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import charge, refund
 from app.api.errors import TEXT_ERRORS, Statuses, documented
 from app.api.google import schemas
-from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, assign_pairs, translate_texts
+from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, find_pairs, translate_texts
 from app.api.request_body import parse_fields
 from app.api.route import ApiRoute, validate
 from app.api.services import Services, ServicesDependency
@@ -48,7 +48,7 @@ async def google_translate(
 ) -> schemas.GoogleTranslateAnswer:
     """For clients of Google's Translation API v2. Texts are HTML unless `format` is "text"."""
     services.limits.check_texts(body.q, "q")
-    pairs = await assign_pairs(body.q, body.source, body.target, services)
+    pairs = await find_pairs(body.q, body.source, body.target, services)
     is_detected = body.source is None or body.source.strip().lower() in UNSPECIFIED_LANGUAGE
     translations = await translate_texts(body.q, pairs, request, services, text_format=body.format)
     answers = [
@@ -86,11 +86,11 @@ async def google_translate_queried(
 async def google_detect(
     body: schemas.GoogleDetectRequest, request: Request, services: ServicesDependency
 ) -> schemas.GoogleDetectAnswer:
-    """The likeliest of the loaded languages for each text."""
+    """The likeliest language of each text: a loaded one, or another where the text is evidently in it."""
     services.limits.check_texts(body.q, "q")
     codes = _loaded_codes(services)
-    detect = services.detector.detect
-    likeliest = await run_in_threadpool(lambda: [detect(text, codes) for text in body.q] if codes else [])
+    identify = services.detector.identify
+    likeliest = await run_in_threadpool(lambda: [identify(text, codes).detection for text in body.q] if codes else [])
     detections = [[schemas.GoogleDetection.of(detection)] for detection in likeliest] or [[] for _ in body.q]
     return schemas.GoogleDetectAnswer(data=schemas.GoogleDetections(detections=detections))
 

@@ -67,7 +67,7 @@ class GoogleTranslateAnswer(BaseModel):
 class GoogleDetection(BaseModel):
     """A language that a text may be in."""
 
-    language: str = doc("Code, among those that are loaded.", "de")
+    language: str = doc("Code of the language.", "de")
     confidence: float = doc("0 to 1.", 0.99, ge=0, le=1)
     isReliable: bool = doc("Always false; Google no longer fills it in.", False)
 

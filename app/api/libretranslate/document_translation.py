@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app import documents
 from app.access.key_file import ANONYMOUS
 from app.api.field_types import quotable
-from app.api.language_pairs import Pair, find_glossaries, find_pairs
+from app.api.language_pairs import AssignedPair, find_glossaries, find_pairs
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.services import Services
 from app.api.shared_schemas import decoding_options
@@ -70,27 +70,30 @@ class DocumentTranslator:
     def __init__(self, body: TranslationFields, services: Services, owner: str = ANONYMOUS.name) -> None:
         self.characters = 0
         self._body, self._services, self._owner = body, services, owner
-        self._pair_and_glossary: tuple[Pair, Mapping[str, str]] | None = None
+        self._languages: AssignedPair | None = None  # once they are known
+        self._glossary: Mapping[str, str] = {}
 
     async def check(self) -> None:
         """Refuse an unknown pair or glossary before the file is read."""
-        (pair,), detections = await find_pairs([""], self._body.source, self._body.target, self._services)
-        if detections is None:
-            self._pair_and_glossary = pair, await self._find_glossary(pair)
+        (assigned,) = await find_pairs([""], self._body.source, self._body.target, self._services)
+        if assigned.detection is None:
+            self._languages, self._glossary = assigned, await self._find_glossary(assigned)
 
     async def __call__(self, texts: Sequence[str], text_format: TextFormat) -> list[str]:
         body = self._body
         self.characters = sum(map(len, texts))
-        if self._pair_and_glossary is None:
+        if self._languages is None:
             sample = "\n".join(texts)[:_SAMPLE_CHARACTERS]
-            (pair,), _ = await find_pairs([sample], body.source, body.target, self._services, text_format)
-            self._pair_and_glossary = pair, await self._find_glossary(pair)
-        pair, glossary = self._pair_and_glossary
-        options = TranslationOptions(*pair, body.model, decoding=decoding_options(body))
+            (self._languages,) = await find_pairs([sample], body.source, body.target, self._services, text_format)
+            self._glossary = await self._find_glossary(self._languages)
+        languages, glossary = self._languages, self._glossary
+        options = TranslationOptions(*languages.pair, body.model, decoding=decoding_options(body))
         translations: list[str] = []
         waited_s = 0.0
         for batch in _split_batches(texts):
-            requests = [TextRequest(text, options, text_format, glossary, body.split) for text in batch]
+            requests = [
+                TextRequest(text, options, text_format, glossary, body.split, languages.unchanged) for text in batch
+            ]
             while True:
                 try:
                     translations += [each.text for each in await self._services.translator.translate(requests)]
@@ -103,8 +106,10 @@ class DocumentTranslator:
             await asyncio.sleep(0)  # texts without words need no engine: 50,000 of them would block the event loop
         return translations
 
-    async def _find_glossary(self, pair: Pair) -> Mapping[str, str]:
-        return (await find_glossaries(self._body.glossary, [pair], self._owner, self._services))[pair]
+    async def _find_glossary(self, assigned: AssignedPair) -> Mapping[str, str]:
+        if assigned.unchanged:
+            return {}
+        return (await find_glossaries(self._body.glossary, [assigned.pair], self._owner, self._services))[assigned.pair]
 
 
 def _split_batches(texts: Sequence[str]) -> list[list[str]]:

@@ -89,16 +89,19 @@ async def translate(
     if body.prefix:
         limits.check_texts([body.prefix], "prefix")
     limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
-    pairs, detections = await find_pairs(texts, body.source, body.target, services, body.format)
-    terms = await find_glossaries(body.glossary, pairs, owner_of(request), services)
+    assigned = await find_pairs(texts, body.source, body.target, services, body.format)
+    pairs = [each.pair for each in assigned]
+    detections = [each.detection for each in assigned if each.detection] or None
+    translated = [each.pair for each in assigned if not each.unchanged]
+    terms = await find_glossaries(body.glossary, translated, owner_of(request), services)
     decoding = decoding_options(body)
     options = {
         pair: TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, decoding)
         for pair in set(pairs)
     }
     jobs = [
-        TextRequest(text, options[pair], body.format, terms[pair], body.split)
-        for text, pair in zip(texts, pairs, strict=True)
+        TextRequest(text, options[each.pair], body.format, terms.get(each.pair, {}), body.split, each.unchanged)
+        for text, each in zip(texts, assigned, strict=True)
     ]
     await charge_second_models(texts, pairs, request, services)
     if body.stream:
@@ -120,14 +123,15 @@ async def translate(
     ),
 )
 async def detect(body: schemas.DetectRequest, request: Request, services: ServicesDependency) -> list[Fields]:
-    """The three likeliest languages of `q`, best first, among those that are loaded. Of several texts one ranking: each
-    language with its best text. A text without any language has a confidence of 0."""
+    """The three likeliest languages of `q`, best first: of those that are loaded, and another one where the text is
+    evidently in it. Of several texts one ranking: each language with its best text. A text without any language has a
+    confidence of 0."""
     services.limits.check_texts(body.texts, "q")
     # English first: a text without any language is taken for the first candidate, and LibreTranslate says English
     candidates = sorted(LoadedPairs(services.engine).languages(), key=lambda code: code.lower() != "en")
-    top = services.detector.top
+    ranked_languages = services.detector.ranked
     detections = await run_in_threadpool(
-        lambda: [detection for text in body.texts for detection in top(text, candidates, _SHOWN_LANGUAGES)]
+        lambda: [detection for text in body.texts for detection in ranked_languages(text, candidates, _SHOWN_LANGUAGES)]
     )
     best: dict[str, Detection] = {}
     for detection in detections:
@@ -247,9 +251,9 @@ async def suggest(
         raise HTTPException(403, "Suggestions are switched off here; set PARLANCE_SUGGESTIONS=true to keep them.")
     services.limits.check_texts([body.q], "q")
     services.limits.check_texts([body.s], "s")
-    (pair,), _ = await find_pairs([body.q], body.source, body.target, services)
+    (assigned,) = await find_pairs([body.q], body.source, body.target, services)
     try:
-        await run_in_threadpool(services.suggestions.add, body.q, body.s, *pair)
+        await run_in_threadpool(services.suggestions.add, body.q, body.s, *assigned.pair)
     except SuggestionsFull:
         raise HTTPException(507, "This server has room for no more suggestions; ask its operator for some.") from None
     except OSError:

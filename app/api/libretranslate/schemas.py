@@ -243,6 +243,7 @@ class NoticeAnswer(BaseModel):
     code: NoticeCode = doc(
         '"unknown_words": one word that the model does not know; "repetition": the translation goes round in circles;'
         ' "low_probability": the model is unsure of it; "already_in_target_language": the text came back as it is;'
+        ' "unsupported_language": so did this one, in a language that no model here reads;'
         ' "pivot": translated through a third language.',
         "unknown_words",
     )

@@ -57,8 +57,19 @@ PROBES = {
     "unsupported target": Probe(400, changed(target="zz"), words="There is no model for en → zz here."),
     "unsupported source": Probe(400, changed(source="zz"), words="There is no model for zz → fr here."),
     "pair missing": Probe(400, changed(source="zh", target="de"), words="There is no model for zh → de here."),
-    # LibreTranslate echoes the text, and the client cannot notice that it is untranslated
-    "source==target": Probe(200, changed(target="en"), words="There is no model for en → en here.", ours=400),
+    "source==target": Probe(
+        200,
+        changed(target="en"),
+        {
+            "translatedText": "Hello",
+            "notices": [
+                {
+                    "code": "already_in_target_language",
+                    "message": "This text is in English already; it is returned as it is.",
+                }
+            ],
+        },
+    ),
     "json list": Probe(400, [ASKED], words="The body is a list; send a JSON object"),
     "lone surrogate": Probe(500, changed(q="a\ud800"), words='"q" holds half a character', ours=400),
     # C strings end at it, and so do words of some models' vocabularies
