@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     """Where models run: "auto" (every CUDA device, or else the CPU), or a comma-separated list such as "cpu" or
     "cuda:0,cuda:1"."""
     cpu_threads: int = Field(default=0, ge=0, le=1024)
-    """Threads of each CPU device process; 0 shares out all cores, of which a look inside a model takes all. Native
+    """Threads of each CPU device process; 0 shares out all cores. An inspection on an idle machine takes all. Native
     steps use one."""
     cpu_workers: int = Field(default=0, ge=0, le=256)
     """Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each core, at most

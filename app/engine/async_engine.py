@@ -12,7 +12,8 @@ from pathlib import Path
 from app.engine import input_processor
 from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher
-from app.engine.dispatch.placement import CPU_SLOTS, cpu_workers, place, worker_config
+from app.engine.dispatch.inspection_turns import InspectionTurns
+from app.engine.dispatch.placement import CPU_SLOTS, cores, cpu_workers, place, worker_config
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.interface import EngineSettings, ModelChange, ModelInfo, PoolStatus
 from app.engine.metrics.collector import Metrics
@@ -20,7 +21,6 @@ from app.engine.protocol import messages as m
 from app.engine.registry.model_lifecycle import ModelLifecycle, load_message
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
 from app.engine.registry.training_curves import CurveReader, TrainingCurves
-from app.engine.tasks.alignment_task import AlignmentTask
 from app.engine.tasks.attention_task import AttentionTask
 from app.engine.tasks.gates_task import GatesTask
 from app.engine.tasks.generation_task import GenerationTask
@@ -62,7 +62,12 @@ class AsyncEngine:
             on_heartbeat=self._heartbeat,
         )
         self.dispatcher = Dispatcher(
-            self.supervisor, settings.request_timeout_s, self.metrics, self.admission.retry_after_s
+            self.supervisor,
+            settings.request_timeout_s,
+            self.metrics,
+            self.admission.retry_after_s,
+            turns=InspectionTurns(max(1, sum(name.startswith("cuda") for name in names)), settings.max_queue_age_s),
+            idle_threads=0 if settings.cpu_threads else cores(),
         )
         longest_request_s = 2 * settings.request_timeout_s + 1  # a search, then an inspection
         self.lifecycle = ModelLifecycle(self.registry, self.supervisor, longest_request_s)
@@ -80,7 +85,7 @@ class AsyncEngine:
         self.check_room = self.admission.check_room
         self.translate, self.stream_translation = translation.translate, translation.stream
         self.generate, self.stream_generation = generation.generate, generation.stream
-        self.align = AlignmentTask(*rooms).align
+        self.align = translation.alignment.align
         self.attention, self.walkthrough = attention.attention, attention.walkthrough
         self.gates, self.score = GatesTask(*rooms).gates, ScoreTask(*rooms).score
 
@@ -133,7 +138,8 @@ class AsyncEngine:
         able = any(device.state == "ready" and device.loaded for device in devices.values())
         ready = registry.was_read and bool(registry.versions) and able and not self.admission.draining
         states = {name: device.state for name, device in devices.items()}
-        return PoolStatus(ready, states, len(registry.versions), tuple(problems))
+        turns = self.dispatcher.turns
+        return PoolStatus(ready, states, len(registry.versions), tuple(problems), turns.running, turns.waiting)
 
     def models(self) -> list[ModelInfo]:
         """The models that are loaded on at least one device."""

@@ -348,12 +348,15 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """The state of all devices. ready: whether at least one accepts requests; problems: everything degraded."""
+    """The state of all devices. ready: whether at least one accepts requests; problems: everything degraded.
+    inspections_running, inspections_waiting: on all devices, which take turns at them."""
 
     ready: bool
     devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"
     models: int
     problems: tuple[str, ...]  # one sentence each: checkpoints that failed to load, devices that are down
+    inspections_running: int = 0
+    inspections_waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

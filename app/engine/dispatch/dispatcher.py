@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from app import errors
+from app.engine.dispatch.inspection_turns import InspectionTurns
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics, SiblingGroup
@@ -23,6 +25,7 @@ from app.engine.protocol import messages as m
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+IDLE_S = 1.0  # without decoding, before an inspection may take all cores for itself
 Part = Literal["whole", "search", "look"]
 _siblings: ContextVar[SiblingGroup | None] = ContextVar("_siblings", default=None)
 _group_numbers = itertools.count(1)
@@ -53,7 +56,8 @@ class PendingRequest:
 
 
 class Dispatcher:
-    """Matches messages and answers. retry_after_s: model name -> seconds, for requests that a device refuses."""
+    """Matches messages and answers. retry_after_s: model name -> seconds, for requests that a device refuses. turns: of
+    inspections. idle_threads: of an inspection on a machine that is not decoding; 0: as many as decoding has."""
 
     def __init__(
         self,
@@ -61,9 +65,14 @@ class Dispatcher:
         timeout_s: float,
         metrics: Metrics,
         retry_after_s: Callable[[str], int] = lambda model: 1,
+        *,
+        turns: InspectionTurns | None = None,
+        idle_threads: int = 0,
     ) -> None:
-        self._supervisor, self._timeout_s, self._series = supervisor, timeout_s, metrics.by_model
-        self._retry_after_s = retry_after_s
+        self._supervisor, self.timeout_s, self._series = supervisor, timeout_s, metrics.by_model
+        self._retry_after_s, self._idle_threads = retry_after_s, idle_threads
+        self.turns = turns or InspectionTurns()
+        self._decoding, self._decoded_at = 0, -math.inf  # `Decode` messages in flight, and the end of the last
         self.pending: dict[int, PendingRequest] = {}  # by message id
         self._ids = itertools.count(1)
         supervisor.on_reply = self.reply
@@ -77,7 +86,7 @@ class Dispatcher:
         before any token was shown, the message is sent once more to another device that has the model loaded; it does
         not wait for a respawned process. part: a search and the inspection ("look") of its result are two messages of
         one request, and are counted as one."""
-        siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self._timeout_s}
+        siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self.timeout_s}
         if siblings is not None and isinstance(message, m.Decode):
             changes["siblings"] = siblings.number
         message = msgspec.structs.replace(message, **changes)
@@ -85,7 +94,7 @@ class Dispatcher:
         final = part != "search"
         with RequestMetrics(self._series, message.model, tokens, final=final, siblings=siblings) as metrics:
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(self.timeout_s):
                     try:
                         answer = await self._exchange(message, work, output, metrics)
                     except WorkerLost:
@@ -95,10 +104,7 @@ class Dispatcher:
                         log.info("a request for %s goes to another device", m.plain_name(message.model))
                         answer = await self._exchange(message, work, output, metrics)
             except TimeoutError:
-                raise errors.DeadlineExceeded(
-                    f"The answer did not come within {self._timeout_s:g} seconds;"
-                    " send a shorter text or try again later."
-                ) from None
+                raise self.too_late() from None
             if output is not None and isinstance(answer, m.Finished) and answer.hypotheses:
                 best = answer.hypotheses[0]
                 output.finish(best.tokens, best.token_log_probabilities or (), best.top or ())
@@ -107,11 +113,20 @@ class Dispatcher:
             metrics.answered(answer)
             return cast(T, answer)
 
+    def too_late(self) -> errors.DeadlineExceeded:
+        limit = f"The answer did not come within {self.timeout_s:g} seconds"
+        return errors.DeadlineExceeded(f"{limit}; send a shorter text or try again later.")
+
     async def _exchange(
         self, message: m.Request[T], work: int, output: OutputProcessor | None, metrics: RequestMetrics
     ) -> m.Answer | None:
+        inspection = isinstance(message, m.Inspection)
+        if inspection:
+            message = await self._in_turn(message)
         device = self._supervisor.least_busy(message.model)
         if device is None or device.process is None:
+            if inspection:
+                self.turns.give_up()
             name = m.plain_name(message.model)
             raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
         request, process = next(self._ids), device.process
@@ -120,19 +135,36 @@ class Dispatcher:
         device.outstanding_tokens += work
         answer = None
         metrics.sent(device.name)
+        if inspection:
+            self.turns.begin(request, device.name)
+        else:
+            self._decoding += 1
         try:
             process.send([cast(m.ToDevice, msgspec.structs.replace(message, id=request))])
             answer = await future
             return answer
         finally:
             del self.pending[request]
+            if not inspection:
+                self._decoding -= 1
+                self._decoded_at = time.monotonic()
             if device.process is process:  # a respawned process starts with no work
                 device.outstanding_tokens = max(0, device.outstanding_tokens - work)
                 if answer is None:
                     process.send([m.Cancel(request)])
 
+    async def _in_turn(self, message: m.Request[T]) -> m.Request[T]:
+        """Waits for the turn of an inspection and sets its threads, all of an idle machine's. Alignments are part of
+        translations, of which more are on their way."""
+        in_traffic = isinstance(message, m.AlignPairs)
+        await self.turns.take(soon=in_traffic)
+        idle = not in_traffic and not self._decoding and time.monotonic() - self._decoded_at > IDLE_S
+        return msgspec.structs.replace(message, threads=self._idle_threads if idle else 0)
+
     def reply(self, message: m.FromDevice) -> None:
         """Handles a device's message about a request; drops it if the request is gone."""
+        if isinstance(message, m.Answer | m.Failed):
+            self.turns.end(message.id)
         match message:
             case m.Tokens():
                 for request, tokens in message.tokens.items():
@@ -167,6 +199,7 @@ class Dispatcher:
 
     def device_died(self, device: str) -> None:
         """Fails the device's requests in flight; `ask` retries them elsewhere or raises a retryable error."""
+        self.turns.device_died(device)
         for pending in list(self.pending.values()):
             if pending.device == device:
                 pending.fail(WorkerLost("The device process ended; please try again.", reason="device_died"))
@@ -174,10 +207,13 @@ class Dispatcher:
     async def drain(self, timeout_s: float) -> None:
         """Waits for requests in flight up to the timeout, then fails the rest with a retryable error."""
         end = time.monotonic() + timeout_s
-        while self.pending and (left := end - time.monotonic()) > 0:  # a search may be followed by an inspection
-            await asyncio.wait([pending.future for pending in self.pending.values()], timeout=left)
+        # a search may be followed by an inspection, and that has to wait for its turn
+        while (self.pending or self.turns.waiting) and (left := end - time.monotonic()) > 0:
+            futures = [pending.future for pending in self.pending.values()]
+            await (asyncio.wait(futures, timeout=left) if futures else asyncio.sleep(min(left, 0.01)))
+        message = "The service is shutting down; try again in a moment."
+        self.turns.refuse_waiting(errors.EngineUnavailable(message, reason="draining"))
         for pending in list(self.pending.values()):
-            message = "The service is shutting down; try again in a moment."
             pending.fail(errors.EngineUnavailable(message, reason="draining"))
 
 

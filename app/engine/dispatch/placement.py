@@ -94,7 +94,7 @@ def worker_config(settings: EngineSettings) -> Configure:
         log_level=settings.log_level,
         log_format=settings.log_format,
         stream_interval_s=settings.stream_interval_ms / 1000,
-        inspection_threads=0 if settings.cpu_threads else cores(),  # 0: the same as `threads`
+        inspection_hang_s=6 * settings.worker_hang_timeout_s,  # its thread has a low priority
     )
 
 

@@ -27,7 +27,8 @@ STEP_S = (0.0001, 0.0002, 0.0005, *LATENCY_S[:10])
 FINISHED = ("stop", "length", "attention", "walkthrough", "gates", "score", "alignment")
 FAILED = ("device_died", "engine_failed")
 REFUSED = (
-    *("overloaded_requests", "overloaded_tokens", "queue_age", "loading", "draining", "engine_unavailable"),
+    *("overloaded_requests", "overloaded_tokens", "overloaded_inspections", "queue_age", "loading", "draining"),
+    "engine_unavailable",
     *("invalid_request", "text_too_long", "unknown_characters", "answer_too_large", "unknown_model", "unknown_pair"),
     *("model_conflict", "checkpoint_refused", "unknown_glossary"),
     *("key_missing", "key_wrong", "scope_missing", "rate_limited", "quota_exceeded"),
@@ -144,8 +145,15 @@ class Metrics(Collector):
         ready = gauge("device_ready", "1: takes requests.", ["device"])
         loaded = gauge("models_loaded", "Models that a device has loaded.", ["device"])
         deaths = CounterMetricFamily(f"{PREFIX}device_deaths", "Device processes that ended.", labels=["device"])
-        models = self._engine.models()
-        for device, state in self._engine.status().devices.items():
+        models, status = self._engine.models(), self._engine.status()
+        for name, text, count in (
+            ("num_inspections_running", "Inspections that a device computes.", status.inspections_running),
+            ("num_inspections_waiting", "Inspections that wait for their turn.", status.inspections_waiting),
+        ):
+            inspections = gauge(name, text, [])
+            inspections.add_metric([], count)
+            yield inspections
+        for device, state in status.devices.items():
             ready.add_metric([device], float(state == "ready"))
             loaded.add_metric([device], sum(device in info.devices for info in models))
             deaths.add_metric([device], self.deaths[device])

@@ -38,7 +38,10 @@ class Request(Message, Generic[AnswerT], frozen=True, tag=True, array_like=True)
 
 
 class Inspection(Request[AnswerT], Generic[AnswerT], frozen=True, tag=True, array_like=True):
-    """Answered between two decoding steps, by one forward pass over its texts."""
+    """Computed by forward passes over its texts, one inspection at a time, and answered exactly once, even if it is
+    cancelled: the answer ends its turn (`app.engine.dispatch.inspection_turns`). threads: 0: beside the decoding steps,
+    with the threads and at the priority that leave the steps their speed; otherwise between two steps, with so many
+    threads, for a machine that decodes nothing."""
 
 
 # Answers of a device process ----------------------------------------------------------------------------------
@@ -151,6 +154,7 @@ class InspectAttention(Inspection[AttentionInspected], frozen=True, tag=True, ar
     decoding: DecodingOptions = DecodingOptions(max_new_tokens=256)
     prefix: list[int] = []
     deadline: float = 0.0
+    threads: int = 0
 
 
 class InspectWalkthrough(Inspection[WalkthroughInspected], frozen=True, tag=True, array_like=True):
@@ -160,6 +164,7 @@ class InspectWalkthrough(Inspection[WalkthroughInspected], frozen=True, tag=True
     inputs: list[int]
     focus: WalkthroughFocus
     deadline: float = 0.0
+    threads: int = 0
 
 
 class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like=True):
@@ -170,6 +175,7 @@ class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like
     top_k: int
     max_values: int
     deadline: float = 0.0
+    threads: int = 0
 
 
 class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=True):
@@ -180,6 +186,7 @@ class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=Tr
     top_k: int
     by_rules: bool
     deadline: float = 0.0
+    threads: int = 0
 
 
 class TokenPair(msgspec.Struct, frozen=True, array_like=True):
@@ -200,6 +207,7 @@ class AlignPairs(Inspection[PairsAligned], frozen=True, tag=True, array_like=Tru
     links: bool = True
     nats: bool = False
     deadline: float = 0.0
+    threads: int = 0
 
 
 class Cancel(Message, frozen=True, tag=True, array_like=True):
@@ -211,9 +219,10 @@ class Cancel(Message, frozen=True, tag=True, array_like=True):
 
 class Configure(Message, frozen=True, tag=True, array_like=True):
     """The first message to a process. device: torch's name for it; name: its name in logs, which may be cuda:1 where
-    torch sees one cuda:0. threads: 0: torch's default; inspection_threads: 0: as `threads`. slots: of each model; 0:
-    64 on a CPU, and on a GPU from its free memory. stream_interval_s: how long streamed tokens are batched, after a
-    request's first. beat_s: maximum interval between `Heartbeat`s, except while a model moves to a GPU."""
+    torch sees one cuda:0. threads: 0: torch's default. slots: of each model; 0: 64 on a CPU, and on a GPU from its free
+    memory. stream_interval_s: how long streamed tokens are batched, after a request's first. beat_s: maximum interval
+    between `Heartbeat`s, except while a model moves to a GPU. inspection_hang_s: the process ends if a cancelled
+    inspection still computes after so long."""
 
     device: str
     threads: int
@@ -224,7 +233,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
     beat_s: float = 1.0
     log_level: str = "info"
     stream_interval_s: float = 0.0
-    inspection_threads: int = 0
+    inspection_hang_s: float = 60.0
     log_format: Literal["text", "json"] = "text"
     name: str = ""
 

@@ -1,14 +1,18 @@
-"""Word alignment and token log-probabilities of translation pairs, in batches."""
+"""Word alignment and token log-probabilities of translation pairs. Pairs of all requests that wait for the same reading
+of the same model share batches, so that alignment, which repairs need, takes few forward passes under load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.engine import input_processor
 from app.engine.admission import Demand
-from app.engine.dispatch.dispatcher import Part, gather, read_tokens
+from app.engine.dispatch.dispatcher import Part, read_tokens
 from app.engine.interface import AlignedWord
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.output.text_stream import WrittenToken
@@ -16,8 +20,10 @@ from app.engine.output.token_views import SourceSide, TargetSide, sentence_word_
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
 from app.engine.tasks import Task
+from app.errors import EngineFailed, InvalidRequest
 
-MOST_PAIRS, MOST_PADDED_TOKENS = 16, 512  # per forward pass, which delays the next step of all other requests
+MOST_PAIRS, MOST_PADDED_TOKENS = 16, 512  # per forward pass, for which all other inspections wait
+MAX_PADDING, SPARE_PADDING = 1.25, 64  # ratio of padded to real tokens, or padding tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,37 @@ class PairReading(NamedTuple):
     tokens: tuple[WrittenToken, ...] = ()
 
 
+class ReadingKey(NamedTuple):
+    """What is read of a pair, and by which loaded version: pairs of one key can share a batch."""
+
+    model: str
+    links: bool
+    nats: bool
+    part: Part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingPair:
+    request: WaitingRequest
+    sentence: SentencePair
+    reading: asyncio.Future[PairReading]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingRequest:
+    """pairs: those that are in no batch yet, the shortest first."""
+
+    key: ReadingKey
+    pairs: deque[WaitingPair] = field(default_factory=deque)
+
+
+@dataclass
 class AlignmentTask(Task):
+    """_waiting: requests with pairs that wait, the next one first. _readers: running while any wait."""
+
+    _waiting: deque[WaitingRequest] = field(default_factory=deque, init=False)
+    _readers: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
     async def align(
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
@@ -65,32 +101,92 @@ class AlignmentTask(Task):
         self, sentences: Sequence[SentencePair | None], *, links: bool, nats: bool, part: Part = "look"
     ) -> list[PairReading]:
         """Readings in the order of `sentences`. part: "look" if the sentences are translations of the same request."""
-        readings = [PairReading()] * len(sentences)
+        loop, requests = asyncio.get_running_loop(), dict[ReadingKey, WaitingRequest]()
+        readings: list[asyncio.Future[PairReading]] = [loop.create_future() for _ in sentences]
+        for number in sorted(range(len(sentences)), key=lambda number: _tokens(sentences[number])):
+            if (sentence := sentences[number]) is None:
+                readings[number].set_result(PairReading())
+                continue
+            key = ReadingKey(sentence.checkpoint.key, links, nats, part)
+            request = requests.setdefault(key, WaitingRequest(key))
+            request.pairs.append(WaitingPair(request, sentence, readings[number]))
+        self._waiting += requests.values()
+        if requests and len(self._readers) < self.dispatcher.turns.at_once:
+            # in a context of its own: it reads for all requests, and not only for the one that starts it
+            self._readers.add(loop.create_task(self._read_waiting(), context=Context()))
+        try:
+            async with asyncio.timeout(self.dispatcher.timeout_s):
+                return await asyncio.gather(*readings)
+        except TimeoutError:
+            raise self.dispatcher.too_late() from None
+        finally:
+            for reading in readings:
+                reading.cancel()  # what is not read yet, if the request failed or its client left
 
-        async def read_batch(batch: Sequence[tuple[int, SentencePair]]) -> None:
-            pairs = [sentence.message() for _, sentence in batch]
-            message = m.AlignPairs(0, batch[0][1].checkpoint.key, pairs, links, nats)
-            answer = await self.dispatcher.ask(message, read_tokens(message), part=part)
-            for place, (number, sentence) in enumerate(batch):
-                words = aligned_words(sentence, answer.links[place]) if links else ()
-                readings[number] = PairReading(words, written_tokens(sentence, answer.nats[place]) if nats else ())
+    async def _read_waiting(self) -> None:
+        """Reads batches until no request waits."""
+        try:
+            while self._waiting:
+                if batch := self._next_batch():
+                    await self._read_batch(batch)
+        finally:
+            self._readers -= {task for task in self._readers if task is asyncio.current_task()}
 
-        await gather(read_batch(batch) for batch in length_batches(sentences))
-        return readings
+    def _next_batch(self) -> list[WaitingPair]:
+        """The next request's shortest pair, and pairs of similar length from all requests in turn, so that a page
+        delays a single sentence by a batch or two. Empty if the clients have left."""
+        key, batch = self._waiting[0].key, list[WaitingPair]()
+        joining = deque(request for request in self._waiting if request.key == key)
+        while joining:
+            request = joining.popleft()
+            while request.pairs and request.pairs[0].reading.done():
+                request.pairs.popleft()
+            if request.pairs and fits(batch, request.pairs[0]):
+                batch.append(request.pairs.popleft())
+                joining.append(request)
+        self._waiting.rotate(-1)
+        self._waiting = deque(request for request in self._waiting if request.pairs)
+        return batch
+
+    async def _read_batch(self, batch: Sequence[WaitingPair]) -> None:
+        """Sets the readings of the pairs, or their error. Requests that share a batch that fails are read again, each
+        alone: the error may be of one of them."""
+        key, pairs = batch[0].request.key, [pair.sentence.message() for pair in batch]
+        message = m.AlignPairs(0, key.model, pairs, key.links, key.nats)
+        try:
+            answer = await self.dispatcher.ask(message, read_tokens(message), part=key.part)
+            for number, pair in enumerate(batch):
+                words = aligned_words(pair.sentence, answer.links[number]) if key.links else ()
+                tokens = written_tokens(pair.sentence, answer.nats[number]) if key.nats else ()
+                if not pair.reading.done():
+                    pair.reading.set_result(PairReading(words, tokens))
+        except Exception as error:
+            left = [pair for pair in batch if not pair.reading.done()]
+            requests = {id(pair.request): pair.request for pair in left}
+            if len(requests) > 1 and isinstance(error, EngineFailed | InvalidRequest):
+                for request in requests.values():
+                    await self._read_batch([pair for pair in left if pair.request is request])
+                return
+            for pair in left:
+                pair.reading.set_exception(error)
+        except BaseException:  # the event loop ends
+            for pair in batch:
+                pair.reading.cancel()
+            raise
 
 
-def length_batches(sentences: Sequence[SentencePair | None]) -> Iterator[list[tuple[int, SentencePair]]]:
-    """Batches of (index, sentence): of one model, of similar length, and small enough for one short forward pass."""
-    numbered = [(number, sentence) for number, sentence in enumerate(sentences) if sentence is not None]
-    batch: list[tuple[int, SentencePair]] = []
-    for number, sentence in sorted(numbered, key=lambda entry: (entry[1].checkpoint.key, entry[1].tokens)):
-        full = len(batch) == MOST_PAIRS or sentence.tokens * (len(batch) + 1) > MOST_PADDED_TOKENS
-        if batch and (full or batch[0][1].checkpoint.key != sentence.checkpoint.key):
-            yield batch
-            batch = []
-        batch.append((number, sentence))
-    if batch:
-        yield batch
+def _tokens(sentence: SentencePair | None) -> int:
+    return 0 if sentence is None else sentence.tokens
+
+
+def fits(batch: Sequence[WaitingPair], pair: WaitingPair) -> bool:
+    """Whether the pair can join the batch: a short forward pass with little padding."""
+    tokens = [joined.sentence.tokens for joined in (*batch, pair)]
+    padded, real = len(tokens) * max(tokens), sum(tokens)
+    if len(tokens) == 1:
+        return True
+    little = padded <= max(MAX_PADDING * real, real + SPARE_PADDING)
+    return little and len(tokens) <= MOST_PAIRS and padded <= MOST_PADDED_TOKENS
 
 
 def given_pair(checkpoint: ModelVersion, source: str, target: str) -> SentencePair | None:

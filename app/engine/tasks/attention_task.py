@@ -144,6 +144,7 @@ class AttentionTask(Task):
             with self.admission.admitted(Demand(checkpoint.name, 1, tokens, new_tokens, rows)):
                 encode_s, decode_s, translation, prefix = clock() - began, None, None, () if forced else tuple(given)
                 if not forced:
+                    self.dispatcher.turns.check_room()  # before the search, which would be for nothing
                     began = clock()
                     searched = await self.translation.search(
                         checkpoint, tuple(source.ids), decoding, prefix=prefix, part="search"

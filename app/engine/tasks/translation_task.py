@@ -34,7 +34,7 @@ class TranslationTask(Task):
     slots: int
 
     def __post_init__(self) -> None:
-        self._alignment = AlignmentTask(self.registry, self.admission, self.dispatcher)
+        self.alignment = AlignmentTask(self.registry, self.admission, self.dispatcher)
 
     def stream(self, request: TranslationRequest) -> AbstractAsyncContextManager[TextStream[TranslationResult]]:
         async def work(show: ShowText) -> TranslationResult:
@@ -75,7 +75,7 @@ class TranslationTask(Task):
                 if wants.isdisjoint(DETAILS_OF_A_SECOND_PASS):
                     return [result for result, _ in translated]
                 pairs, links, nats = [pair for _, pair in translated], "alignment" in wants, "tokens" in wants
-                readings = await self._alignment.read(pairs, links=links, nats=nats)
+                readings = await self.alignment.read(pairs, links=links, nats=nats)
         return [
             replace(
                 result,

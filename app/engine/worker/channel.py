@@ -1,4 +1,4 @@
-"""The device process's end of the socket, and the results of its loader thread."""
+"""The device process's end of the socket, and the results of its other threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import socket
 import threading
 
 from app.engine.protocol import messages as m
-from app.engine.worker.model_runner import LoadResult
+from app.engine.worker.inspection_run import BackgroundResult
 
 READ_BYTES = 1 << 16
 
@@ -21,8 +21,9 @@ class Channel:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._splitter = connection, m.FrameSplitter()
-        self._results: queue.SimpleQueue[LoadResult] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[BackgroundResult] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
         self._poll.register(self._wake_read, select.POLLIN)
@@ -38,16 +39,17 @@ class Channel:
 
         threading.Thread(target=wait_and_exit, name="hangup", daemon=True).start()
 
-    def put(self, result: LoadResult) -> None:
+    def put(self, result: BackgroundResult) -> None:
         """Passes a result to the main loop, from any thread."""
         self._results.put(result)
-        os.write(self._wake_write, b".")
+        with contextlib.suppress(BlockingIOError):  # full: a busy main loop does not read it, and needs no waking
+            os.write(self._wake_write, b".")
 
     def send(self, messages: list[m.FromDevice]) -> None:
         if messages:
             self._connection.sendall(m.frame(messages))
 
-    def receive(self, wait_s: float | None) -> list[m.ToDevice | LoadResult]:
+    def receive(self, wait_s: float | None) -> list[m.ToDevice | BackgroundResult]:
         """All available messages; waits up to wait_s for the first (None: forever). Raises ConnectionError if the front
         end is gone, ValueError or msgspec.DecodeError for a malformed message."""
         messages = self._available()
@@ -58,8 +60,8 @@ class Channel:
             messages = self._available()
         return messages
 
-    def _available(self) -> list[m.ToDevice | LoadResult]:
-        messages: list[m.ToDevice | LoadResult] = []
+    def _available(self) -> list[m.ToDevice | BackgroundResult]:
+        messages: list[m.ToDevice | BackgroundResult] = []
         with contextlib.suppress(BlockingIOError):
             while True:
                 if not (data := self._connection.recv(READ_BYTES, socket.MSG_DONTWAIT)):

@@ -1,11 +1,10 @@
-"""Inspections on the device: attention, walkthroughs, alignment, gates and scores, each one forward pass. The search
-with masked heads runs one step at a time, between the steps of other requests: hundreds of steps at once would delay
-all other requests and could be mistaken for a hang."""
+"""Inspections on the device: attention, walkthroughs, alignment, gates and scores, each one or a few forward passes. An
+inspection is computed in parts, between which other requests take their steps, and after each of which it can be
+cancelled: the search with masked heads would otherwise delay all other requests by hundreds of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from typing import cast
 
 import torch
@@ -41,43 +40,38 @@ NO_TRANSLATOR = {
 REQUEST_FIELDS = {"masked": "mask_heads", "row": "qk"}  # field of a selection -> field of the HTTP request
 
 
-def inspect(model: LoadedModel, request: m.Inspections) -> m.Inspected | AblationSearch:
-    """Raises SelectionError, with what to request instead, for parts that the network lacks or an answer with too many
-    values; NonFiniteOutput if the network computes NaN or infinity."""
+def inspect(model: LoadedModel, request: m.Inspections) -> Generator[None, None, m.Inspected]:
+    """Yields between two parts of the work and returns the answer. Raises SelectionError, with what to request instead,
+    for parts that the network lacks or an answer with too many values; NonFiniteOutput if the network computes NaN or
+    infinity."""
     name, network = plain_name(request.model), model.network
     try:
-        with torch_threads(model.inspection_threads):
-            match request:
-                case m.InspectGates():
-                    return trace_gates(model, request)
-                case m.ScoreTokens():
-                    return score_tokens(model, request)
-                case _ if not isinstance(network, Transformer):
-                    raise SelectionError(NO_TRANSLATOR[type(request)].format(name))
-                case m.InspectWalkthrough():
-                    shown = walkthrough(network, request.source, request.inputs, request.focus, model.rules)
-                    return m.WalkthroughInspected(request.id, shown)
-                case m.AlignPairs():
-                    return align_pairs(network, model, request)
-                case m.InspectAttention():
-                    inspected = inspect_attention(network, model, request)
-                    return AblationSearch(network, model, request, inspected) if request.selection.masked else inspected
+        match request:
+            case m.InspectGates():
+                return trace_gates(model, request)
+            case m.ScoreTokens():
+                return score_tokens(model, request)
+            case _ if not isinstance(network, Transformer):
+                raise SelectionError(NO_TRANSLATOR[type(request)].format(name))
+            case m.InspectWalkthrough():
+                shown = walkthrough(network, request.source, request.inputs, request.focus, model.rules)
+                return m.WalkthroughInspected(request.id, shown)
+            case m.AlignPairs():
+                return align_pairs(network, model, request)
+            case m.InspectAttention():
+                inspected = inspect_attention(network, model, request)
+                if not request.selection.masked:
+                    return inspected
+                yield
+                search, answer = AblationSearch(network, model, request, inspected), None
+                while answer is None:
+                    yield
+                    answer = search.step()
+                return answer
     except SelectionError as error:
         raise SelectionError(str(error), REQUEST_FIELDS.get(error.field or "", error.field)) from error
     except NonFiniteOutput as error:
         raise NonFiniteOutput(f"{name} {error}") from error
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Sets torch's thread count within the context; 0: unchanged."""
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def trace_gates(model: LoadedModel, request: m.InspectGates) -> m.GatesInspected:

@@ -26,6 +26,7 @@ from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
 from models.interface import Decodable, Precision
 from models.networks.loading import load_network
+from models.networks.transformer import Transformer
 from models.tokenizer.word_parts import WordParts, word_parts
 
 log = logging.getLogger(__name__)
@@ -50,9 +51,14 @@ def new_decoder(
         rules,
         slots=slots,
         source_length=max(1, config.max_source_tokens),
-        target_length=len(config.target_prefix) + 2 * config.max_new_tokens,
+        target_length=target_length(config),
         parts=parts,
     )
+
+
+def target_length(config: checkpoints.CheckpointConfig) -> int:
+    """Positions of a slot's cache: the start, a given prefix, and as many new tokens."""
+    return len(config.target_prefix) + 2 * config.max_new_tokens
 
 
 def slot_bytes(decodable: Decodable, config: checkpoints.CheckpointConfig, vocabulary: int) -> int:
@@ -67,16 +73,20 @@ class LoadedModel:
     """One loaded network with its decoder. beam: the usual width, for which CUDA graphs are recorded at load. gradual:
     see `ModelQueue`. precision: such as "bf16" or "int8 native"."""
 
-    def __init__(self, prepared: PreparedModel, slots: int, beam: int = 1, inspection_threads: int = 0) -> None:
+    def __init__(self, prepared: PreparedModel, slots: int, beam: int = 1) -> None:
         selection = prepared.selection
         assert selection is not None, "the network is on its device"
         self.network, self.decodable, self.precision = prepared.network, selection.decodable, selection.label
         self.config = config = prepared.checkpoint.config
-        self.slots, self.inspection_threads, self._parts = slots, inspection_threads, prepared.parts
+        self.slots, self._parts = slots, prepared.parts
         self._beam = min(beam, slots) if config.max_source_tokens else 1
         # more rows make a step slower; but a lyrics model's first text is not its last, and its steps are short
         self.gradual = self.decodable.device.type == "cpu" and config.max_source_tokens > 0
         self.rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
+        if isinstance(self.network, Transformer):
+            # Now, because inspections and steps may be in two threads: of two that grow the table at once, the one that
+            # needs fewer positions could leave its own.
+            self.network.position_vectors(max(config.max_source_tokens, target_length(config)))
         self.decoder = self._new_decoder()
 
     def _new_decoder(self) -> Decoder:
@@ -101,9 +111,9 @@ class DeviceUnusable(RuntimeError):
 
 
 class ModelRunner:
-    """The models of one device. threads, inspection_threads: 0: the default. slots: of each model; 0: 64 on a CPU, and
-    on a GPU from its free memory. precision: a `Precision` or "auto". name: of the device in logs, if torch's differs.
-    memory: () -> free and total bytes; None: the GPU's own. Raises DeviceUnusable."""
+    """The models of one device. threads: 0: torch's default. slots: of each model; 0: 64 on a CPU, and on a GPU from
+    its free memory. precision: a `Precision` or "auto". name: of the device in logs, if torch's differs. memory: () ->
+    free and total bytes; None: the GPU's own. Raises DeviceUnusable."""
 
     def __init__(
         self,
@@ -112,7 +122,6 @@ class ModelRunner:
         slots: int,
         precision: str = "fp32",
         beam: int = 1,
-        inspection_threads: int = 0,
         *,
         name: str = "",
         memory: Callable[[], tuple[int, int]] | None = None,
@@ -129,7 +138,6 @@ class ModelRunner:
                 torch.cuda.set_device(self.device)
             except (RuntimeError, AssertionError) as error:
                 raise DeviceUnusable(self.name, clause(error)) from error
-        self.inspection_threads = inspection_threads
         self.models: dict[str, LoadedModel] = {}
         self._fastest: dict[str, Precision] = {}  # measured precision by architecture
 
@@ -173,7 +181,7 @@ class ModelRunner:
                 selection = replace(selection, decodable=Graphed(cast(Recordable, selection.decodable)))
             prepared = prepared._replace(network=network, selection=selection)
         slots = self.slots or self._slots_from_memory(name, prepared, to_come)
-        self.models[name] = LoadedModel(prepared, slots, self.beam, self.inspection_threads)
+        self.models[name] = LoadedModel(prepared, slots, self.beam)
         if self.device.type == "cuda":
             taken = format_bytes(max(0, free_bytes - self._memory()[0]))
             log.info("%s takes %s of %s: weights, %d slots, graphs", plain_name(name), taken, self.name, slots)

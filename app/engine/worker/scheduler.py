@@ -1,33 +1,38 @@
 """Schedules the requests of all models on one device: continuous batching. Requests join and leave at step boundaries,
-so a long request never holds up a short one. Between two steps there is at most one prefill budget per model, one
-inspection, and one step of a search with masked heads."""
+so a long request never holds up a short one. Between two steps there is at most one prefill budget per model and one
+part of an inspection."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 from app.engine.protocol import messages as m
-from app.engine.worker.inspection import AblationSearch, inspect
+from app.engine.worker.inspection_run import (
+    LATE_MESSAGE,
+    BackgroundResult,
+    InspectionResult,
+    InspectionRun,
+    InspectionThread,
+)
 from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.slot_budget import NoRoom
 from app.engine.worker.token_sender import TokenSender
 from models.backends.out_of_memory import out_of_memory
 from models.checkpoint import CheckpointError
-from models.inspection.selection import SelectionError
 
 log = logging.getLogger(__name__)
 
-LATE_MESSAGE = "The answer did not come in time."
 STALE_MESSAGE = "The queue did not move in time; try again later."
 
 
 class Scheduler:
     """Handles messages and returns replies; `step` advances every busy model by one token. loader: reads checkpoints in
-    the background, and its results must be passed to `handle`; None: reading blocks."""
+    the background; None: reading blocks. inspections: computes inspections beside the steps; None: they are computed
+    between them. The results of both must be passed to `handle`."""
 
     def __init__(
         self,
@@ -35,23 +40,28 @@ class Scheduler:
         prefill_tokens: int = 2048,
         stream_interval_s: float = 0.0,
         loader: ModelLoader | None = None,
+        inspections: InspectionThread | None = None,
+        inspection_hang_s: float = math.inf,
     ) -> None:
         self.runner, self.prefill_tokens = runner, prefill_tokens
         self.queues: dict[str, ModelQueue] = {}
         self._sender = TokenSender(stream_interval_s)
         self._inspections: dict[int, m.Inspections] = {}  # unanswered
-        self._ablation: AblationSearch | None = None  # one at a time, since each allocates slots of its own
+        self._run: InspectionRun | None = None  # of the first of them
+        self._inspection_thread, self._inspection_hang_s = inspections, inspection_hang_s
         self._loader, self._loading = loader, dict[str, m.Load]()
 
     @property
     def busy(self) -> bool:
-        return bool(self._inspections) or any(queue.busy for queue in self.queues.values())
+        """Whether `step` has work; an inspection in the thread is none."""
+        waits = self._run is not None and self._run.in_thread
+        return (bool(self._inspections) and not waits) or any(queue.busy for queue in self.queues.values())
 
     def statistics(self) -> list[m.ModelStatistics]:
         """The load of each model, and its work since the last call."""
         return [queue.statistics(name) for name, queue in self.queues.items()]
 
-    def handle(self, message: m.ToDevice | LoadResult) -> list[m.FromDevice]:
+    def handle(self, message: m.ToDevice | BackgroundResult) -> list[m.FromDevice]:
         if isinstance(message, m.Request) and message.model not in self.queues:
             reason = f"There is no model {m.plain_name(message.model)} on this device."
             return [m.Failed(message.id, "unknown_model", reason)]
@@ -59,8 +69,9 @@ class Scheduler:
             case m.Decode():
                 return self._enqueue(self.queues[message.model], message)
             case m.Cancel():
-                if not self._end_inspection(message.id):
-                    any(queue.remove(message.id) for queue in self.queues.values())
+                if message.id in self._inspections:
+                    return self._cancel_inspection(message.id)
+                any(queue.remove(message.id) for queue in self.queues.values())
                 self._sender.end(message.id)
             case m.Load():
                 self._loading[message.name] = message
@@ -69,6 +80,8 @@ class Scheduler:
                 self._loader.begin(message)
             case LoadResult():
                 return [self._install(message)]
+            case InspectionResult():
+                return self._end_run(message)
             case m.Unload():
                 return self._unload(message.name)
             case m.Inspection():
@@ -85,11 +98,20 @@ class Scheduler:
             self._sender.immediate.add(message.id)
         return []
 
-    def _end_inspection(self, request: int) -> bool:
-        """Drops an inspection; False if the request is none."""
-        if self._ablation is not None and self._ablation.request.id == request:
-            self._ablation = None
-        return self._inspections.pop(request, None) is not None
+    def _cancel_inspection(self, request: int) -> list[m.FromDevice]:
+        """The answer ends its turn. In the thread the current part is computed to its end first."""
+        if self._run is not None and self._run.message.id == request:
+            self._run.cancelled_at = time.monotonic()
+            if self._run.in_thread:
+                return []
+        return [self._answered(m.Failed(request, "cancelled", "The request was cancelled."))]
+
+    def _answered(self, answer: m.Inspected | m.Failed) -> m.FromDevice:
+        """Forgets the inspection that has this answer."""
+        del self._inspections[answer.id]
+        if self._run is not None and self._run.message.id == answer.id:
+            self._run = None
+        return answer
 
     def _install(self, result: LoadResult) -> m.FromDevice:
         message = result.message
@@ -126,9 +148,12 @@ class Scheduler:
         queue = self.queues.pop(name, None)
         unfinished = [*queue.waiting, *queue.active] if queue else []
         del queue  # its reference would keep what the runner frees
-        unfinished += [message.id for message in self._inspections.values() if message.model == name]
-        for request in unfinished:
-            self._end_inspection(request)
+        for request in [message.id for message in self._inspections.values() if message.model == name]:
+            del self._inspections[request]
+            unfinished.append(request)
+        if self._run is not None and self._run.message.model == name:
+            self._run.cancelled_at = time.monotonic()
+            self._run = None
         self.runner.unload(name)
         return self._fail(unfinished, "engine_unavailable", f"{m.plain_name(name)} was unloaded; please try again.")
 
@@ -151,6 +176,8 @@ class Scheduler:
                     replies += self._advance(queue)
         if self._inspections:
             replies += self._inspect()
+        if self._inspection_thread is not None:
+            self._inspection_thread.check(self._inspection_hang_s)
         return replies
 
     def _expire(self, queue: ModelQueue) -> list[m.FromDevice]:
@@ -217,32 +244,28 @@ class Scheduler:
         return self._fail([ticket.request.id for ticket in lost], "engine_failed", reason)
 
     def _inspect(self) -> list[m.FromDevice]:
-        """One step of the search with masked heads, if one runs, and one waiting inspection."""
-        replies = [] if self._ablation is None else self._inspected(self._ablation.request, self._ablation.step)
-        for message in self._inspections.values():
-            if self._ablation is None or not (isinstance(message, m.InspectAttention) and message.selection.masked):
-                return replies + self._inspected(message, partial(inspect, self.queues[message.model].model, message))
-        return replies
+        """Begins the first inspection, if none runs, and computes one part of it unless the thread does."""
+        run = self._run
+        if run is None:
+            message = next(iter(self._inspections.values()))
+            run = self._run = InspectionRun(self.queues[message.model].model, message)
+            if self._inspection_thread is not None and not message.threads:
+                self._inspection_thread.begin(run)
+        answer = None if run.in_thread else run.advance()
+        return [] if answer is None else [self._inspected(answer)]
 
-    def _inspected(
-        self, message: m.Inspections, work: Callable[[], m.Inspected | AblationSearch | None]
-    ) -> list[m.FromDevice]:
-        """Runs one piece of work; no reply while it is an unfinished search."""
-        answer: m.Inspected | AblationSearch | m.Failed | None
-        try:
-            late = 0 < message.deadline < time.monotonic()
-            answer = m.Failed(message.id, "deadline_exceeded", LATE_MESSAGE) if late else work()
-        except SelectionError as error:
-            answer = m.Failed(message.id, "invalid_request", str(error), error.field)
-        except Exception as error:
-            log.exception("the inspection of request %d failed", message.id)
-            reason = f"Looking into this sentence failed: {str(error).rstrip('.')}."
-            answer = m.Failed(message.id, "engine_failed", reason)
+    def _end_run(self, result: InspectionResult) -> list[m.FromDevice]:
+        """Handles the end of a run in the thread. The inspection of an unloaded model has had its answer."""
+        assert self._inspection_thread is not None
+        self._inspection_thread.ended(result.run)
+        if result.run is not self._run:
+            return []
+        if result.answer is None:
+            result.run.in_thread = False
+            return self._cancel_inspection(result.run.message.id)
+        return [self._inspected(result.answer)]
+
+    def _inspected(self, answer: m.Inspected | m.Failed) -> m.FromDevice:
         if isinstance(answer, m.Failed) and answer.code == "engine_failed":
             self.runner.check()  # outside the handler: the error's frames no longer keep its tensors
-        if isinstance(answer, AblationSearch):
-            self._ablation = answer
-        elif answer is not None:
-            self._end_inspection(message.id)
-            return [answer]
-        return []
+        return self._answered(answer)

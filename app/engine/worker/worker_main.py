@@ -16,7 +16,8 @@ import time
 from app import logs
 from app.engine.protocol import messages as m
 from app.engine.worker.channel import Channel
-from app.engine.worker.model_runner import DeviceUnusable, LoadResult, ModelLoader, ModelRunner
+from app.engine.worker.inspection_run import BackgroundResult, InspectionThread
+from app.engine.worker.model_runner import DeviceUnusable, ModelLoader, ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.backends.torch.cuda_report import clause
 
@@ -47,20 +48,22 @@ def _serve(channel: Channel) -> None:
         config.slots,
         config.precision,
         config.beam,
-        config.inspection_threads,
         name=config.name,
     )
     loader = ModelLoader(runner.read, channel.put)
-    scheduler = Scheduler(runner, config.prefill_tokens, config.stream_interval_s, loader)
+    inspections = InspectionThread(channel.put) if runner.device.type == "cpu" else None
+    scheduler = Scheduler(
+        runner, config.prefill_tokens, config.stream_interval_s, loader, inspections, config.inspection_hang_s
+    )
     gc.collect()
     gc.freeze()  # modules live to the end: full collections between steps need not traverse them
     channel.send([m.Started(config.name)])
     run(channel, scheduler, others, config.beat_s)
-    if loader.busy:
-        os._exit(0)  # a normal exit would tear the loader thread out of torch
+    if loader.busy or (inspections is not None and inspections.busy):
+        os._exit(0)  # a normal exit would tear the thread out of torch
 
 
-def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | LoadResult], beat_s: float) -> None:
+def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | BackgroundResult], beat_s: float) -> None:
     """Runs until a Stop. The loop sends its own heartbeats: a thread would send them even if the loop hangs."""
     next_beat = time.monotonic()
     while True:

@@ -62,7 +62,7 @@ def test_gauges_follow_beats_while_there_is_work_and_are_zero_at_once_when_there
 
 def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
     info = ModelInfo("demo", "lyrics", "gru", 1, None, None, 1, None, 1, ("cuda:0",))
-    status = PoolStatus(False, {"cuda:0": "ready", "cuda:1": "restarting"}, 1, ())
+    status = PoolStatus(False, {"cuda:0": "ready", "cuda:1": "restarting"}, 1, (), 1, 3)
     metrics = Metrics()
     metrics.watch(cast(Any, SimpleNamespace(status=lambda: status, models=lambda: [info])))
     metrics.device_ended("cuda:1", died=True)
@@ -72,6 +72,7 @@ def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
     }
     assert result == {"cuda:0": [1, 1, 0], "cuda:1": [0, 0, 1]}
     assert value(metrics, "num_requests_running", model_name="demo", device="cuda:0") == 0
+    assert (value(metrics, "num_inspections_running"), value(metrics, "num_inspections_waiting")) == (1, 3)
     metrics.scrape()  # a rate must see the first event, so there is a 0 before it
     assert value(metrics, "request_cancelled_total", model_name="demo", device="cuda:0", reason="disconnect") == 0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +144,61 @@ def test_a_lyricist_aligns_nothing(tiny_checkpoints: Path) -> None:
     inline.scheduler.handle(message)
     (failed,) = inline.scheduler.step()
     assert failed == m.Failed(1, "invalid_request", "tiny-lyrics is no translator; only these align words.")
+
+
+async def all_aligned(inline: Inline, requests: list[list[tuple[str, str]]]) -> list[Any]:
+    return await asyncio.gather(
+        *(inline.aligning.align(None, "de", "en", pairs) for pairs in requests), return_exceptions=True
+    )
+
+
+def test_pairs_of_requests_that_wait_share_a_pass_and_keep_their_links(inline: Inline) -> None:
+    requests = [[(source, " ".join(target.split()[: 2 + n % 3]))] for n in range(6) for source, target in PAIRS]
+    alone = [align(inline, pairs)[0] for pairs in requests]
+    inline.sent.clear()
+    together = inline.do(all_aligned(inline, requests))
+    assert [len(message.pairs) for message in inline.sent] == [16, 2]
+    for (words,), expected in zip(together, alone, strict=True):
+        assert [word.weight for word in words] == pytest.approx([word.weight for word in expected], abs=1e-6)
+        assert [replace(word, weight=0.0) for word in words] == [replace(word, weight=0.0) for word in expected]
+
+
+def test_a_page_delays_the_alignment_of_a_sentence_by_one_pass(inline: Inline) -> None:
+    page, sentence = [(f"hund {'ich ' * (n % 3)}", "dog") for n in range(60)], [("der hund schläft", "the dog")]
+    align(inline, sentence)
+    (wanted,) = inline.sent[-1].pairs
+    inline.sent.clear()
+    inline.do(all_aligned(inline, [page, sentence]))
+    assert [wanted in message.pairs for message in inline.sent] == [True, False, False, False]
+
+
+def test_a_pass_that_fails_is_repeated_for_each_request_alone(tiny_checkpoints: Path) -> None:
+    def refuse(reply: Any) -> Any:
+        asked = inline.sent[-1]
+        if isinstance(reply, m.PairsAligned) and any(len(pair.target) == 6 for pair in asked.pairs):
+            return m.Failed(reply.id, "engine_failed", "Five words are too many.")
+        return reply
+
+    inline = Inline(tiny_checkpoints, change=refuse)
+    requests = [[("der hund", "dog")], [("der hund", "the dog sleeps and")], [("ich", "i want")]]
+    first, second, third = inline.do(all_aligned(inline, requests))
+    assert (first, third) == (align(inline, requests[0]), align(inline, requests[2]))
+    assert isinstance(second, errors.EngineFailed)
+    assert inline.admission.all.requests == 0
+
+
+def test_pairs_of_a_client_that_left_are_not_read(inline: Inline) -> None:
+    async def scene() -> Any:
+        tasks = [asyncio.create_task(inline.aligning.align(None, "de", "en", PAIRS)) for _ in range(8)]
+        while not inline.sent:
+            await asyncio.sleep(0)
+        for task in tasks[1:]:
+            task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    inline.sent.clear()
+    results = inline.do(scene())
+    assert len(results[0]) == len(PAIRS)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results[1:])
+    assert sum(len(message.pairs) for message in inline.sent) < 8 * len(PAIRS)
+    assert len(align(inline, PAIRS)) == len(PAIRS)  # nothing is left that would hold up others
