@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import logs
@@ -37,6 +38,7 @@ from app.api.middleware.fair_start import FairStart
 from app.api.middleware.request_log import REQUEST_ID_HEADER, RequestLog
 from app.api.openai import routes as openai
 from app.api.openai.schemas import OpenAIErrorAnswer
+from app.api.openapi_document import complete_document
 from app.api.operations import routes as operations
 from app.api.operations.web_pages import add_docs, add_page
 from app.api.request_body import RequestLimits
@@ -63,15 +65,16 @@ _ROUTERS = (
     libretranslate.router,
     generation.router,
     inspection.router,
+    *operations.routers,
+    libretranslate.settings_router,
     openai.router,
-    operations.router,
     deepl.router,
     glossary_routes.router,
     deepl.document_router,
+    google.router,
     extensions.router,
     extensions.deeplx_router,
     extensions.deepl_router,
-    google.router,
 )
 _ERROR_FORMS: dict[str, type[FamilyError]] = {  # below these paths, of unknown paths too
     "/v1": OpenAIErrorAnswer,
@@ -83,21 +86,44 @@ _ERROR_FORMS: dict[str, type[FamilyError]] = {  # below these paths, of unknown 
 }
 
 _DESCRIPTION = """\
-Translate between your own language pairs, let character models write on, and look inside both.
+Translate between your own language pairs, let character models write on, and look inside both. Every example here
+works as it stands with the demo models: choose a route, "Try it out", "Execute".
 
-Every error is one sentence that says what to change, in the same body:
-`{"error", "code", "field", "request_id"}`. Every answer has the header `X-Request-Id`, the caller's own where
-it sends one.
+**Keys.** A server with a keys file asks for a key: send it as the header `Authorization: Bearer KEY`. 401 means that
+the key is missing or unknown, 403 that it is known and lacks the right.
+
+**Errors.** Every error is one sentence that says what is wrong and what to change, in the same body:
+`{"error", "code", "field", "request_id"}`; the routes of other protocols use their own bodies. `code` is stable, and
+`request_id` is the header `X-Request-Id` of every answer: the one that the request has, or else a new one.
+
+**Fields.** A field that a route does not have is refused with the nearest name. null is the same as a field that is
+left out. Places in texts count code points from 0, and ends are exclusive; log-probabilities are in nats; times are in
+milliseconds where a name ends in `_ms`, and in seconds otherwise.
+
+**Other programs.** Clients of LibreTranslate, OpenAI, DeepL and Google Translate and extensions of browsers work once
+they point here: their groups are at the end, closed at first.
 """
-_TAGS = [
-    {"name": "Translate", "description": "What every LibreTranslate client speaks."},
-    {"name": "DeepL", "description": "What DeepL's clients speak, and stored glossaries."},
-    {"name": "Extensions", "description": "What translators in browsers speak."},
+
+
+def _protocol(name: str, description: str) -> dict[str, object]:
+    """A group of the routes of another protocol, which /docs shows closed."""
+    return {"name": name, "description": description, "x-protocol": True}
+
+
+_TAGS: list[dict[str, object]] = [
+    {"name": "Translate", "description": "Texts and files, and the languages that are loaded."},
     {"name": "Generate", "description": "Continue a text with a character model."},
-    {"name": "OpenAI", "description": "What OpenAI's clients speak, for the lyricists."},
-    {"name": "Inspect", "description": "Look at what a model does with a sentence."},
+    {
+        "name": "Inspect",
+        "description": "What a model does with a text: attention, gates, every number of a pass, scores.",
+    },
     {"name": "Models", "description": "What is loaded; load, reload and unload it."},
-    {"name": "Health", "description": "For those who operate the server."},
+    {"name": "Health", "description": "Whether the server is well, for monitors and orchestrators."},
+    _protocol("LibreTranslate", "What its clients ask beside the routes of Translate, which are its own."),
+    _protocol("OpenAI", "What the SDKs of OpenAI ask of character models."),
+    _protocol("DeepL", "What the SDKs of DeepL ask: texts, documents, glossaries."),
+    _protocol("Google", "What clients of Google's Translation API v2 ask."),
+    _protocol("Extensions", "What translators in browsers ask."),
 ]
 
 
@@ -156,11 +182,16 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     app.state.spans = spans
     for router in _ROUTERS:
         app.include_router(router)
+    complete_document(app, _routes(), keys_used=services.access.keys_used, key_required=services.access.key_required)
     add_docs(app)
     add_page(app)
     install_error_handlers(app, _ERROR_FORMS)
     _add_middleware(app, settings, services, spans)
     return app
+
+
+def _routes() -> list[BaseRoute]:
+    return [route for router in _ROUTERS for route in router.routes]
 
 
 @asynccontextmanager
@@ -228,9 +259,7 @@ def _request_spans(settings: Settings) -> RequestSpans | None:
 
 def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans: RequestSpans | None) -> None:
     """From the inside out: every refusal has a request id and is logged, and allowed pages can read all of it."""
-    app.add_middleware(
-        ApiRouting, routes=[route for router in _ROUTERS for route in router.routes], limits=services.limits
-    )
+    app.add_middleware(ApiRouting, routes=_routes(), limits=services.limits)
     app.add_middleware(FairStart)
     app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log, spans=spans)
     if settings.trusted_proxies:

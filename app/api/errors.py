@@ -95,6 +95,10 @@ class ErrorAnswer(BaseModel):
         {"units": 15},
     )
 
+    @classmethod
+    def from_error(cls, status: int, error: ErrorAnswer) -> BaseModel:
+        return error
+
 
 class FamilyError(Protocol):
     """The body of a family's errors, made from ours."""
@@ -103,35 +107,99 @@ class FamilyError(Protocol):
     def from_error(cls, status: int, error: ErrorAnswer) -> BaseModel: ...
 
 
-def common_errors(work: str, result: str) -> dict[str, str]:
+LIMITED = "The queue is full, or the rate limit or quota is used up; Retry-After says when to try again."
+
+
+def common_errors(work: str, result: str) -> dict[str, Meaning]:
     """For `documented`: of every route with a body, whose devices `work` to get a `result`."""
     return {
         "s413": "The body is too large.",
         "s415": "The body is not JSON.",
-        "s429": "The queue is full; Retry-After says when to try again.",
+        "s429": LIMITED,
         "s503": f"No device can {work} right now; Retry-After says when to try again.",
         "s504": f"The {result} took too long.",
     }
 
 
-TEXT_ERRORS = {  # of texts in the form of a page's translator
+TEXT_ERRORS: dict[str, Meaning] = {  # of texts in the form of a page's translator
     "s400": "The request cannot be answered as it is: a field is wrong, a text too long, a language not there.",
     **common_errors("translate", "translation"),
 }
 
 
+class ErrorExample(NamedTuple):
+    """An error as the OpenAPI document shows it."""
+
+    code: str
+    error: str
+    field: str | None = None
+
+
+_EXAMPLES: Mapping[int, ErrorExample] = {  # of most routes
+    400: ErrorExample("unknown_pair", "There is no model for de → fr here. Loaded pairs: de → en, en → es.", "target"),
+    401: ErrorExample(
+        "key_missing",
+        "This server needs an API key: send yours as the header Authorization: Bearer KEY; whoever runs the server"
+        " gives them out.",
+    ),
+    403: ErrorExample(
+        "key_wrong",
+        "Invalid API key: this server does not know it, or not any more; send a valid one as the header Authorization:"
+        " Bearer KEY.",
+    ),
+    404: ErrorExample(
+        "unknown_model", "There is no translator called 'demo' here. Loaded: demo-de-en, demo-en-es.", "model"
+    ),
+    409: ErrorExample("model_conflict", "demo-de-en is loaded already; reload it to read its folder again.", "name"),
+    413: ErrorExample(
+        "body_too_large",
+        "This request's body is larger than the 2,000,000 bytes that this server takes; send it in parts.",
+    ),
+    415: ErrorExample(
+        "unsupported_media_type", "The body is text/plain; send JSON with the header Content-Type: application/json."
+    ),
+    422: ErrorExample("invalid_request", "There is no field max_tokens; did you mean max_new_tokens?", "max_tokens"),
+    429: ErrorExample("rate_limited", "That is more than 60 requests per minute; try again in 7 s."),
+    456: ErrorExample(
+        "quota_exceeded",
+        "This key's quota is 500,000 characters per month, of which 12 are left; this request has 19. The next month"
+        " begins at 00:00 UTC.",
+    ),
+    500: ErrorExample("internal_error", INTERNAL_ERROR_MESSAGE),
+    503: ErrorExample("engine_unavailable", "Models are still loading; try again in a few seconds."),
+    504: ErrorExample(
+        "deadline_exceeded", "The answer did not come within 60 seconds; send a shorter text or try again later."
+    ),
+    507: ErrorExample("storage_full", "This server has room for no more suggestions; ask its operator for some."),
+}
+NO_GLOSSARY = ErrorExample("unknown_glossary", "You have no glossary with this id; GET /v3/glossaries lists yours.")
+TEXT_TOO_LONG = ErrorExample(
+    "text_too_long", '"q" has a text of 120,000 characters; one text may have 100,000. Send it in parts.', "q"
+)
+
 Responses = dict[int | str, dict[str, object]]
+Meaning = str | tuple[str, ErrorExample]  # what a status means, and an example where the usual one does not fit
 
 
 def documented(
-    schema: type[BaseModel] = ErrorAnswer, common: Mapping[str, str] | None = None, /, **meanings: str
+    schema: type[FamilyError] = ErrorAnswer, common: Mapping[str, Meaning] | None = None, /, **meanings: Meaning
 ) -> Responses:
     """OpenAPI responses for statuses given as `s404="..."`, in addition to `common` ones or in their place; "default"
     stands for all others. schema: of the family's errors."""
-    meanings = {**(common or {}), **meanings}
-    texts: dict[int | str, str] = {int(status[1:]): text for status, text in sorted(meanings.items())}
-    texts["default"] = "Any other error, in the same form."
-    return {status: {"model": schema, "description": text} for status, text in texts.items()}
+    responses: Responses = {}
+    for key, meaning in sorted({**(common or {}), **meanings}.items()):
+        status = int(key[1:])
+        text, example = (meaning, _EXAMPLES[status]) if isinstance(meaning, str) else meaning
+        responses[status] = _documented_error(schema, status, text, example)
+    responses["default"] = _documented_error(schema, 500, "Any other error, in the same form.", _EXAMPLES[500])
+    return responses
+
+
+def _documented_error(schema: type[FamilyError], status: int, text: str, example: ErrorExample) -> dict[str, object]:
+    request_id = "5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"
+    body = schema.from_error(status, ErrorAnswer(**example._asdict(), request_id=request_id))
+    content = {"application/json": {"example": body.model_dump(exclude_unset=True)}}
+    return {"model": schema, "description": text, "content": content}
 
 
 class HttpError(NamedTuple):

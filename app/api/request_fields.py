@@ -37,6 +37,9 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+Examples = Mapping[str, Mapping[str, object]]
+
+
 class RequestFields(BaseModel):
     """Base of request bodies: strict (no number is a text, 1 is not true). null is the same as a field that is left
     out, at any depth, for every family: JavaScript and the SDKs generated from OpenAPI documents send it."""
@@ -46,6 +49,7 @@ class RequestFields(BaseModel):
     # "ignored": another protocol's clients send fields of their own. "near misses": only those that are no misspelt or
     # foreign name of a field that the request lacks are ignored. "refused": the route is our own.
     unknown_fields: ClassVar[Literal["ignored", "near misses", "refused"]] = "ignored"
+    examples: ClassVar[Examples] = {}  # whole bodies for the OpenAPI document, by a summary
     takes_files: ClassVar[bool] = False  # whether it is a form with a file, an `Upload`
     starts_work: ClassVar[bool] = True  # whether a full engine refuses it before it is parsed
     charged_fields: ClassVar[tuple[str, ...]] = ("q", "text", "texts", "text_list", "prompt")

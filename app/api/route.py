@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import OPEN_PATHS, charge, identify, refund
-from app.api.errors import FamilyError, Statuses, handle_error
+from app.api.errors import ErrorAnswer, FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
 from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
 from app.api.request_fields import RequestFields
@@ -43,7 +43,12 @@ class ApiRoute(APIRoute):
     takes_forms: ClassVar[bool] = False
     # of a form or query, that may come several times, as a list
     repeated_fields: ClassVar[frozenset[str]] = frozenset()
+    for_admins: ClassVar[bool] = False  # for the OpenAPI document: it takes a key of the scope admin
     key_fields: ClassVar[tuple[str, ...]] = ()  # of the body or query, that may hold a key; headers always may
+
+    @property
+    def family_error(self) -> type[FamilyError]:
+        return self.error_schema or ErrorAnswer
 
     @cached_property
     def body_model(self) -> type[RequestFields]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app.api.access_control import owner_of
 from app.api.deepl import schemas
 from app.api.deepl.routes import DeepLRoute, deepl_errors, deepl_form
-from app.api.errors import documented
+from app.api.errors import NO_GLOSSARY, Meaning, documented
 from app.api.language_pairs import LoadedPairs
 from app.api.services import ServicesDependency
 from app.errors import InvalidRequest, UnknownGlossary
@@ -23,9 +23,9 @@ router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
 
 TSV = "text/tab-separated-values"
 _KEY_ERRORS = deepl_errors()
-_FIND = {"s404": "There is no such glossary, or it is another's."}
+_FIND: dict[str, Meaning] = {"s404": ("There is no such glossary, or it is another's.", NO_GLOSSARY)}
 _FIND_ERRORS, _PAIR_ERRORS = deepl_errors(**_FIND), deepl_errors(s400="A language is missing.", **_FIND)
-_WRITE = {
+_WRITE: dict[str, Meaning] = {
     "s400": "An entry, a name or a number is beyond a limit, or a field is wrong.",
     "s413": "The body is too large.",
     "s415": "The body is neither JSON nor a form.",

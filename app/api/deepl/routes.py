@@ -13,7 +13,7 @@ from app import documents
 from app.access.authorization import KeyMissing, KeyWrong, QuotaExceeded
 from app.api.access_control import caller_of, owner_of
 from app.api.deepl import schemas
-from app.api.errors import TEXT_ERRORS, Statuses, documented, not_found
+from app.api.errors import NO_GLOSSARY, TEXT_ERRORS, ErrorExample, Statuses, documented, not_found
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import LoadedPairs, find_pairs, models_needed, translate_texts
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
@@ -67,13 +67,16 @@ deepl_form = partial(also_takes, encodings={URLENCODED: {}})
 TRANSLATE_FORM = deepl_form("DeepLTranslateRequest")
 TRANSLATE_ERRORS = deepl_errors(
     TEXT_ERRORS,
-    s404="There is no such glossary.",
+    s404=("There is no such glossary.", NO_GLOSSARY),
     s415="The body is neither JSON nor a form.",
     s456="The quota of this key is used up.",
 )
 _LANGUAGE_ERRORS = deepl_errors(s400="`type` is neither source nor target.")
-_DOCUMENT_ERRORS = partial(deepl_errors, s404="There is no such document, or its key is another.")
 _NO_DOCUMENT = "There is no such document here, or its document_key is another; send it again."
+_NOT_YET = "The document is not translated yet; ask again in a few seconds."
+_DOCUMENT_ERRORS = partial(
+    deepl_errors, s404=("There is no such document, or its key is another.", ErrorExample("not_found", _NO_DOCUMENT))
+)
 LanguageSide = Annotated[
     str | None,
     Query(
@@ -168,10 +171,8 @@ for _route in [route for route in router.routes if isinstance(route, DeepLRoute)
     router.post(
         _route.path,
         name=f"{_route.name}_posted",
-        description=f"As GET {_route.path}.",
-        summary=_route.summary,
         response_model_exclude_none=True,
-        responses=_route.responses,
+        include_in_schema=False,
     )(_route.endpoint)
 
 
@@ -180,7 +181,7 @@ for _route in [route for route in router.routes if isinstance(route, DeepLRoute)
     summary="Translate a document (DeepL)",
     responses=deepl_errors(
         s400="The file is of a kind that is not translated, a field is wrong, or a language is not there.",
-        s404="There is no such glossary.",
+        s404=("There is no such glossary.", NO_GLOSSARY),
         s413="The file is too large.",
         s415="The body is no form.",
         s429="Too many documents wait; Retry-After says when to try again.",
@@ -236,7 +237,10 @@ async def deepl_document_status(
     "/v2/document/{document_id}/result",
     summary="Fetch a document (DeepL)",
     response_class=Response,
-    responses=_DOCUMENT_ERRORS(s400="It could not be translated.", s503="It is not translated yet; ask again.")
+    responses=_DOCUMENT_ERRORS(
+        s400="It could not be translated.",
+        s503=("It is not translated yet; ask again.", ErrorExample("engine_unavailable", _NOT_YET)),
+    )
     | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
 )
 async def deepl_document_result(
@@ -249,6 +253,6 @@ async def deepl_document_result(
     if job.state == "error":
         raise InvalidRequest(job.message)
     if job.state != "done":
-        raise EngineUnavailable("The document is not translated yet; ask again in a few seconds.")
+        raise EngineUnavailable(_NOT_YET)
     content = await run_in_threadpool(services.files.read, job.name)  # None: it has expired
     return not_found(request.scope, _NO_DOCUMENT) if content is None else file_response(job.extension, content)

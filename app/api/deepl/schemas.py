@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator, model_validator
 
@@ -21,7 +21,7 @@ from app.api.field_types import (
     unsupported,
 )
 from app.api.libretranslate.schemas import OneFile
-from app.api.request_fields import RequestFields
+from app.api.request_fields import Examples, RequestFields
 from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
 
 _UNHONOURED = unsupported(
@@ -97,6 +97,16 @@ Split = Annotated[  # 0 and 1 come as numbers, too
 
 class DeepLTranslateRequest(RequestFields):
     """Texts of one target language. What this server cannot do and what would change the translation is refused."""
+
+    examples: ClassVar[Examples] = {
+        "A text": {"text": ["Ich möchte ein Bier"], "target_lang": "EN-GB"},
+        "Tags": {
+            "text": ["ich möchte <b>ein bier</b>"],
+            "source_lang": "DE",
+            "target_lang": "EN-GB",
+            "tag_handling": "html",
+        },
+    }
 
     text: TextList = doc(
         "Texts to translate, each on its own. In a form the field is there once for each.",
@@ -212,10 +222,10 @@ class DeepLDocumentRequest(OneFile):
 
     target_lang: NonBlankText = doc("Language to translate to.", "EN-GB")
     source_lang: Code = optional("Language of the file; without it, it is detected.", "DE")
-    glossary_id: Code = optional("A stored glossary of yours; needs source_lang.", None)
+    glossary_id: Code = optional("A stored glossary of yours; needs source_lang.", "")
     formality: Formality = optional("As of texts.", "default")
     filename: EncodableText | None = optional("Name of the file, where the form's part has none.", "letter.docx")
-    output_format: Code = optional("Refused unless it is the file's own.", "docx")
+    output_format: Code = optional("Refused unless it is the file's own.", "")
 
 
 class DeepLDocument(BaseModel):
@@ -227,6 +237,8 @@ class DeepLDocument(BaseModel):
 
 class DeepLDocumentKey(RequestFields):
     """Whose file it is."""
+
+    examples: ClassVar[Examples] = {"A key": {"document_key": "0CB0054F1C132C16"}}
 
     document_key: EncodableText = doc("As POST /v2/document gave it.", "0CB0054F1C132C16")
 
@@ -262,8 +274,15 @@ def _check_code(value: str) -> str:
 GlossaryCode = Annotated[EncodableText, BeforeValidator(_lower), AfterValidator(_check_code)]
 
 
+_DICTIONARY: dict[str, object] = {"source_lang": "de", "target_lang": "en", "entries": "Bier\tale"}
+
+
 class DeepLDictionary(RequestFields):
     """The terms of one pair."""
+
+    examples: ClassVar[Examples] = {
+        "Two terms": _DICTIONARY | {"entries": "Bier\tale\nWirt\thost", "entries_format": "tsv"}
+    }
 
     source_lang: GlossaryCode = doc("Language of the source terms; regions are of no account.", "de")
     target_lang: GlossaryCode = doc("Language of the target terms.", "en")
@@ -288,11 +307,18 @@ class DeepLDictionary(RequestFields):
 class DeepLGlossaryRequest(DeepLDictionary):
     """A glossary of one pair."""
 
+    examples: ClassVar[Examples] = {"A glossary": {"name": "Pub", **_DICTIONARY, "entries_format": "tsv"}}
+
     name: EncodableText = doc("What to call it.", "Pub")
 
 
 class DeepLMultilingualChange(RequestFields):
     """What is to be changed; what is left out stays."""
+
+    examples: ClassVar[Examples] = {
+        "Another name": {"name": "Inn"},
+        "More terms": {"dictionaries": [_DICTIONARY | {"entries": "Wirt\thost", "entries_format": "tsv"}]},
+    }
 
     name: EncodableText | None = optional("What to call it from now on.", "Inn")
     dictionaries: list[DeepLDictionary] = doc(
@@ -321,6 +347,10 @@ class DeepLMultilingualChange(RequestFields):
 
 class DeepLMultilingualRequest(DeepLMultilingualChange):
     """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
+
+    examples: ClassVar[Examples] = {
+        "A glossary": {"name": "Pub", "dictionaries": [_DICTIONARY | {"entries_format": "tsv"}]}
+    }
 
     name: EncodableText = doc("What to call it.", "Pub")
     dictionaries: list[DeepLDictionary] = doc("One for each pair.", [example_of(DeepLDictionary)], min_length=1)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.deepl.routes import TRANSLATE_ERRORS, TRANSLATE_FORM, DeepLRoute, deepl_translate, source_code
+from app.api.deepl.routes import DeepLRoute, deepl_translate, source_code
 from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented
 from app.api.extensions import schemas
 from app.api.language_pairs import LoadedPairs, find_pairs, translate_texts
@@ -102,9 +102,7 @@ async def _choose_target(body: schemas.HcfyRequest, source: str | None, services
     return body.destination[0]
 
 
-@deeplx_router.post(
-    "/deeplx", summary="Translate a text (DeepLX)", responses=documented(schemas.DeepLXError, TEXT_ERRORS)
-)
+@deeplx_router.post("/deeplx", include_in_schema=False)
 async def deeplx(body: schemas.DeepLXRequest, request: Request, services: ServicesDependency) -> schemas.DeepLXAnswer:
     """For clients of DeepLX. `alternatives` is there and empty: these clients translate pages, and show one."""
     services.limits.check_texts([body.text], "text")
@@ -122,12 +120,7 @@ async def deeplx(body: schemas.DeepLXRequest, request: Request, services: Servic
     )
 
 
-deepl_router.post(
-    "/deepl",
-    name="deepl_by_token",
-    description="As POST /v2/translate, with the key as ?token= where a header cannot be set.",
-    summary="Translate texts (DeepL's form)",
-    response_model_exclude_none=True,
-    openapi_extra=TRANSLATE_FORM,
-    responses=TRANSLATE_ERRORS,
-)(deepl_translate)
+# As POST /v2/translate, with the key as ?token= where a header cannot be set.
+deepl_router.post("/deepl", name="deepl_by_token", response_model_exclude_none=True, include_in_schema=False)(
+    deepl_translate
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.api.deepl.schemas import ErrorSentence, TextList
 from app.api.errors import ErrorAnswer
 from app.api.field_types import EncodableText, NonBlankText, doc, example_of, field_error, optional
-from app.api.request_fields import RequestFields
+from app.api.request_fields import Examples, RequestFields
 
 # JavaScript sends null for a language left open.
 Source = Annotated[EncodableText, BeforeValidator(lambda value: "" if value is None else value)]
@@ -18,6 +18,14 @@ _SOURCE_HELP = 'Language of the text; "auto", or nothing: it is detected.'
 
 class ImmeRequest(RequestFields):
     """Paragraphs of a page."""
+
+    examples: ClassVar[Examples] = {
+        "Two paragraphs": {
+            "source_lang": "auto",
+            "target_lang": "en",
+            "text_list": ["Ich möchte ein Bier", "hallo welt"],
+        }
+    }
 
     source_lang: Source = doc(_SOURCE_HELP, "auto", default="auto")
     target_lang: NonBlankText = doc("Language to translate to.", "en")
@@ -40,6 +48,10 @@ class ImmeAnswer(BaseModel):
 class KissRequest(RequestFields):
     """One text, or several."""
 
+    examples: ClassVar[Examples] = {
+        "A text": {"from": "auto", "to": "en", "text": "Ich möchte ein Bier"},
+        "Several texts": {"from": "auto", "to": "en", "texts": ["Ich möchte ein Bier", "hallo welt"]},
+    }
     model_config = ConfigDict(populate_by_name=True)
 
     source: Source = doc(_SOURCE_HELP, "auto", default="auto", alias="from")
@@ -71,6 +83,15 @@ class KissAnswer(BaseModel):
 
 class HcfyRequest(RequestFields):
     """What was selected in a page, or a paragraph of it."""
+
+    examples: ClassVar[Examples] = {
+        "A text": {
+            "name": "Parlance",
+            "text": "Ich möchte ein Bier",
+            "destination": ["英语", "西班牙语"],
+            "source": "德语",
+        }
+    }
 
     name: EncodableText | None = optional("How the source is called in the extension; of no account.", "Parlance")
     text: EncodableText = doc("The text; each line is a paragraph.", "Ich möchte ein Bier")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -17,7 +17,7 @@ from app.api.field_types import (
     not_empty,
     optional,
 )
-from app.api.request_fields import OwnRequestFields, RequestFields
+from app.api.request_fields import Examples, OwnRequestFields, RequestFields
 from app.api.shared_schemas import WrittenTokenAnswer, usage_fields
 from app.engine.interface import Continuation, FinishReason, GenerationResult
 
@@ -82,6 +82,14 @@ class Sampling(RequestFields):
 
 class GenerateRequest(Sampling, OwnRequestFields):
     """How to continue a text."""
+
+    examples: ClassVar[Examples] = {
+        "A text": {"prompt": "分开", "max_new_tokens": 40, "temperature": 0.8, "top_k": 40, "seed": 7},
+        "Three continuations": {"prompt": "分开", "max_new_tokens": 20, "n": 3, "stop": "\n\n"},
+        "The likeliest text": {"prompt": "分开", "max_new_tokens": 20, "temperature": 0},
+        "Log-probabilities": {"prompt": "分开", "max_new_tokens": 4, "seed": 7, "logprobs": True},
+        "A stream": {"prompt": "分开", "max_new_tokens": 20, "seed": 7, "stream": True},
+    }
 
     prompt: Annotated[EncodableText, not_empty("begin the text with at least one character.")] = doc(
         "The text to continue.", "分开"

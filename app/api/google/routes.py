@@ -31,7 +31,7 @@ class GoogleRoute(ApiRoute):
     key_fields: ClassVar[tuple[str, ...]] = ("key",)
 
 
-router = APIRouter(tags=["Extensions"], route_class=GoogleRoute)
+router = APIRouter(tags=["Google"], route_class=GoogleRoute)
 _TEXT_ERRORS = documented(schemas.GoogleError, TEXT_ERRORS)
 Texts = Annotated[list[str] | None, Query(description="A text; once for each.", examples=[["Ich möchte ein Bier"]])]
 Target = Annotated[str | None, Query(description="Language to translate to.", examples=["en"])]

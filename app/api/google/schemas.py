@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator
 
 from app.api.deepl.schemas import TextList
 from app.api.errors import ErrorAnswer
 from app.api.field_types import EncodableText, NonBlankText, doc, example_of, optional
-from app.api.request_fields import RequestFields
+from app.api.request_fields import Examples, RequestFields
 from app.text.language_codes import google_code
 from app.text.language_detection import Detection
 
@@ -28,6 +28,11 @@ _STATUS_NAMES = {
 class GoogleTranslateRequest(RequestFields):
     """Texts of one target language, as HTML unless `format` is "text"."""
 
+    examples: ClassVar[Examples] = {
+        "A text": {"q": "Ich möchte ein Bier", "target": "en", "format": "text"},
+        "HTML": {"q": ["<b>hallo</b> welt", "ich möchte ein bier"], "source": "de", "target": "en"},
+    }
+
     q: TextList = doc(
         "A text, or a list; in a form or query the field is there once for each.", ["Ich möchte ein Bier"], min_length=1
     )
@@ -41,6 +46,8 @@ class GoogleTranslateRequest(RequestFields):
 
 class GoogleDetectRequest(RequestFields):
     """Texts whose language is asked for."""
+
+    examples: ClassVar[Examples] = {"Two texts": {"q": ["Ich möchte ein Bier", "I would like a beer"]}}
 
     q: TextList = doc("A text, or a list.", ["Ich möchte ein Bier"], min_length=1)
 

@@ -184,6 +184,21 @@ AXES: list[Axis] = ["layer", "head", "query", "key"]
 SCHEMA = "attention/1"
 
 
+_ATTENTION = {
+    "axes": ["layer", "head", "query", "key"],
+    "shape": [1, 1, 1, 2],
+    "layers": [5],
+    "heads": [0],
+    "reduced": {"heads": "none", "layers": "none"},
+    "query": "target_input",
+    "key": "source",
+    "encoding": "json",
+    "decimals": 8,
+    "max_abs_error": 0.000000005,
+    "weights": [[[[0.9, 0.1]]]],
+}
+
+
 class Attention(BaseModel):
     """Attention weights of one kind; the weights of a query over its keys sum to 1, unless `reduced` says "max"."""
 
@@ -282,7 +297,7 @@ class AttentionAnswer(BaseModel):
     )
     attention: dict[AttentionKind, Attention] = doc(
         "The kinds that were asked for.",
-        {"cross": {"layers": [5], "heads": [0], "shape": [1, 1, 1, 2], "weights": [[[[0.9, 0.1]]]]}},
+        {"cross": _ATTENTION},
     )
     stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = optional(
         "stats[kind][layer][head], of all layers and heads of the kinds asked for.",

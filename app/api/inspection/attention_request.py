@@ -17,7 +17,7 @@ from app.api.field_types import (
     not_empty,
     optional,
 )
-from app.api.request_fields import OwnRequestFields
+from app.api.request_fields import Examples, OwnRequestFields
 from app.engine.interface import AttentionQuery
 from models.decoding.options import DecodingOptions
 from models.inspection.selection import KINDS, AttentionKind, AttentionSelection, Head, Row
@@ -116,6 +116,25 @@ class Search(OwnRequestFields):
 
 class AttentionRequest(InspectionFields):
     """Which attention of which sentence."""
+
+    examples: ClassVar[Examples] = {
+        "Cross-attention of the last layer": {"source": "ich möchte ein bier", "kinds": ["cross"], "layers": [-1]},
+        "A given translation": {"source": "ich möchte ein bier", "target": "i want a beer", "kinds": ["cross"]},
+        "Alignment and statistics": {
+            "source": "ich möchte ein bier",
+            "kinds": ["cross"],
+            "reduce": {"heads": "mean", "layers": "mean"},
+            "include": ["alignment", "stats", "steps"],
+            "top_k": 3,
+        },
+        "Without a head": {
+            "source": "ich möchte ein bier",
+            "kinds": ["cross"],
+            "layers": [-1],
+            "mask_heads": [{"kind": "cross", "layer": -1, "head": 0}],
+        },
+        "As bytes": {"source": "ich möchte ein bier", "encoding": "u8"},
+    }
 
     source: NonBlankText | None = optional("The sentence that the encoder reads.", "ich möchte ein bier")
     source_ids: list[Annotated[int, Field(ge=0)]] | None = optional(

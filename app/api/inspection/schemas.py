@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Annotated, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from msgspec import structs
@@ -23,6 +23,7 @@ from app.api.inspection.attention_request import (
     list_of,
 )
 from app.api.inspection.encoded_arrays import EncodedArray, Encoding, encode_array
+from app.api.request_fields import Examples
 from app.api.shared_schemas import Likely, Step, Token, round_nats
 from app.engine.interface import GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
 from app.errors import InvalidRequest
@@ -53,6 +54,12 @@ Units = Annotated[int | list[int], list_of(_UNITS, largest=_LARGEST_UNIT, instea
 
 class GatesRequest(InspectionFields):
     """Which gates of which units, over which text."""
+
+    examples: ClassVar[Examples] = {
+        "The update gate and the state": {"text": "分开", "gates": ["z", "h"], "units": 4},
+        "Everything": {"text": "分开", "top_k": 3},
+        "As bytes": {"text": "分开", "encoding": "u8"},
+    }
 
     text: Annotated[EncodableText, not_empty("give at least one character.")] = doc(
         "The text that the model reads, character by character.", "分开"
@@ -189,6 +196,11 @@ _SCORED = {**_SCORE_TOKEN, "logprob": -0.12, "rank": 1, "entropy": 0.43, "top": 
 class ScoreRequest(InspectionFields):
     """A source and its translation for a translator, or a text for a lyricist."""
 
+    examples: ClassVar[Examples] = {
+        "A translation": {"source": "ich möchte ein bier", "target": "i want a beer", "top_k": 3},
+        "A lyricist's text": {"text": "分开后的街道"},
+    }
+
     source: NonBlankText | None = optional("What is translated; with `target`.", "ich möchte ein bier")
     target: NonBlankText | None = optional("The translation to be scored.", "i want a beer")
     text: Annotated[EncodableText, not_empty("give at least two characters.")] | None = optional(
@@ -283,6 +295,18 @@ class ScoreAnswer(BaseModel):
 class WalkthroughRequest(InspectionFields):
     """Which place of which forward pass."""
 
+    examples: ClassVar[Examples] = {
+        "A place of the decoder": {
+            "source": "ich möchte ein bier",
+            "target": "i want a beer",
+            "layer": -1,
+            "head": 0,
+            "position": 1,
+            "values": 4,
+        },
+        "A place of the encoder": {"source": "ich möchte ein bier", "side": "encoder", "layer": 0, "position": 0},
+    }
+
     source: NonBlankText = doc("The sentence that the encoder reads.", "ich möchte ein bier")
     target: GivenTarget | None = optional(
         "What the decoder is made to write; null lets it write its own translation.", "i want a beer"
@@ -364,9 +388,7 @@ class WalkthroughAnswer(BaseModel):
     forced: bool = doc("Whether the request gave it.", False)
     source_tokens: list[Token] = doc("The encoder's input.", [example_of(Token)])
     input_tokens: list[Token] = doc("The decoder's input, its start token first.", [example_of(Token)])
-    steps: list[WalkedStep] = doc(
-        "In the order in which they are computed.", [{"part": "self-attention", "name": "query", "values": [0.1, -0.4]}]
-    )
+    steps: list[WalkedStep] = doc("In the order in which they are computed.", [example_of(WalkedStep)])
 
     @staticmethod
     def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:

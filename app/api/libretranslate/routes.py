@@ -14,7 +14,16 @@ from starlette.responses import Response
 from app import documents
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import owner_of
-from app.api.errors import TEXT_ERRORS, ErrorAnswer, Statuses, documented, not_found
+from app.api.errors import (
+    TEXT_ERRORS,
+    TEXT_TOO_LONG,
+    ErrorAnswer,
+    ErrorExample,
+    Meaning,
+    Statuses,
+    documented,
+    not_found,
+)
 from app.api.event_stream import EventStream, documented_stream, while_connected
 from app.api.language_pairs import LoadedPairs, charge_second_models, find_glossaries, find_pairs
 from app.api.libretranslate import schemas
@@ -44,11 +53,12 @@ data: {"translatedText":"I want a beer","usage":{"source_tokens":6,"new_tokens":
 "timing":{"queued_ms":0.4,"first_token_ms":9.1,"total_ms":21.7}}
 
 """
-_FORM_ERRORS = {
+_FORM_ERRORS: dict[str, Meaning] = {
     "s413": "The body is too large.",
     "s415": "The body is neither JSON nor a form.",
-    "s422": "A text is too long: `error` names its length and the limit.",
+    "s422": ("A text is too long: `error` names its length and the limit.", TEXT_TOO_LONG),
 }
+_NO_SUGGESTIONS = "Suggestions are switched off here; set PARLANCE_SUGGESTIONS=true to keep them."
 _SHOWN_LANGUAGES = 3
 _FRONTEND_TIMEOUT_MS = 500  # LibreTranslate's own: how long its page waits after a key before it translates
 
@@ -62,6 +72,7 @@ class LibreTranslateRoute(ApiRoute):
 
 
 router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
+settings_router = APIRouter(tags=["LibreTranslate"], route_class=LibreTranslateRoute)
 
 
 @router.post(
@@ -154,7 +165,7 @@ async def languages(services: ServicesDependency) -> list[schemas.Language]:
     ]
 
 
-@router.get("/frontend/settings", summary="Settings for frontends", responses=documented())
+@settings_router.get("/frontend/settings", summary="Settings for frontends", responses=documented())
 async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSettings:
     """What LibreTranslate's clients ask before they show a page: limits, and what is switched on."""
     pairs = LoadedPairs(services.engine).pairs
@@ -185,7 +196,7 @@ async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSet
         s404="No model of that name is loaded, or no such glossary is there.",
         s413="The file is too large.",
         s415="The body is no form.",
-        s422="A text is too long: `error` names its length and the limit.",
+        s422=("A text is too long: `error` names its length and the limit.", TEXT_TOO_LONG),
         s429="The queue, or the room for files, is full; Retry-After says when to try again.",
     ),
 )
@@ -215,7 +226,15 @@ async def translate_file(
     "/download_file/{name}",
     summary="Fetch a translated file",
     response_class=Response,
-    responses=documented(s404="There is no such file, or no longer.")
+    responses=documented(
+        s404=(
+            "There is no such file, or no longer.",
+            ErrorExample(
+                "not_found",
+                "There is no such file here: translated files are kept for 1,800 seconds; translate it again.",
+            ),
+        )
+    )
     | {200: {"description": "The file.", "content": {"application/octet-stream": {}}}},
 )
 def download_file(
@@ -231,13 +250,16 @@ def download_file(
     return file_response(PurePath(name).suffix, content)
 
 
-@router.post(
+@settings_router.post(
     "/suggest",
     summary="Suggest a better translation",
     openapi_extra=also_takes("SuggestRequest", {URLENCODED: {}, MULTIPART: {}}),
     responses=documented(
         s400="A field is missing or wrong, or a language is not there.",
-        s403="Suggestions are switched off here (PARLANCE_SUGGESTIONS), as they are by default.",
+        s403=(
+            "Suggestions are switched off here (PARLANCE_SUGGESTIONS), as they are by default; or the key is unknown.",
+            ErrorExample("forbidden", _NO_SUGGESTIONS),
+        ),
         **_FORM_ERRORS,
         s503="The suggestion cannot be written, or models are still loading; Retry-After says when to try again.",
         s507="The server keeps as many suggestions as it has room for.",
@@ -248,7 +270,7 @@ async def suggest(
 ) -> schemas.SuggestAnswer:
     """Keeps the suggestion in a file of the server, for whoever trains its next model."""
     if services.suggestions is None:
-        raise HTTPException(403, "Suggestions are switched off here; set PARLANCE_SUGGESTIONS=true to keep them.")
+        raise HTTPException(403, _NO_SUGGESTIONS)
     services.limits.check_texts([body.q], "q")
     services.limits.check_texts([body.s], "s")
     (assigned,) = await find_pairs([body.q], body.source, body.target, services)

@@ -34,7 +34,7 @@ from app.api.field_types import (
     quotable,
 )
 from app.api.request_body import Upload
-from app.api.request_fields import RequestFields
+from app.api.request_fields import Examples, RequestFields
 from app.api.shared_schemas import WrittenTokenAnswer, round_nats, usage_fields
 from app.engine.interface import (
     AlignedWord,
@@ -173,6 +173,21 @@ _TOKENS = [{"id": 41, "text": "I want", "logprob": -0.12}, {"id": 7, "text": " a
 
 class TranslateRequest(TranslationFields, Texts):
     """One text, or several at once; each is translated, and its language detected, on its own."""
+
+    examples: ClassVar[Examples] = {
+        "A text": {"q": "Ich möchte ein Bier", "source": "de", "target": "en"},
+        "Several texts": {"q": ["ich möchte ein bier", "hallo welt"], "source": "auto", "target": "en"},
+        "HTML": {"q": "<p>ich möchte <b>ein bier</b></p>", "source": "de", "target": "en", "format": "html"},
+        "A glossary": {"q": "ich möchte ein bier", "source": "de", "target": "en", "glossary": {"bier": "tea"}},
+        "Alternatives and scores": {
+            "q": "ich möchte ein bier",
+            "source": "de",
+            "target": "en",
+            "alternatives": 2,
+            "return": ["scores", "alignment"],
+        },
+        "A stream": {"q": "ich möchte ein bier", "source": "de", "target": "en", "stream": True},
+    }
 
     alternatives: Count = doc("How many further translations of each text to return.", 0, default=0, ge=0)
     prefix: EncodableText = doc(
@@ -345,6 +360,11 @@ class Language(BaseModel):
 class DetectRequest(Texts):
     """One text, or several that are ranked together."""
 
+    examples: ClassVar[Examples] = {
+        "A text": {"q": "Ich möchte ein Bier"},
+        "Several texts": {"q": ["ich möchte ein bier", "hallo welt"]},
+    }
+
     starts_work: ClassVar[bool] = False
 
     api_key: KeyField = None
@@ -420,6 +440,10 @@ class TranslateFileAnswer(BaseModel):
 
 class SuggestRequest(RequestFields):
     """A better translation."""
+
+    examples: ClassVar[Examples] = {
+        "A suggestion": {"q": "Ich möchte ein Bier", "s": "I would like a beer", "source": "de", "target": "en"}
+    }
 
     starts_work: ClassVar[bool] = False
 

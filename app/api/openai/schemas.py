@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -22,7 +22,7 @@ from app.api.field_types import (
     unsupported,
 )
 from app.api.generation.schemas import Sampling, Seed, Temperature, TopP
-from app.api.request_fields import RequestFields
+from app.api.request_fields import Examples, RequestFields
 from app.api.shared_schemas import decoding_options, round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
 from app.engine.output.text_stream import WrittenToken
@@ -91,6 +91,12 @@ class CompletionStreamOptions(RequestFields):
 
 class CompletionRequest(Sampling):
     """How to continue one or several texts. Fields that are not known are ignored."""
+
+    examples: ClassVar[Examples] = {
+        "A text": {"model": "lyrics-zh", "prompt": "分开", "max_tokens": 16, "temperature": 0.8, "seed": 7},
+        "Several prompts": {"model": "lyrics-zh", "prompt": ["分开", "雨"], "max_tokens": 8, "logprobs": 2},
+        "A stream": {"model": "lyrics-zh", "prompt": "分开", "max_tokens": 16, "stream": True},
+    }
 
     model: ModelName | None = optional("Name of a lyricist (GET /v1/models); null takes the first.", "lyrics-zh")
     prompt: Annotated[str | list[str] | list[int] | list[list[int]], BeforeValidator(_check_prompt)] = doc(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
-from fastapi.security import APIKeyHeader, HTTPBearer
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.exceptions import HTTPException
 
 from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
 from app.api.access_control import charge, given_keys
-from app.api.errors import documented
+from app.api.errors import ErrorExample, Meaning, documented
 from app.api.field_types import PathName
 from app.api.operations.schemas import ChangeAnswer, CurvesAnswer, Health, ImportAnswer, ModelAnswer, Readiness
 from app.api.route import ApiRoute
@@ -23,17 +22,14 @@ _OFF = "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY 
 _USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
 _WRONG = "This needs the server's admin key: send it as Authorization: Bearer KEY, or as X-Api-Key: KEY."
 
-# For the documentation alone, whose pages then ask for the key; the headers are read as bytes below.
-_bearer = HTTPBearer(auto_error=False, description="The key of PARLANCE_ADMIN_KEY.")
-_header = APIKeyHeader(name="X-Api-Key", auto_error=False, description="The key of PARLANCE_ADMIN_KEY.")
+
+class AdminRoute(ApiRoute):
+    """A route that `require_admin` guards."""
+
+    for_admins = True
 
 
-async def require_admin(
-    request: Request,
-    services: ServicesDependency,
-    _documented: Annotated[object, Security(_bearer)] = None,
-    _also: Annotated[object, Security(_header)] = None,
-) -> None:
+async def require_admin(request: Request, services: ServicesDependency) -> None:
     """403 where no key has the scope, or this one lacks it; 401 for a missing or unknown key."""
     if not services.access.has_admin():
         raise HTTPException(403, _OFF)
@@ -47,13 +43,28 @@ async def require_admin(
 
 
 models_router = APIRouter(tags=["Models"], route_class=ApiRoute)
-admin_router = APIRouter(tags=["Models"], route_class=ApiRoute, dependencies=[Depends(require_admin)])
+admin_router = APIRouter(tags=["Models"], route_class=AdminRoute, dependencies=[Depends(require_admin)])
 health_router = APIRouter(tags=["Health"], route_class=ApiRoute)
 
-_GUARDED = {"s401": "The admin key is missing or wrong.", "s403": "The server was started without PARLANCE_ADMIN_KEY."}
-_LOADING = {
+_GUARDED: dict[str, Meaning] = {
+    "s401": ("The admin key is missing or unknown.", ErrorExample("key_missing", _WRONG)),
+    "s403": (
+        "The key lacks the scope admin, or the server was started without PARLANCE_ADMIN_KEY.",
+        ErrorExample("scope_missing", _USE),
+    ),
+}
+_NOT_LOADED = ErrorExample(
+    "unknown_model", "No model demo is loaded. Loaded: demo-de-en, demo-en-es, lyrics-zh.", "name"
+)
+_LOADING: dict[str, Meaning] = {
     "s409": "It is loaded already.",
-    "s422": "The folder cannot be served: `error` says which file is wrong; what was served before goes on.",
+    "s422": (
+        "The folder cannot be served: `error` says which file is wrong; what was served before goes on.",
+        ErrorExample(
+            "checkpoint_refused",
+            "checkpoints/demo-de-en/model.safetensors does not match its checksum; the model was not loaded.",
+        ),
+    ),
     "s503": "No device can load a model right now; Retry-After says when to try again.",
 }
 
@@ -67,7 +78,9 @@ async def models(services: ServicesDependency) -> list[ModelAnswer]:
 @models_router.get(
     "/models/{name}/curves",
     summary="Curves of a training",
-    responses=documented(s404="No such model is loaded.", s503="Models are still loading; try again in a few seconds."),
+    responses=documented(
+        s404=("No such model is loaded.", _NOT_LOADED), s503="Models are still loading; try again in a few seconds."
+    ),
 )
 async def curves(name: PathName, services: ServicesDependency) -> CurvesAnswer:
     """Loss, held-out scores and learning rate over updates: the `metrics.jsonl` of the model's folder as it is now, so
@@ -79,7 +92,14 @@ async def curves(name: PathName, services: ServicesDependency) -> CurvesAnswer:
 @admin_router.post(
     "/models/{name}/load",
     summary="Load a model",
-    responses=documented(**_GUARDED, s404="There is no such folder.", **_LOADING),
+    responses=documented(
+        **_GUARDED,
+        s404=(
+            "There is no such folder.",
+            ErrorExample("unknown_model", "There is no folder demo among the checkpoints.", "name"),
+        ),
+        **_LOADING,
+    ),
 )
 async def load_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
     """Serve a checkpoint folder that has come since the start. Answers when all devices have it."""
@@ -89,7 +109,9 @@ async def load_model(name: PathName, services: ServicesDependency) -> ChangeAnsw
 @admin_router.post(
     "/models/{name}/reload",
     summary="Reload a model",
-    responses=documented(**_GUARDED, s404="No such model is loaded.", s422=_LOADING["s422"], s503=_LOADING["s503"]),
+    responses=documented(
+        **_GUARDED, s404=("No such model is loaded.", _NOT_LOADED), s422=_LOADING["s422"], s503=_LOADING["s503"]
+    ),
 )
 async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
     """Serve a folder's new content under the same name. Requests in flight end on the old weights, new ones get the
@@ -100,7 +122,7 @@ async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAn
 @admin_router.post(
     "/models/{name}/unload",
     summary="Unload a model",
-    responses=documented(**_GUARDED, s404="No such model is loaded.", s503=_LOADING["s503"]),
+    responses=documented(**_GUARDED, s404=("No such model is loaded.", _NOT_LOADED), s503=_LOADING["s503"]),
 )
 async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
     """Serve it no more, until it is loaded again. Answers when the requests that have it are done."""
@@ -111,7 +133,21 @@ async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAn
     "/models/import",
     summary="Import a model",
     status_code=202,
-    responses=documented(**_GUARDED, s409="It is being imported already.", s422="It is no name of a model on the hub."),
+    responses=documented(
+        **_GUARDED,
+        s409=(
+            "It is being imported already.",
+            ErrorExample("model_conflict", "Helsinki-NLP/opus-mt-de-en is being imported already.", "model"),
+        ),
+        s422=(
+            "It is no name of a model on the hub.",
+            ErrorExample(
+                "invalid_request",
+                "'opus mt' is no name of a model on the hub: give one such as Helsinki-NLP/opus-mt-de-en or de-en.",
+                "model",
+            ),
+        ),
+    ),
 )
 async def import_model(
     services: ServicesDependency,
@@ -138,7 +174,9 @@ async def imports(services: ServicesDependency) -> list[ImportAnswer]:
 @admin_router.delete(
     "/models/imports/{number}",
     summary="Cancel an import",
-    responses=documented(**_GUARDED, s404="There is no such import."),
+    responses=documented(
+        **_GUARDED, s404=("There is no such import.", ErrorExample("unknown_model", "There is no import 7.", "number"))
+    ),
 )
 async def cancel_import(
     number: Annotated[int, Path(description="The `id` of the import.", ge=1, examples=[1])],
@@ -204,6 +242,4 @@ async def metrics(request: Request, services: ServicesDependency) -> Response:
     return Response(page, headers={"Content-Type": kind})
 
 
-router = APIRouter()
-for _part in (models_router, admin_router, health_router):
-    router.include_router(_part)
+routers = (models_router, admin_router, health_router)

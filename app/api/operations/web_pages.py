@@ -1,16 +1,15 @@
-"""Pages for browsers: the page at / with its assets, and /docs and /redoc, all served from this machine alone."""
+"""Pages for browsers: the page at / with its assets, and /docs, all served from this machine alone."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import html
 from importlib.resources import files
 from pathlib import Path
 
 from fastapi import FastAPI, Request
-from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 _TYPES = {
@@ -32,6 +31,8 @@ _PAGE_HEADERS = {
     "Cache-Control": "no-cache",  # kept, and asked for again by its ETag: a new version is there at once
 }
 _INDEX = "index.html"
+_WEB = Path(__file__).parents[2] / "web"
+_DOCS_SCRIPT = _WEB / "docs" / "docs.js"  # of /docs and not of the page
 
 
 def add_page(app: FastAPI) -> None:
@@ -53,14 +54,14 @@ def add_page(app: FastAPI) -> None:
 
 def assets() -> dict[str, Response]:
     """Every file of the page, ready to be sent, by its path below `app/web`, with "/" between folders."""
-    folder = Path(__file__).parents[2] / "web"
-    by_path = {}
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in _TYPES:
-            body = path.read_bytes()
-            headers = {**_PAGE_HEADERS, "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
-            by_path[path.relative_to(folder).as_posix()] = Response(body, 200, headers, _TYPES[path.suffix])
-    return by_path
+    paths = (path for path in sorted(_WEB.rglob("*")) if path.suffix in _TYPES and path != _DOCS_SCRIPT)
+    return {path.relative_to(_WEB).as_posix(): _asset(path) for path in paths}
+
+
+def _asset(path: Path) -> Response:
+    body = path.read_bytes()
+    headers = {**_PAGE_HEADERS, "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
+    return Response(body, 200, headers, _TYPES[path.suffix])
 
 
 def _unless_known(request: Request, asset: Response) -> Response:
@@ -73,38 +74,43 @@ def _unless_known(request: Request, asset: Response) -> Response:
 
 
 _ASSETS = "/docs-assets"
-# The bundled pages would still fetch a logo and ask a validator elsewhere; the policy also covers what they may
-# learn to fetch in a later version.
+# Swagger UI writes styles into its elements; its scripts are files of this server.
 _DOCS_POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
-    " img-src 'self' data:; font-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'"
+    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+    " font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-
-
-_DOCS: dict[str, tuple[Callable[..., HTMLResponse], dict[str, str], dict[str, object]]] = {  # with assets and options
-    "/docs": (
-        get_swagger_ui_html,
-        {"swagger_js": "swagger-ui-bundle.js", "swagger_css": "swagger-ui.css", "swagger_favicon": "favicon.png"},
-        {"swagger_ui_parameters": {"validatorUrl": None}},
-    ),
-    "/redoc": (
-        get_redoc_html,
-        {"redoc_js": "redoc.standalone.js", "redoc_favicon": "favicon.png"},
-        {"with_google_fonts": False},
-    ),
-}
+_DOCS_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: API</title>
+<link rel="icon" href="{root}/assets/icon.svg">
+<link rel="stylesheet" href="{root}{assets}/swagger-ui.css">
+<div id="docs" data-openapi="{root}{openapi}"></div>
+<script src="{root}{assets}/swagger-ui-bundle.js"></script>
+<script src="{root}/docs/docs.js"></script>
+</html>
+"""
 
 
 def add_docs(app: FastAPI) -> None:
+    """/docs, and /redoc as an old address of it."""
     app.mount(_ASSETS, StaticFiles(directory=str(files("fastapi_offline") / "static")), name="docs-assets")
-    for path in _DOCS:
-        app.add_api_route(path, _docs_page, include_in_schema=False)
 
+    async def docs(request: Request) -> Response:
+        parts = {"title": app.title, "root": html.escape(request.scope.get("root_path", "")), "assets": _ASSETS}
+        headers = {**_PAGE_HEADERS, "Content-Security-Policy": _DOCS_POLICY}
+        return HTMLResponse(_DOCS_PAGE.format(**parts, openapi=app.openapi_url), headers=headers)
 
-async def _docs_page(request: Request) -> HTMLResponse:
-    write, names, options = _DOCS[request.scope["route"].path]
-    root, app = request.scope.get("root_path", ""), request.app
-    assets = {f"{part}_url": f"{root}{_ASSETS}/{name}" for part, name in names.items()}
-    page = write(openapi_url=f"{root}{app.openapi_url}", title=f"{app.title}: API", **assets, **options)
-    page.headers["Content-Security-Policy"] = _DOCS_POLICY
-    return page
+    script_file = _asset(_DOCS_SCRIPT)
+
+    async def script(request: Request) -> Response:
+        return _unless_known(request, script_file)
+
+    async def redoc(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
+
+    app.add_api_route("/docs", docs, include_in_schema=False)
+    app.add_api_route("/docs/docs.js", script, include_in_schema=False)
+    app.add_api_route("/redoc", redoc, include_in_schema=False)

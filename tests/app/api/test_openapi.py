@@ -11,8 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+
+from app.api.access_control import OPEN_PATHS
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.keyed_client import keys_file
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "openapi.json"
 
@@ -22,9 +26,6 @@ def described() -> dict[str, Any]:
     assert answer.status_code == 200
     description: dict[str, Any] = answer.json()
     return description
-
-
-OTHER_WAYS = ("source_ids", "decode", "prefix")  # to say what another field of the same request says
 
 
 def written(description: dict[str, Any]) -> str:
@@ -40,13 +41,13 @@ def operations(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
 def error_of(operation: str) -> str:
     """The body that a family's clients expect of an error."""
     path = operation.split()[1]
-    if path.startswith(("/v2/", "/v3/")) or path == "/deepl":
+    if path.startswith(("/v2/", "/v3/")):
         return "DeepLError"
     if path.startswith("/v1/"):
         return "OpenAIErrorAnswer"
     if path.startswith("/language/"):
         return "GoogleError"
-    return "DeepLXError" if path == "/deeplx" else "ErrorAnswer"
+    return "ErrorAnswer"
 
 
 def test_openapi_document_is_the_golden_one() -> None:
@@ -86,26 +87,96 @@ def test_libretranslates_routes_also_take_forms() -> None:
     assert set(paths["/translate_file"]["post"]["requestBody"]["content"]) == {"multipart/form-data"}
 
 
-def test_the_examples_of_requests_work() -> None:
+def demo_client(**settings: Any) -> Client:
+    """With models of the demo's names."""
     loaded = [replace(info, name=info.name.replace("tiny", "demo")) for info in FakeEngine().loaded]
-    client, schemas = Client(FakeEngine(loaded=loaded)), described()["components"]["schemas"]
-    for path, name in [
-        ("/translate", "Translate"),
-        ("/detect", "Detect"),
-        ("/generate", "Generate"),
-        ("/attention", "Attention"),
-        ("/walkthrough", "Walkthrough"),
-        ("/gates", "Gates"),
-        ("/score", "Score"),
-        ("/v2/translate", "DeepLTranslate"),
-        ("/imme", "Imme"),
-        ("/deeplx", "DeepLX"),
-        ("/language/translate/v2", "GoogleTranslate"),
-        ("/language/translate/v2/detect", "GoogleDetect"),
-    ]:
-        fields = schemas[f"{name}Request"]["properties"]
-        example = {field: details["examples"][0] for field, details in fields.items() if field not in OTHER_WAYS}
-        assert client.post(path, json=example).status_code == 200, path
+    return Client(FakeEngine(loaded=loaded), **settings)
+
+
+def test_every_example_of_a_request_works(tmp_path: Path) -> None:
+    client, sent = demo_client(data=tmp_path, suggestions=True), 0
+    for name, operation in operations(described()):
+        method, path = name.split()
+        if "{" in path or "application/json" not in operation.get("requestBody", {}).get("content", {}):
+            continue
+        examples = operation["requestBody"]["content"]["application/json"]["examples"]
+        assert examples, name
+        for example in examples.values():
+            sent += 1
+            answer = client.request(method.upper(), path, json=example["value"])
+            assert answer.status_code in (200, 201), (name, example["summary"], answer.text)
+    assert sent > 30
+
+
+def test_fields_of_requests_have_examples_that_work(tmp_path: Path) -> None:
+    """Each alone: many tools send the example of a field in the place of the whole body's."""
+    document, client = described(), demo_client(data=tmp_path, suggestions=True)
+    for path in ("/translate", "/generate", "/walkthrough", "/gates", "/v1/completions", "/v2/translate", "/imme"):
+        body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        fields = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[1]]["properties"]
+        example = next(iter(body["examples"].values()))["value"]
+        for name, field in fields.items():
+            if field["examples"][0] is not None and "Refused" not in field["description"]:
+                answer = client.post(path, json=example | {name: field["examples"][0]})
+                assert answer.status_code == 200, (path, name, answer.text)
+
+
+def test_every_answer_has_an_example_that_its_schema_accepts() -> None:
+    document, checked = described(), 0
+    for name, operation in operations(document):
+        for status, response in operation["responses"].items():
+            assert response["description"] != "Successful Response", name
+            for media_type, content in response.get("content", {}).items():
+                if media_type != "application/json":
+                    continue
+                checked += 1
+                schema = content["schema"] | {"components": document["components"]}
+                problems = list(jsonschema_rs.validator_for(schema).iter_errors(content["example"]))
+                assert not problems, (name, status, problems[0].message)
+    assert checked > 200
+
+
+def test_examples_of_errors_tell_statuses_apart() -> None:
+    document = described()
+    for path in ("/generate", "/translate", "/models/{name}/load", "/v2/translate", "/v1/completions"):
+        (operation,) = document["paths"][path].values()
+        bodies = [
+            json.dumps(response["content"]["application/json"]["example"])
+            for status, response in operation["responses"].items()
+            if status[0] in "45"
+        ]
+        assert len(bodies) == len(set(bodies)) > 4, path
+
+
+def test_every_route_says_which_key_it_takes(tmp_path: Path) -> None:
+    optional, always, for_nobody = [{"ApiKey": []}, {}], [{"ApiKey": []}], []
+    for settings, usual in (({}, optional), ({"keys_file": str(keys_file(tmp_path))}, always)):
+        document = Client(**settings).get("/openapi.json").json()
+        assert list(document["components"]["securitySchemes"]) == ["ApiKey"]
+        for name, operation in operations(document):
+            path = name.split()[1]
+            if path in OPEN_PATHS:
+                expected = for_nobody
+            else:
+                expected = (
+                    always if path.endswith(("/load", "/reload", "/unload")) or "/models/import" in path else usual
+                )
+                assert "429" in operation["responses"], name
+                assert {"400", "401", "403"} & operation["responses"].keys(), name
+            assert operation["security"] == expected, name
+
+
+def test_our_own_groups_come_first_and_old_addresses_are_not_shown() -> None:
+    document = described()
+    tags = [tag["name"] for tag in document["tags"]]
+    assert tags[:5] == ["Translate", "Generate", "Inspect", "Models", "Health"]
+    assert [tag["name"] for tag in document["tags"] if tag.get("x-protocol")] == tags[5:]
+    order = list(dict.fromkeys(operation["tags"][0] for _, operation in operations(document)))
+    assert order == tags
+    assert not {"/deepl", "/deeplx"} & document["paths"].keys()
+    for path in ("/v2/languages", "/v2/usage", "/languages"):
+        assert list(document["paths"][path]) == ["get"], path
+        assert Client().post(path).status_code == 200, path
 
 
 if __name__ == "__main__":
