@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,13 +113,15 @@ class Faults:
 
 @dataclass
 class StandInHub:
-    """requests: (method, path, headers) of all requests to both servers. address: of the Hub. cdn: of large files."""
+    """requests: (method, path, headers) of all requests to both servers. address: of the Hub. cdn: of large files.
+    rate: bytes per second of a download; 0 does not limit it."""
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     address: str = ""
     cdn: str = ""
+    rate: float = 0
 
     def add(self, name: str, folder: Path, access: Literal["open", "gated", "private"] = "open") -> Repository:
         repository = self.repositories[name] = Repository(name, folder, access)
@@ -191,6 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
                 left -= len(block)
                 self.wfile.write(bytes([block[0] ^ 1]) + block[1:] if wrong else block)
                 wrong = False
+                if self.hub.rate:
+                    time.sleep(len(block) / self.hub.rate)
         if broken:
             self.wfile.flush()
             self.close_connection = True
