@@ -23,7 +23,7 @@ export function lyricsRoom(store) {
   };
   store.watch(["models", "writing", "language"], ({ models, written, writing }) => {
     const known = written || writing ? [] : lyricsExamples(models);
-    setText(what, known.length ? t("start.lyrics") : "");
+    setText(what, writing || written ? "" : t("start.lyrics"));
     fill(examples, known.length > 0 && el("span", { class: "caption" }, t("translate.try")), known.map((each) => el("button", { class: "example", onclick: () => begin(each) }, each)));
   });
   return el("div", { class: "room" }, lyricsControls(store), what, examples, demoBanner(store, writerOf, begin, ({ written, writing }) => !written && !writing),

@@ -26,7 +26,8 @@ function item(store, state, notices) {
   const characters = Array.from(state.text);
   const excerpt = ({ start, end }) => characters.slice(start, end).join("").trim();
   const placed = notices.filter(({ start }) => Number.isInteger(start));
-  const places = [...new Map(placed.map((notice) => [excerpt(notice), notice]))].filter(([text]) => text);
+  const whole = state.text.trim(); // what is about all of the text needs no place
+  const places = [...new Map(placed.map((notice) => [excerpt(notice), notice]))].filter(([text]) => text && (text !== whole || notices[0].code === "unknown_words"));
   const rest = places.length - MOST_PLACES;
   return el("li", { "data-code": notices[0].code }, el("span", {}, sentence(state, notices[0])),
     places.slice(0, MOST_PLACES).map(([text, notice]) => el("button", { class: "place", onclick: () => show(store, notice) }, shortened(text))),

@@ -43,7 +43,7 @@ export function translateRoom(store) {
   element.append(tour(store, element));
   files.target(element);
 
-  store.watch(["view"], ({ view }) => { element.dataset.view = view; });
+  store.watch(["view"], ({ view }) => { element.dataset.shows = view; });
   store.watch(["problem", "note", "language"], (state) => {
     fill(problem, state.problem?.where === "maps" && state.problem.sentence);
     fill(note, state.note && t("map.part", { why: state.note }));

@@ -6,12 +6,10 @@ import { pairName } from "./choice.js";
 import { pairsOf } from "./decoding.js";
 
 const OTHERS = 4;
-const LYRICS = ["分开", "你说", "我把灯"]; // as the lyricist of `make demo` begins; written for this project
 
+// Only a demo says which beginnings its characters are enough for.
 export function lyricsExamples(models) {
-  const writers = (models ?? []).filter((each) => each.kind === "lyrics");
-  if (!writers.length) return [];
-  return [...new Set([...writers.flatMap((each) => each.demo?.examples ?? []), ...LYRICS])].slice(0, 3);
+  return [...new Set((models ?? []).filter((each) => each.kind === "lyrics").flatMap((each) => each.demo?.examples ?? []))].slice(0, 3);
 }
 
 export function startPanel(store) {
@@ -25,22 +23,26 @@ export function startPanel(store) {
 
 function doors(store, state) {
   const { models, examples, pair } = state;
-  const go = (change) => () => store.set({ forced: null, s: -1, t: -1, ...change });
   const example = examples[pair]?.[1] ?? examples[pair]?.[0];
   const others = pairsOf(models).filter((each) => each !== pair && examples[each]?.length).slice(0, OTHERS);
-  const enter = (label, change) => el("button", { class: "try", onclick: go(change) }, label);
-  const first = (models ?? [])[0];
+  const writes = models.some(({ kind }) => kind === "lyrics");
+  const names = models.slice(0, OTHERS).map(({ name }) => name);
+  const door = (name, room, change, tries, missing) => el("div", { class: "door", "data-door": name },
+    el("h3", {}, el("button", { class: "link", onclick: enter(store, change) }, t(room))),
+    el("p", {}, t(`start.${name}`)),
+    missing ? el("p", { class: "caption" }, missing) : tries.map(([label, more]) => el("button", { class: "try", onclick: enter(store, { ...change, ...more }) }, label)));
   return [
-    door("translate", others.map((each) => enter(`${examples[each][0]} (${pairName(each)})`, { pair: each, model: "", text: examples[each][0] }))),
-    example && door("inside", [enter(example, { view: "inside", text: example })]),
-    door("lyrics", lyricsExamples(models).map((each) => enter(each, { room: "lyrics", prompt: each }))),
-    example && door("walkthrough", [enter(example, { room: "walkthrough", text: example })]),
-    door("models", first ? models.slice(0, OTHERS).map(({ name }) => enter(name, { room: "models" })) : []),
+    door("translate", "room.translate", { view: "translate" }, others.map((each) => [`${examples[each][0]} (${pairName(each)})`, { pair: each, model: "", text: examples[each][0] }])),
+    door("inside", "view.inside", { view: "inside" }, example ? [[example, { text: example }]] : []),
+    door("lyrics", "room.lyrics", { room: "lyrics" }, lyricsExamples(models).map((each) => [each, { prompt: each }]), !writes && t("lyrics.none")),
+    door("walkthrough", "room.walkthrough", { room: "walkthrough" }, example ? [[example, { text: example }]] : []),
+    door("models", "room.models", { room: "models" }, names.map((name) => [name, {}]), !names.length && t("models.empty")),
   ];
 }
 
-function door(name, buttons) {
-  const empty = !buttons.length && ["lyrics", "models"].includes(name);
-  return el("div", { class: "door", "data-door": name }, el("h3", {}, t(name === "inside" ? "view.inside" : `room.${name}`)), el("p", {}, t(`start.${name}`)),
-    empty ? el("p", { class: "caption" }, t(name === "lyrics" ? "lyrics.none" : "models.empty")) : buttons);
+function enter(store, change) {
+  return () => {
+    store.set({ forced: null, s: -1, t: -1, ...change });
+    if (!change.text && change.view) document.getElementById("source").focus();
+  };
 }

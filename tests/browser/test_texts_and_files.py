@@ -1,0 +1,170 @@
+"""Long texts in parts, files, and what one does with a translation: copy it, swap the languages, hear it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import Watched
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+
+LINES = ["der hund schläft", "", "  ich möchte ein bier", "wir sehen das haus", "guten morgen welt"] * 24
+LONG = "\n".join(f"{line} {at}" if line else "" for at, line in enumerate(LINES))
+CHANGED = LONG.replace("bier 7\n", "hund\n")
+DROP = """([name, text]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([text], name));
+  for (const type of ["dragover", "drop"]) {
+    document.querySelector(".translating").dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true }));
+  }
+}"""
+VOICES = """
+const voice = (name, lang, localService) => ({ name, lang, localService, default: false, voiceURI: name });
+const said = [];
+const synthesis = {
+  getVoices: () => [voice("Anna", "de-DE", true), voice("Far", "en-US", false), voice("Alba", "en_GB", true),
+    voice("Bob", "en-US", true)],
+  speak: (utterance) => said.push(utterance),
+  cancel: () => { said.length = 0; },
+};
+Object.defineProperty(window, "speechSynthesis", { value: synthesis });
+window.SpeechSynthesisUtterance = class extends EventTarget {
+  constructor(text) { super(); this.text = text; }
+};
+window.said = said;
+"""
+
+
+def alone(watched: Watched) -> Any:
+    page = watched.goto("#translate?view=translate&pair=de.en")
+    page.wait_for_selector("#choose:visible")
+    return page
+
+
+def sent(watched: Watched) -> list[str]:
+    bodies = [body for path, body in watched.sent_requests if path == "/translate"]
+    return [line for body in bodies for line in body["q"]]
+
+
+def test_long_text_is_whole_and_a_change_sends_its_line_alone(watched: Watched, served: Server) -> None:
+    page = alone(watched)
+    page.fill("#source", LONG)
+    page.wait_for_selector("#copy:visible")
+    expected = served.ask("/translate", {"q": LONG, "source": "de", "target": "en"})["translatedText"]
+    assert page.text_content("#target") == expected
+    assert sorted(sent(watched)) == sorted(line.strip() for line in LONG.split("\n") if line.strip())
+    assert page.inner_text("#count") == f"{len(LONG):,} / 100,000 characters, sent in parts"
+    watched.sent_requests.clear()
+    with page.expect_response("**/translate"):
+        page.fill("#source", CHANGED)
+    page.wait_for_selector("#copy:visible")
+    assert sent(watched) == ["ich möchte ein hund"]
+    watched.until("history.state?.text.length > 1000")  # too long for a link, and there after a reload
+    assert "text=" not in page.evaluate("location.hash")
+    page.reload()
+    page.wait_for_selector("#copy:visible")
+    assert page.input_value("#source") == CHANGED
+
+
+def test_long_text_says_where_it_stopped_and_goes_on(watched: Watched, served: Server) -> None:
+    page = alone(watched)
+    failing = True
+
+    def route(route: Any) -> None:
+        if failing and "guten morgen welt 44" in route.request.post_data_json["q"]:
+            route.fulfill(status=500, json={"error": "The device process ended; try again.", "code": "x"})
+        else:
+            route.continue_()
+
+    page.route("**/translate", route)
+    watched.refused.add(500)
+    page.fill("#source", LONG)
+    page.wait_for_selector(".pane .problem:not(:empty)")
+    assert page.inner_text(".pane .problem") == "The device process ended; try again."
+    assert page.inner_text(".parts .caption").startswith("Stopped at ")
+    value = page.locator(".parts progress").evaluate("bar => bar.value")
+    assert 0 < value < 1
+    failing = False
+    page.click(".parts button")
+    page.wait_for_selector("#copy:visible")
+    watched.until("!document.querySelector('.parts').checkVisibility()")
+    expected = served.ask("/translate", {"q": LONG, "source": "de", "target": "en"})["translatedText"]
+    assert page.text_content("#target") == expected
+    assert len(sent(watched)) < 2 * len([line for line in LINES if line])
+
+
+def test_dropped_file_is_saved_under_its_own_name(watched: Watched, served: Server) -> None:
+    page = alone(watched)
+    assert page.inner_text("#types") == ".txt .srt .html .htm .docx .odt"
+    page.evaluate(DROP, ["a letter.txt", "der hund schläft\n\nich möchte ein bier\n"])
+    page.wait_for_selector(".uploads a.action")
+    with page.expect_download() as download:
+        page.click(".uploads a.action")
+    assert download.value.suggested_filename == "a letter.en.txt"
+    one, two = served.ask(
+        "/translate", {"q": ["der hund schläft", "ich möchte ein bier"], "source": "de", "target": "en"}
+    )["translatedText"]
+    assert download.value.path().read_text() == f"{one}\n\n{two}\n"
+    page.evaluate(DROP, ["photo.jpg", "x"])
+    assert ".docx" in page.inner_text(".uploads li >> nth=1")
+    watched.refused.add(400)
+    page.evaluate(DROP, ["broken.docx", "x"])
+    page.wait_for_selector(".uploads li:nth-child(3) .problem")
+    for _ in range(3):
+        page.click(".uploads button >> nth=0")
+    assert page.locator(".uploads li").count() == 0
+
+
+def test_translation_is_copied_and_the_languages_are_swapped(watched: Watched) -> None:
+    pairs = [{"source": "de", "target": "en"}, {"source": "en", "target": "de"}]
+
+    def both_ways(route: Any) -> None:
+        route.fulfill(json=[{**model, "language_pairs": pairs} for model in route.fetch().json()[:1]])
+
+    page = alone(watched)
+    assert page.is_disabled("#swap")
+    assert page.get_attribute("#swap", "title") == "No model for English → German is loaded here."
+    page.route("**/models", both_ways)
+    page.reload()
+    page.wait_for_selector("#swap:not([disabled])")
+    page.fill("#source", "der hund")
+    page.wait_for_selector("#copy:visible")
+    translation = page.inner_text("#target")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy")
+    page.wait_for_selector("#copy:has-text('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == translation
+    watched.refused.add(400)
+    page.click("#swap")
+    assert (page.input_value("#pair"), page.input_value("#source")) == ("en.de", translation)
+
+
+def test_translation_is_spoken_by_a_voice_of_this_device(chromium: Any, served: Server) -> None:
+    with Watched.opened(chromium, served.base, kept={}) as watched:
+        watched.page.add_init_script(VOICES)
+        page = alone(watched)
+        assert not page.is_visible("#listen")
+        page.fill("#source", "der hund")
+        page.wait_for_selector("#listen:visible")
+        assert page.locator("#voice option").all_inner_texts() == ["Alba", "Bob"]  # English ones that send nothing away
+        page.select_option("#voice", "Bob")
+        page.click("#listen")
+        said = page.evaluate("said.map(each => [each.text, each.voice.name, each.lang])")
+        assert said == [[page.inner_text("#target"), "Bob", "en-US"]]
+        assert page.inner_text("#listen") == "Stop"
+        page.evaluate("said[0].dispatchEvent(new Event('end'))")
+        assert page.inner_text("#listen") == "Listen"
+        page.click("#listen")
+        page.fill("#source", "bier")  # another text ends the reading
+        watched.until("said.length === 0")
+        page.select_option("#pair", "en.es")
+        page.wait_for_selector("#copy:visible")
+        assert not page.is_visible("#listen")  # no Spanish voice
+        page.reload()
+        page.select_option("#pair", "de.en")
+        page.wait_for_selector("#listen:visible")
+        assert page.input_value("#voice") == "Bob"
+        watched.clean()
