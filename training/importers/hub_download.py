@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from training.importers.hub_lookup import (
     HubFile,
     HubModel,
     HubUnreachable,
+    broke_off,
     hub_errors,
-    is_short_download,
     look_up,
 )
 from training.importers.import_progress import ImportProgress
@@ -87,8 +87,15 @@ def _fetch(model: HubModel, files: Sequence[HubFile], progress: ImportProgress) 
     """Returns the folder of the snapshot."""
     _prepare_session()
     progress.stage("download", model.name, sum(file.size for file in files))
-    with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-        paths = list(pool.map(lambda file: _fetch_file(model, file, progress), files))
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(FILES_AT_ONCE)
+    try:
+        downloads = [pool.submit(_fetch_file, model, file, _ByteCounter(progress, stop)) for file in files]
+        ended, _ = wait(downloads, return_when=FIRST_EXCEPTION)
+        paths = [download.result() for download in ended]
+    finally:
+        stop.set()  # after Ctrl-C or a failure the other downloads end too, instead of holding up the exit
+        pool.shutdown(cancel_futures=True)
     progress.close()
     folder = paths[0].parent
     if folder.name != model.commit:
@@ -96,15 +103,13 @@ def _fetch(model: HubModel, files: Sequence[HubFile], progress: ImportProgress) 
     return folder
 
 
-def _fetch_file(model: HubModel, file: HubFile, progress: ImportProgress) -> Path:
-    counter = _ByteCounter(progress)
+def _fetch_file(model: HubModel, file: HubFile, counter: _ByteCounter) -> Path:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             path = hf_hub_download(model.name, file.name, revision=model.revision, tqdm_class=counter.bar_class())
             break
-        except (httpx2.TransportError, OSError) as error:
-            broke_off = isinstance(error, httpx2.TransportError) or is_short_download(error)
-            if attempt == ATTEMPTS or not broke_off or not counter.done:
+        except Exception as error:
+            if attempt == ATTEMPTS or not broke_off(error) or not counter.done:
                 raise
             counter.add(-counter.done)
             time.sleep(attempt)
@@ -112,14 +117,20 @@ def _fetch_file(model: HubModel, file: HubFile, progress: ImportProgress) -> Pat
     return Path(path)
 
 
-class _ByteCounter:
-    """Counts the bytes of one file into the progress of all files."""
+class _Stopped(Exception):
+    """Ends the download of a file in its thread."""
 
-    def __init__(self, progress: ImportProgress) -> None:
-        self._progress, self.done = progress, 0
+
+class _ByteCounter:
+    """Counts the bytes of one file into the progress of all files. stop: ends the download at its next block."""
+
+    def __init__(self, progress: ImportProgress, stop: threading.Event) -> None:
+        self._progress, self._stop, self.done = progress, stop, 0
         self._lock = threading.Lock()
 
     def add(self, size: int) -> None:
+        if self._stop.is_set():
+            raise _Stopped
         with self._lock:
             self.done += size
         if size:

@@ -22,12 +22,13 @@ from huggingface_hub.errors import (
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
+    XetDownloadError,
 )
 from huggingface_hub.hf_api import ModelInfo
 
 from models.model_names import FAMILIES, ModelName
 from training.errors import TrainingError
-from training.importers.marian.hub_folder import CARD_FILE, PICKLE, SAFETENSORS
+from training.importers.marian.hub_folder import CARD_FILE, PICKLE, SAFETENSORS, first_line
 
 CONFIG_FILE = "config.json"
 SMALL_FILES = ("*.json", "*.spm", "*.model", CARD_FILE)
@@ -167,8 +168,8 @@ def _refusal(error: Exception, name: str, revision: str | None) -> TrainingError
         return TrainingError(f"{name} has changed on the hub during the download: try once more.")
     if isinstance(error, httpx2.TransportError | LocalEntryNotFoundError | ConnectionError):
         return HubUnreachable(f"The hub ({hub}) cannot be reached for {name} ({_innermost(error)}).")
-    if is_short_download(error):
-        return HubUnreachable(f"The download of {name} from the hub broke off.")
+    if broke_off(error):
+        return HubUnreachable(f"The download of {name} from the hub broke off ({first_line(error)}).")
     return None
 
 
@@ -183,9 +184,11 @@ def _status_refusal(status: int, name: str) -> TrainingError:
     return TrainingError(f"The hub ({hub}) answers for {name} with status {status}.")
 
 
-def is_short_download(error: BaseException) -> bool:
-    """Whether huggingface_hub found fewer bytes than announced; it has no type of its own for that."""
-    return isinstance(error, OSError) and "Consistency check failed" in str(error)
+def broke_off(error: Exception) -> bool:
+    """Whether a download ended early: in httpx2, in hf_xet, or with fewer bytes than announced, for which
+    huggingface_hub has no type of its own."""
+    short = isinstance(error, OSError) and "Consistency check failed" in str(error)
+    return short or isinstance(error, httpx2.TransportError | XetDownloadError | RuntimeError)
 
 
 def _innermost(error: BaseException) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import socket
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import constants
+from huggingface_hub.utils._xet_progress_reporting import XetDownloadProgressReporter
 
 from models.model_names import parse_model_name
 from tests.stand_in_hub import StandInHub
@@ -98,6 +103,46 @@ def test_broken_download_goes_on_behind_its_last_byte(
     start = int(second["Range"].removeprefix("bytes=").rstrip("-"))
     assert "Range" not in first and 0 < start <= 50_000
     assert progress.done["download"] == progress.totals["download"]
+
+
+def test_interrupt_ends_the_download_at_its_next_block(
+    hub: StandInHub, model: Path, progress: RecordedProgress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_download, "BLOCK", 4096)
+    hub.rate = 200_000  # the weights would take seconds
+    advance = progress.advance
+
+    def interrupt(size: int) -> None:
+        advance(size)
+        os.kill(os.getpid(), signal.SIGINT)
+        monkeypatch.setattr(progress, "advance", advance)
+
+    monkeypatch.setattr(progress, "advance", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fetched(NAME, progress)
+    assert not list(Path(constants.HF_HUB_CACHE).rglob(WEIGHTS))
+    assert not list(Path(constants.HF_HUB_CACHE).rglob("*.incomplete"))
+    hub.rate = 0
+    assert fetched(NAME, progress).name == NAME
+
+
+def test_bytes_from_the_chunk_store_are_counted_once(progress: RecordedProgress) -> None:
+    """Most large files of the Hub are in its chunk store, which reports bytes of the file and bytes on the wire."""
+    progress.stage("download", NAME, 100)
+    counter = hub_download._ByteCounter(progress, threading.Event())
+    with XetDownloadProgressReporter(
+        reconstruction_desc="weights", total=100, log_level=0, tqdm_class=counter.bar_class()
+    ) as reporter:
+        for written, received in ((0, 30), (60, 70), (100, 70)):
+            report = SimpleNamespace(
+                total_bytes=100,
+                total_bytes_completed=written,
+                total_bytes_completion_rate=1.0,
+                total_transfer_bytes_completed=received,
+                total_transfer_bytes_completion_rate=1.0,
+            )
+            reporter.update_progress(report)
+    assert (counter.done, progress.done["download"]) == (100, 100)
 
 
 def test_wrong_checksum_is_fetched_once_more(hub: StandInHub, model: Path, progress: RecordedProgress) -> None:
