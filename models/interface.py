@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -58,6 +58,15 @@ class Decodable(Protocol):
         """Copies row sources[i] to row destinations[i] for all i at once, as if all were read before any is written.
         since: pair i shares its source and its first since[i] target tokens (hypotheses of one beam), so only later
         tokens need copying; None: nothing is shared."""
+
+
+@runtime_checkable
+class Likeliest(Protocol):
+    """A `Decodable` that may find the likeliest token without all logits."""
+
+    def likeliest(self, state: Any, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor | None:
+        """A step whose result is the likeliest token of each row, [B], the first of equals, as it is in the logits of
+        `Decodable.step` without the suppressed tokens. None, and nothing has happened, if all logits are cheaper."""
 
 
 class TeacherForced(Protocol):

@@ -103,8 +103,10 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
             else:
                 reason = transformer_difference(floats)
             if reason is None:
-                kernels = NativeRecurrent if recurrent else NativeTransformer
-                return Selection(kernels(floats, library), precision, True, EXACT)  # type: ignore[arg-type]
+                if isinstance(floats, RecurrentLanguageModel):
+                    return Selection(NativeRecurrent(floats, library), precision, True, EXACT)
+                native = NativeTransformer(floats, library)
+                return Selection(native, precision, True, f"{EXACT}; {native.shortlist_reason}")
     if precision == "int8" and not exact_int8():
         raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
     made = prepared(network, precision)

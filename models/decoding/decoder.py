@@ -19,8 +19,8 @@ from models.decoding.constraints import TermAutomaton
 from models.decoding.device_step import DeviceStep, Layout, StepResults, Submitted, needs_host
 from models.decoding.logits_processors import suppress_tokens
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
-from models.decoding.row_state import ChosenTokens, Floats, RowState
-from models.interface import Decodable, Precision, Prompt
+from models.decoding.row_state import ChosenTokens, Floats, Ints, Mask, RowState
+from models.interface import Decodable, Likeliest, Precision, Prompt
 from models.tokenizer.word_parts import WordParts
 
 
@@ -163,19 +163,30 @@ class Decoder:
         if not self.owners:
             return result
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
+        if isinstance(self.network, Likeliest) and not self.beams and self.rows.greedy:
+            chosen = self.network.likeliest(self.state, feed, self.rules.suppressed)
+            if chosen is not None:
+                self._finish_rows(*self.rows.record_tokens(chosen.numpy(), self.owners, result), result)
+                return self._finished(result)
         logits = self.network.step(self.state, feed, self._group)
         suppressed_logsumexp: Floats | None = None
         if len(self._suppressed):
             mass = suppress_tokens(logits, self._suppressed, renormalise=self.rules.renormalise)
             suppressed_logsumexp = None if mass is None else mass.cpu().numpy()
         if len(self.rows.alone):
-            ended, done = self.rows.advance(logits, self.owners, result, suppressed_logsumexp)
-            for row in done.tolist():
-                request = self.owners[row]
-                hypothesis = self.rows.result(row, request.options, finished=bool(ended[row]))
-                result.finished.append((request.key, [hypothesis]))
+            self._finish_rows(*self.rows.advance(logits, self.owners, result, suppressed_logsumexp), result)
         if self.beams:
             self._advance_beams(logits, result, suppressed_logsumexp)
+        return self._finished(result)
+
+    def _finish_rows(self, ended: Mask, done: Ints, result: StepResult) -> None:
+        """Adds the hypotheses of rows without a beam that are done. ended, by row: by the end token."""
+        for row in done.tolist():
+            request = self.owners[row]
+            hypothesis = self.rows.result(row, request.options, finished=bool(ended[row]))
+            result.finished.append((request.key, [hypothesis]))
+
+    def _finished(self, result: StepResult) -> StepResult:
         if result.finished:
             self._release([self.requests.pop(key) for key, _ in result.finished])
         return result
@@ -246,11 +257,7 @@ class Decoder:
     def _record_step(self, results: StepResults, step: Submitted, result: StepResult) -> None:
         if len(results.rows):
             chosen = ChosenTokens(results.tokens, results.log_probabilities, None, {})
-            ended, done = self.rows.record(results.rows, chosen, self.owners, result, counts=False)
-            for row in done.tolist():
-                request = self.owners[row]
-                hypothesis = self.rows.result(row, request.options, finished=bool(ended[row]))
-                result.finished.append((request.key, [hypothesis]))
+            self._finish_rows(*self.rows.record(results.rows, chosen, self.owners, result, counts=False), result)
         for width, candidates in results.candidates.items():
             if (beams := self.beams.get(width)) is None or not beams.requests:
                 continue

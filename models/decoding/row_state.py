@@ -123,6 +123,15 @@ class RowState:
             suppressed_logsumexp = None if suppressed_logsumexp is None else suppressed_logsumexp[rows]
         return self.record(rows, self._choose(logits, rows, suppressed_logsumexp), owners, result)
 
+    @property
+    def greedy(self) -> bool:
+        """Whether all that the next step needs is the likeliest token of each row."""
+        return not (len(self._drawing) or len(self._scoring) or self.repetition.active)
+
+    def record_tokens(self, tokens: Ints, owners: Sequence[ActiveRequest], result: StepResult) -> tuple[Mask, Ints]:
+        """As `advance`, with the tokens of all rows, which are `greedy`."""
+        return self.record(self.alone, ChosenTokens(tokens, None, None, {}), owners, result)
+
     def record(
         self,
         rows: Ints,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from models.backends.native import build
 from models.backends.native.build import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
-from models.backends.native.int8_transformer import Packer, Product
+from models.backends.native.packing import Packer, Product
 from models.backends.torch.int8_linear import exact_int8
 from training.kernels import training_backend
 
@@ -96,21 +96,26 @@ def pointer(tensor: Tensor) -> c_void_p:
 def multiplied(
     library: ctypes.CDLL, linear: nn.Linear, x: Tensor, residual: Tensor | None = None, activation: int = 0
 ) -> Tensor:
-    packer = Packer(library, linear)
+    packer = Packer(library, [tuple(linear.weight.shape)])
     return times(library, packer.product(linear.weight, linear.bias), x, residual, activation)
+
+
+def quantized(library: ctypes.CDLL, x: Tensor) -> tuple[Bytes, tuple[Tensor, ...]]:
+    """x [N, I] in int8, and the tensors that hold it."""
+    rows, inputs = x.shape
+    stride = (inputs + 63) // 64 * 64
+    read = torch.zeros(rows * stride * library.element_size(), dtype=torch.int8)
+    largest, sums = torch.empty(rows), torch.empty(rows).int()
+    into = Bytes(read.data_ptr(), largest.data_ptr(), sums.data_ptr(), stride)
+    library.quantize(pointer(x.contiguous()), c_int64(rows), c_int64(inputs), into)
+    return into, (read, largest, sums)
 
 
 def times(
     library: ctypes.CDLL, packed: Product, x: Tensor, residual: Tensor | None = None, activation: int = 0
 ) -> Tensor:
     """x [N, I] -> [N, O]."""
-    rows, inputs = x.shape
-    stride = (inputs + 63) // 64 * 64
-    size = library.element_size()
-    read = torch.zeros(rows * stride * size, dtype=torch.int8)
-    largest, sums = torch.empty(rows), torch.empty(rows).int()
-    into = Bytes(read.data_ptr(), largest.data_ptr(), sums.data_ptr(), stride)
-    library.quantize(pointer(x), c_int64(rows), c_int64(inputs), into)
+    rows, (into, _kept) = len(x), quantized(library, x)
     y = torch.full((rows, packed.outputs), torch.nan)
     library.multiply(
         byref(packed), into, c_int64(rows), None if residual is None else pointer(residual), activation, pointer(y)

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import mmap
 from collections.abc import Callable, Sequence
-from ctypes import c_float, c_int32, c_int64, c_void_p
+from ctypes import c_float, c_int64, c_void_p
 from itertools import chain
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.backends.native.build import check_status
-from models.backends.top_k import padded_to_blocks
-from models.backends.torch.int8_linear import rounded_weight
+from models.backends.native.packing import Norm, Packer, Product
+from models.backends.native.shortlist import Shortlist, shortlist, shortlist_refusal
+from models.backends.top_k import argmax, padded_to_blocks
 from models.backends.torch.kv_cache import Ints, zeros
 from models.interface import Prompt
 from models.networks.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, Transformer
-
-
-class Product(ctypes.Structure):
-    _fields_ = [
-        *((name, c_void_p) for name in ("weight", "scale", "bias")),
-        *((name, c_int64) for name in ("outputs", "inputs")),
-    ]
-
-
-class Norm(ctypes.Structure):
-    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("epsilon", c_float), ("before", c_int32)]
 
 
 class SelfAttention(ctypes.Structure):
@@ -69,61 +57,6 @@ class Cache(ctypes.Structure):
     ]
 
 
-HUGE_PAGE = 1 << 21
-PANEL = 64  # native.h pads the outputs of a product to multiples of this
-
-
-class Packer:
-    """Fills structures from tensors and keeps the tensors alive, since structures hold addresses only. Weights are
-    contiguous in packing order, so the hardware prefetches the next one."""
-
-    def __init__(self, library: ctypes.CDLL, network: nn.Module) -> None:
-        self.library, self.held = library, list[Tensor]()
-        library.packed_size.restype = c_int64
-        library.packed_size.argtypes = (c_int64, c_int64)
-        library.pack.argtypes = (c_void_p, c_int64, c_int64, c_void_p)
-        # a matrix that is split in two is padded twice
-        room = sum(self._size(p.size(0) + PANEL, p.size(1)) for p in network.parameters() if p.ndim == 2)
-        self.weights, self.taken = reserved(room), 0
-
-    def _size(self, outputs: int, inputs: int) -> int:
-        return int(self.library.packed_size(outputs, inputs))
-
-    def address(self, tensor: Tensor) -> int:
-        """The address of a contiguous float32 or uint8 copy, or of the tensor itself if it is one."""
-        kept = tensor.detach()
-        kept = (kept if kept.dtype == torch.uint8 else kept.float()).contiguous()
-        self.held.append(kept)
-        return kept.data_ptr()
-
-    def product(self, weight: Tensor, bias: Tensor | None) -> Product:
-        """weight [O, I], bias [O]."""
-        rounded, scale = rounded_weight(weight)
-        outputs, inputs = rounded.shape
-        packed = self.weights[self.taken :][: self._size(outputs, inputs)]
-        self.taken += len(packed)
-        assert len(packed) == self._size(outputs, inputs), "more matrices than room was reserved for"
-        rounded = rounded.contiguous()
-        self.library.pack(rounded.data_ptr(), outputs, inputs, packed.data_ptr())
-        bias = torch.zeros(outputs) if bias is None else bias
-        return Product(packed.data_ptr(), self.address(scale), self.address(bias), outputs, inputs)
-
-    def norm(self, module: nn.Module, *, before: bool = False) -> Norm:
-        """The structure of a LayerNorm; an empty one for any other module."""
-        if not isinstance(module, nn.LayerNorm):
-            return Norm()
-        return Norm(self.address(module.weight), self.address(module.bias), module.eps, before)
-
-
-def reserved(size: int) -> Tensor:
-    """An uninitialised byte tensor that takes no memory before it is written to, on huge pages if available."""
-    pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):
-        pages.madvise(mmap.MADV_HUGEPAGE)
-    array = np.frombuffer(pages, dtype=np.uint8)
-    return torch.from_numpy(array[-array.ctypes.data % HUGE_PAGE :][:size])
-
-
 class NativeState:
     """Static caches and the preassembled arguments of a call. The keys and values of one position are adjacent.
     lengths, source_lengths [slots]: target and source tokens read into each row."""
@@ -153,11 +86,13 @@ class NativeTransformer:
     def __init__(self, network: Transformer, library: ctypes.CDLL) -> None:
         self.network, self.config, self.library = network, network.config, library
         self.device = network.device
-        self.packer = Packer(library, network)
+        self.packer = Packer(library, [tuple(p.shape) for p in network.parameters() if p.ndim == 2])
         self.model = self._model()
-        for function, arrays in ((library.encode, 4), (library.decode, 6), (library.copy, 5)):
+        functions = ((library.encode, 4), (library.decode, 7), (library.decode_likeliest, 9), (library.copy, 5))
+        for function, arrays in functions:
             function.restype = c_int64
             function.argtypes = *(c_void_p,) * 3, c_int64, *(c_void_p,) * arrays
+        self.shortlist, self.shortlist_reason = self._shortlist()
 
     def _model(self) -> Model:
         network, config, packer = self.network, self.config, self.packer
@@ -195,6 +130,27 @@ class NativeTransformer:
             *(packer.norm(network.encoder_norm), packer.norm(network.decoder_norm)),
             packer.product(*padded_to_blocks(network.output_weight, network.output_bias)),
         )
+
+    @torch.inference_mode()
+    def _shortlist(self) -> tuple[Shortlist | None, str]:
+        """And the reason for or against it."""
+        weight, bias = padded_to_blocks(self.network.output_weight, self.network.output_bias)
+        if reason := shortlist_refusal(*weight.shape):
+            return None, reason
+        made = shortlist(self.library, self.model.projection, weight.float(), bias, self._own_states())
+        return (None, made) if isinstance(made, str) else (made, made.reason)
+
+    def _own_states(self, rows: int = 32, length: int = 24, seed: int = 0) -> Tensor:
+        """What the output matrix reads while the network decodes random sources, [N, C]."""
+        state, random = self.allocate(rows, length, length), torch.Generator().manual_seed(seed)
+        sizes = (self.config.source_vocabulary, self.config.target_vocabulary)
+        sources, first = (torch.randint(size, (rows, length), generator=random) for size in sizes)
+        prompts = [Prompt(tuple(ids), (start[0],)) for ids, start in zip(sources.tolist(), first.tolist(), strict=True)]
+        self.prefill(state, range(rows), prompts)
+        tokens, states = first[:, 0].contiguous(), torch.empty(length, rows, self.config.d_model)
+        for position in range(length):
+            tokens = argmax(self._decode(state, tokens, 1, states[position]))
+        return states.flatten(0, 1)[torch.randperm(length * rows, generator=random)]
 
     def _self_attention(self, module: MultiHeadAttention, around: Residual) -> SelfAttention:
         projection, output = module.projection, module.output
@@ -236,10 +192,31 @@ class NativeTransformer:
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         if len(forced):
             slots, lengths = slots.repeat(read), lengths.repeat(read)
-            arrays = forced, slots, counted(read), slots, lengths, None
+            arrays = forced, slots, counted(read), slots, lengths, None, None
             self._call(self.library.decode, state, len(forced), *arrays)
 
     def step(self, state: NativeState, tokens: Tensor, group: int = 1) -> Tensor:
+        return self._decode(state, tokens, group, None)
+
+    def likeliest(self, state: NativeState, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor | None:
+        if self.shortlist is None:
+            return None
+        count = len(tokens)
+        if not self.shortlist.worth_it:
+            self.shortlist.count(count)
+            return None
+        projection, screen = self.shortlist.without(suppressed)
+        chosen, computed = torch.empty(count, dtype=torch.long), c_int64()
+        slots, places, lengths = state.addresses
+        arrays = (slots, places, slots, lengths, ctypes.addressof(projection), ctypes.addressof(screen), chosen)
+        tokens = tokens.long().contiguous()
+        self._call(self.library.decode_likeliest, state, count, tokens, *arrays, ctypes.addressof(computed))
+        state.lengths[:count] += 1
+        self.shortlist.count(count, computed.value)
+        return chosen
+
+    def _decode(self, state: NativeState, tokens: Tensor, group: int, features: Tensor | None) -> Tensor:
+        """features [B, C]: what the output matrix reads is written there."""
         count = len(tokens)
         slots, places, lengths = state.addresses
         arrays: tuple[Ints | int, Ints | int] = slots, lengths
@@ -247,7 +224,8 @@ class NativeTransformer:
             first = state.slots // group * group
             arrays = first, state.source_lengths[first]
         logits = torch.empty(count, self.model.projection.outputs)
-        self._call(self.library.decode, state, count, tokens.long().contiguous(), slots, places, *arrays, logits)
+        tokens = tokens.long().contiguous()
+        self._call(self.library.decode, state, count, tokens, slots, places, *arrays, logits, features)
         state.lengths[:count] += 1
         return logits
 

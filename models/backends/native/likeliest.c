@@ -53,6 +53,12 @@ static void find(const float *x, int64_t width, Best *best) {
     for (; i < width; i += LANES) look(best, x, i, before(i, width));
 }
 
+/* The first of the largest numbers of x [width], and its place. */
+void find_likeliest(const float *x, int64_t width, float *value, int64_t *place) {
+    Best best = {value, place, 0, 1};
+    find(x, width, &best);
+}
+
 /* x [width], of which `largest` is the largest -> log of the sum of their exponentials. */
 static float log_total(const float *x, int64_t width, float largest) {
     if (!isfinite(largest)) return NAN; /* as inf - inf is */

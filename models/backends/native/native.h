@@ -65,6 +65,13 @@ typedef struct {
     Product projection;
 } Model;
 
+typedef struct { /* see screen.c */
+    Product prefix;               /* the rotated output matrix: its first K columns, [O, K]; the same bias */
+    const float *rotation, *rest; /* [C, K]; [O] the norms of what the first K columns leave out */
+    float rounding, size;         /* in units of an output's scale: what rounding a row to int8 moved, and its norm */
+    int64_t most;                 /* panels of a row that are computed one by one; beyond that the whole row is */
+} Screen;
+
 typedef struct { /* [L, slots, T, 2, H, D] and [L, slots, S, 2, H, D] */
     float *own, *source;
     int64_t slots, target_length, source_length;
@@ -83,8 +90,20 @@ typedef struct {
     int64_t stride, length;
 } Readable;
 
+/* Upper bounds of y in `bound_panels`: y + slack·scale + left·rest. slack, left [rows]; rest [O]. */
+typedef struct {
+    const float *rest, *slack, *left;
+    float *highest; /* [rows, panels]: of each panel of outputs */
+} Bounds;
+
 void quantize(const float *x, int64_t rows, int64_t width, Bytes into);
 void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, int activation, float *y);
+int64_t panel_width(void);
+void bound_panels(const Product *p, Bytes x, int64_t rows, const Bounds *bounds);
+void multiply_row(const Product *p, Bytes x, int64_t row, int64_t panel, float *y);
+void find_likeliest(const float *x, int64_t width, float *value, int64_t *place);
+int64_t choose_likeliest(const Product *projection, const Screen *screen, int64_t rows, Bytes bytes, int64_t *tokens,
+                         int64_t *computed);
 void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, float *y);
 void attend(const Model *model, const float *query, Readable row, float *scores, float *context);
 

@@ -57,6 +57,7 @@ typedef struct {
     float *y;
     int64_t stride, outputs;
     float least;
+    const Bounds *bounds; /* null: y is written. Otherwise the highest bound of each panel, and y is not */
 } Finish;
 
 /* Sums of one row and a vector of outputs -> their place in y. */
@@ -66,6 +67,20 @@ static inline void finish(const Finish *f, Ints sums, int64_t row, int64_t outpu
     y = multiply_add(y, every(largest), load(lanes, f->bias + output));
     if (f->residual) y = y + load(lanes, f->residual + row * f->stride + output);
     store(f->y + row * f->stride + output, lanes, larger(every(f->least), y));
+}
+
+/* Sums of one row and a panel of outputs -> the highest bound of y. */
+static inline void bound(const Finish *f, const Ints *sums, int64_t row, int64_t output, float largest) {
+    const Bounds *b = f->bounds;
+    Floats highest = every(-INFINITY), slack = every(b->slack[row]), left = every(b->left[row]);
+    for (int v = 0; v < VECTORS && output + LANES * v < f->outputs; v++) {
+        int64_t at = output + LANES * v;
+        Lanes lanes = before(at, f->outputs);
+        Floats y = multiply_add(to_floats(sums[v]), every(largest), slack);
+        y = multiply_add(y, load(lanes, f->scale + at), load(lanes, f->bias + at));
+        highest = larger_some(lanes, highest, multiply_add(left, load(lanes, b->rest + at), y));
+    }
+    b->highest[row * f->stride + output / PANEL] = largest_of(highest);
 }
 
 /* `rows` rows from `row` on times one panel, while `lines` cache lines a step of a later one are fetched, `pace` bytes
@@ -102,6 +117,11 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) kept[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(kept) : "memory");
+    if (f->bounds) {
+#pragma GCC unroll 1
+        for (int r = 0; r < rows; r++) bound(f, kept[r], row + r, output, x.largest[row + r]);
+        return;
+    }
 #pragma GCC unroll 1
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 1
@@ -149,15 +169,37 @@ static Floats activated(Floats x, int activation) {
     return x * every(0.5f) * twice;
 }
 
-/* x [rows, I] -> y [rows, O]; residual [rows, O] or null is added (with no activation, or RELU after the sum). */
-void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, int activation, float *y) {
-    Finish f = {p->scale, p->bias, residual, y, p->outputs, p->outputs, activation == RELU ? 0.0f : -INFINITY};
+static void multiply_panels(const Product *p, Bytes x, int64_t rows, const Finish *f) {
     int64_t steps = (p->inputs + 3) / 4;
     for (int64_t row = 0; row < rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
         int64_t end = row + CHUNK < rows ? row + CHUNK : rows;
         for (int64_t output = 0; output < p->outputs; output += PANEL)
-            multiply_panel(p->weight + output * steps * 4, steps, x, row, end, output, &f);
+            multiply_panel(p->weight + output * steps * 4, steps, x, row, end, output, f);
     }
+}
+
+int64_t panel_width(void) { return PANEL; }
+
+/* x [rows, I] -> bounds->highest. */
+void bound_panels(const Product *p, Bytes x, int64_t rows, const Bounds *bounds) {
+    int64_t panels = (p->outputs + PANEL - 1) / PANEL;
+    Finish f = {p->scale, p->bias, NULL, NULL, panels, p->outputs, -INFINITY, bounds};
+    multiply_panels(p, x, rows, &f);
+}
+
+/* One row of x times one panel -> y [panel_width()], -inf beyond the outputs: the numbers of `multiply`. */
+void multiply_row(const Product *p, Bytes x, int64_t row, int64_t panel, float *y) {
+    int64_t steps = (p->inputs + 3) / 4, output = panel * PANEL, count = p->outputs - output;
+    Finish f = {p->scale + output, p->bias + output, NULL, y, 0, count < PANEL ? count : PANEL, -INFINITY, NULL};
+    Bytes one = {x.bytes + row * x.stride, x.largest + row, x.sums + row, x.stride};
+    for (int64_t i = f.outputs; i < PANEL; i++) y[i] = -INFINITY;
+    multiply_panel(p->weight + output * steps * 4, steps, one, 0, 1, 0, &f);
+}
+
+/* x [rows, I] -> y [rows, O]; residual [rows, O] or null is added (with no activation, or RELU after the sum). */
+void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, int activation, float *y) {
+    Finish f = {p->scale, p->bias, residual, y, p->outputs, p->outputs, activation == RELU ? 0.0f : -INFINITY, NULL};
+    multiply_panels(p, x, rows, &f);
     if (activation == GELU || activation == SILU)
         for (int64_t i = 0; i < rows * p->outputs; i += LANES) {
             Lanes lanes = before(i, rows * p->outputs);

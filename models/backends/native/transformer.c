@@ -143,11 +143,12 @@ static void cross_attention(Work *work, const CrossAttention *layer, const float
     leave(work, &layer->around, &layer->output, work->context);
 }
 
-/* Tokens of any slots; places: where in its slot each stands; sources: the slot whose source it reads. logits [rows, V]
-   or null. Several tokens of one slot may come at once, if all that stands before them is there or comes too. */
-int64_t decode(const Model *m, const Cache *cache, const float *positions, int64_t rows, const int64_t *ids,
-               const int64_t *slots, const int64_t *places, const int64_t *sources, const int64_t *source_lengths,
-               float *logits) {
+/* Tokens of any slots; places: where in its slot each stands; sources: the slot whose source it reads. Several tokens of
+   one slot may come at once, if all that stands before them is there or comes too. work->x is what the output matrix
+   reads, if the status is DONE: then the caller frees work->memory. */
+static int64_t read_tokens(Work *work, const Model *m, const Cache *cache, const float *positions, int64_t rows,
+                           const int64_t *ids, const int64_t *slots, const int64_t *places, const int64_t *sources,
+                           const int64_t *source_lengths) {
     int64_t position = 2 * m->heads * m->head_width, longest = 0;
     for (int64_t row = 0; row < rows; row++) {
         if (places[row] + 1 > longest) longest = places[row] + 1;
@@ -157,22 +158,45 @@ int64_t decode(const Model *m, const Cache *cache, const float *positions, int64
         !within(sources, rows, cache->slots) || !within(source_lengths, rows, cache->source_length + 1) ||
         !within(ids, rows, m->target_vocabulary))
         return OUT_OF_RANGE;
-    Work work;
-    if (!begin(&work, m, rows, longest)) return NO_MEMORY;
-    embed(&work, m->target_embedding, positions, ids, places);
+    if (!begin(work, m, rows, longest)) return NO_MEMORY;
+    embed(work, m->target_embedding, positions, ids, places);
     for (int64_t number = 0; number < m->decoder_layers; number++) {
         const Decoding *layer = m->decoding + number;
         int64_t first = number * cache->slots;
-        self_attention(&work, &layer->attention, cache->own + first * cache->target_length * position,
+        self_attention(work, &layer->attention, cache->own + first * cache->target_length * position,
                        cache->target_length, slots, places);
-        cross_attention(&work, &layer->cross, cache->source + first * cache->source_length * position,
+        cross_attention(work, &layer->cross, cache->source + first * cache->source_length * position,
                         cache->source_length, sources, source_lengths);
-        feed_forward(&work, &layer->feed_forward);
+        feed_forward(work, &layer->feed_forward);
     }
-    if (logits) {
-        if (m->decoder_norm.weight) normalize(&m->decoder_norm, work.x, rows, m->width, work.x);
-        times(&work, &m->projection, work.x, NULL, NO_ACTIVATION, logits);
-    }
+    if (m->decoder_norm.weight) normalize(&m->decoder_norm, work->x, rows, m->width, work->x);
+    return DONE;
+}
+
+/* logits [rows, V] or null; features [rows, C], which the output matrix reads, or null. */
+int64_t decode(const Model *m, const Cache *cache, const float *positions, int64_t rows, const int64_t *ids,
+               const int64_t *slots, const int64_t *places, const int64_t *sources, const int64_t *source_lengths,
+               float *logits, float *features) {
+    Work work;
+    int64_t status = read_tokens(&work, m, cache, positions, rows, ids, slots, places, sources, source_lengths);
+    if (status != DONE) return status;
+    if (features) memcpy(features, work.x, (size_t)(rows * m->width) * sizeof(float));
+    if (logits) times(&work, &m->projection, work.x, NULL, NO_ACTIVATION, logits);
     free(work.memory);
     return DONE;
+}
+
+/* The likeliest token of each row, tokens [rows]. projection: the model's, with a bias of -inf for suppressed tokens;
+   computed: panels of outputs that were computed for all rows together. */
+int64_t decode_likeliest(const Model *m, const Cache *cache, const float *positions, int64_t rows, const int64_t *ids,
+                         const int64_t *slots, const int64_t *places, const int64_t *sources,
+                         const int64_t *source_lengths, const Product *projection, const Screen *screen,
+                         int64_t *tokens, int64_t *computed) {
+    Work work;
+    int64_t status = read_tokens(&work, m, cache, positions, rows, ids, slots, places, sources, source_lengths);
+    if (status != DONE) return status;
+    quantize(work.x, rows, m->width, work.bytes);
+    status = choose_likeliest(projection, screen, rows, work.bytes, tokens, computed);
+    free(work.memory);
+    return status;
 }

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from models.backends.native.int8_transformer import ACTIVATION_NUMBERS, Model, Norm, Packer
+from models.backends.native.int8_transformer import ACTIVATION_NUMBERS, Model
+from models.backends.native.packing import Norm, Packer
 from models.backends.torch.int8_linear import Product, rounded_weight
 from tests.models.kernels import Readable, multiplied, needs_exact_int8, pointer, times, variant_library
 
@@ -42,7 +43,7 @@ def test_sums_are_exact_where_16_bits_would_saturate(
     weight[0], weight[-1], x[0] = 127, -127, 127
     linear = nn.Linear(inputs, outputs)
     linear.weight.copy_(weight)
-    packer = Packer(library, linear)
+    packer = Packer(library, [tuple(linear.weight.shape)])
     packed = packer.product(linear.weight, torch.zeros(outputs))
     scale, _ = packer.held
     scale.fill_(1.0)
@@ -115,7 +116,7 @@ def test_attention(library: ctypes.CDLL, heads: int, width: int, length: int) ->
 
 def test_weights_are_held_in_one_byte_each(library: ctypes.CDLL) -> None:
     linear = nn.Linear(512, 256)
-    packer = Packer(library, linear)
+    packer = Packer(library, [tuple(linear.weight.shape)])
     packer.product(linear.weight, linear.bias)
     assert packer.taken == 512 * 256
     assert sum(tensor.nbytes for tensor in packer.held) < 4 * 1024
