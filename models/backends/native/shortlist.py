@@ -52,7 +52,8 @@ def directions(states: Tensor, rows: Tensor) -> Tensor:
     """states [N, C] and output rows [V, C] -> orthogonal matrix [C, C], the directions of most energy first."""
     moments = [(x.T @ x).double() for x in (states, rows)]
     own, outputs = (moment / moment.trace().clamp(min=torch.finfo(torch.double).tiny) for moment in moments)
-    return torch.linalg.eigh(own + OUTPUT_SHARE * outputs)[1].flip(1).float()
+    vectors: Tensor = torch.linalg.eigh(own + OUTPUT_SHARE * outputs)[1]
+    return vectors.flip(1).float()
 
 
 def rest_norms(norms: Tensor, first: Tensor) -> Tensor:
@@ -92,7 +93,7 @@ class Shortlist:
         """The structures with a bias of -inf for suppressed tokens."""
         if suppressed not in self._without:
             bias = self.bias.index_fill(0, torch.tensor(suppressed, dtype=torch.long), -torch.inf)
-            projection, screen = (type(s).from_buffer_copy(s) for s in (self.projection, self.screen))
+            projection, screen = Product.from_buffer_copy(self.projection), Screen.from_buffer_copy(self.screen)
             projection.bias = screen.prefix.bias = self.packer.address(bias)
             self._without[suppressed] = projection, screen
         return self._without[suppressed]
