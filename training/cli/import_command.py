@@ -17,10 +17,10 @@ PROGRESS = ("bar", "json")
 def add_import_marian(command: argparse.ArgumentParser) -> None:
     text = "a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en, de-en, or the address of its page"
     command.add_argument("names", nargs="+", metavar="MODEL", help=text)
-    place = command.add_mutually_exclusive_group(required=True)
+    place = command.add_mutually_exclusive_group()
     place.add_argument("--out", type=Path, metavar="FOLDER", help="the checkpoint folder to write, for one model")
     text = "the folder of checkpoints that gets a folder for each model, named like it; models that are there are kept"
-    place.add_argument("--into", type=Path, metavar="FOLDER", help=text)
+    place.add_argument("--into", type=Path, metavar="FOLDER", help=f"{text} (default, without --out: checkpoints)")
     command.add_argument("--update", action="store_true", help="with --into: import again what has changed on the hub")
     command.add_argument("--source", help="source language code, such as de (default: as the folder says)")
     text = "target language code, such as en (default: as the folder says); of a model with several also es,fr or all"
@@ -39,6 +39,8 @@ def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
     from training.importers.marian.convert_checkpoint import import_marian
     from training.importers.model_import import import_models
 
+    if arguments.out is None and arguments.into is None:
+        arguments.into = Path("checkpoints")
     raise_all(_contradictions(arguments))
     progress: ImportProgress = JsonProgress(sys.stdout) if arguments.progress == "json" else ConsoleProgress()
     if arguments.into is not None:

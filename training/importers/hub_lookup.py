@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from huggingface_hub import HfApi, constants, get_token, is_offline_mode
@@ -167,7 +169,7 @@ def _refusal(error: Exception, name: str, revision: str | None) -> TrainingError
     if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
         return TrainingError(f"{name} has changed on the hub during the download: try once more.")
     if isinstance(error, httpx2.TransportError | LocalEntryNotFoundError | ConnectionError):
-        return HubUnreachable(f"The hub ({hub}) cannot be reached for {name} ({_innermost(error)}).")
+        return HubUnreachable(f"The hub ({hub}){_proxy()} cannot be reached for {name} ({_innermost(error)}).")
     if broke_off(error):
         return HubUnreachable(f"The download of {name} from the hub broke off ({first_line(error)}).")
     return None
@@ -189,6 +191,16 @@ def broke_off(error: Exception) -> bool:
     huggingface_hub has no type of its own."""
     short = isinstance(error, OSError) and "Consistency check failed" in str(error)
     return short or isinstance(error, httpx2.TransportError | XetDownloadError | RuntimeError)
+
+
+def _proxy() -> str:
+    """ " through the proxy ADDRESS", without a password, or ""."""
+    hub = urlsplit(constants.ENDPOINT)
+    proxies = getproxies()
+    address = proxies.get(hub.scheme) or proxies.get("all")
+    if not address or proxy_bypass(hub.hostname or ""):
+        return ""
+    return f" through the proxy {address.rpartition('@')[2].rpartition('//')[2]}"
 
 
 def _innermost(error: BaseException) -> str:

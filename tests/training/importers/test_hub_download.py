@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 from huggingface_hub import constants
 from huggingface_hub.utils._xet_progress_reporting import XetDownloadProgressReporter
@@ -244,6 +245,15 @@ def test_without_a_network_the_cache_serves(
             HubUnreachable, match=r"cannot be reached for Helsinki-NLP/opus-mt-en-de \(Connection refused\)"
         ):
             fetched("en-de", progress)
+        monkeypatch.setenv("HTTP_PROXY", constants.ENDPOINT.replace("//", "//user:secret@"))
+        monkeypatch.setattr(constants, "ENDPOINT", "http://hub.example")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        huggingface_hub.close_session()
+        with pytest.raises(
+            HubUnreachable, match=r"hub\.example\) through the proxy 127\.0\.0\.1:\d+ cannot be reached"
+        ):
+            fetched("en-de", progress)
+        monkeypatch.delenv("HTTP_PROXY")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert fetched(NAME, progress) == first
     with pytest.raises(HubUnreachable, match=r"is not in the cache .* and HF_HUB_OFFLINE is set"):

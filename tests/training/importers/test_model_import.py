@@ -52,6 +52,14 @@ def test_each_model_gets_a_folder_of_its_name_once(
     assert hub.requests == [] and (into / "opus-mt-de-en" / "config.json").stat().st_mtime_ns == before
 
 
+def test_models_go_into_checkpoints_by_default(
+    hub: StandInHub, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["import-marian", "de-en"]) == 0
+    assert entries(tmp_path / "checkpoints") == {"opus-mt-de-en"}
+
+
 def test_a_model_that_fails_does_not_hold_up_the_others(
     hub: StandInHub, repository: Repository, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
