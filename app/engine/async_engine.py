@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from app.engine.metrics.collector import Metrics
 from app.engine.protocol import messages as m
 from app.engine.registry.model_lifecycle import ModelLifecycle, load_message
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
-from app.engine.registry.training_curves import CurveReader, TrainingCurves
+from app.engine.registry.training_curves import CurveReader, TrainingCurves, imported_from
 from app.engine.tasks.attention_task import AttentionTask
 from app.engine.tasks.gates_task import GatesTask
 from app.engine.tasks.generation_task import GenerationTask
@@ -178,7 +179,11 @@ class AsyncEngine:
         )
 
     async def curves(self, name: str) -> TrainingCurves:
-        return await self._curve_reader.curves(self.registry.offered(name).folder)
+        version = self.registry.offered(name)
+        curves = await self._curve_reader.curves(version.folder)
+        if not curves.curves and (origin := imported_from(version.config)):
+            return replace(curves, reason=f"{name} was imported from {origin}, without curves of its training.")
+        return curves
 
     async def _change(self, change: Callable[[Path], Awaitable[ModelVersion]], name: str) -> ModelChange:
         self.admission.refuse_when_draining()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.engine.registry.model_card import read_beginning
+from models.checkpoint import CheckpointConfig
 
 METRICS = "metrics.jsonl"
 CURVES = {
@@ -49,6 +50,14 @@ class TrainingCurves:
     curves: tuple[Curve, ...] = ()
     left_out: int = 0
     reason: str | None = None
+
+
+def imported_from(config: CheckpointConfig) -> str | None:
+    """The origin of a model that another project has trained, with the commit of its repository if it has one."""
+    origin, commit = config.training.get("imported_from"), config.training.get("revision")
+    if not isinstance(origin, str):
+        return None
+    return f"{origin} (commit {commit[:7]})" if isinstance(commit, str) else origin
 
 
 class CurveReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -131,9 +132,15 @@ def test_licence_and_time_belong_to_the_version(
 
 def test_curves_of_loaded_models(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    config = root / "tiny-en-es" / "config.json"
+    content = json.loads(config.read_text(encoding="utf-8"))
+    content["training"] = {"imported_from": "Helsinki-NLP/opus-mt-en-es", "revision": "0123456789abcdef"}
+    config.write_text(json.dumps(content), encoding="utf-8")
     made = pool(root)
     made.registry.read()
-    assert asyncio.run(made.curves("tiny-lyrics")).reason
+    assert "has no metrics.jsonl" in str(asyncio.run(made.curves("tiny-lyrics")).reason)
+    origin = "tiny-en-es was imported from Helsinki-NLP/opus-mt-en-es (commit 0123456), without curves of its training."
+    assert asyncio.run(made.curves("tiny-en-es")).reason == origin
     (root / "tiny-de-en" / "metrics.jsonl").write_text('{"update": 3, "loss": 1.5}\n')
     assert asyncio.run(made.curves("tiny-de-en")).curves[0].values == (1.5,)
     for name in ("none", "../c/tiny-de-en", ""):
