@@ -11,6 +11,8 @@ import sentencex
 # sentencex takes quadratic time if quotes are never closed: 2 s for 100,000 characters.
 _WINDOW_CHARACTERS = 4000
 _UNUSUAL_SPACE = re.compile(r"[^\S ]")
+_LOWERCASE_BEGINNING = re.compile(r"[^\w]*[^\W\d_]")
+_NEXT_SENTENCE = re.compile(r"(?<=\w[.!?…])(\s+)(\w)")
 logger = logging.getLogger(__name__)
 
 
@@ -27,6 +29,7 @@ def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
 
 
 def _sentence_lengths(language: str, window: str) -> list[int]:
+    window = _with_capitals(window)
     try:
         # sentencex cuts one byte off a space, and fails on multi-byte spaces.
         return [len(sentence) for sentence in sentencex.segment(language, _UNUSUAL_SPACE.sub(" ", window))]
@@ -35,6 +38,17 @@ def _sentence_lengths(language: str, window: str) -> list[int]:
             raise
         logger.exception("The sentence splitter failed; this line is taken as one sentence.")
         return [len(window)]
+
+
+def _with_capitals(window: str) -> str:
+    """A text that begins in lower case, with a capital after each full stop: sentencex splits only there, and knows
+    which full stops are those of abbreviations."""
+    beginning = _LOWERCASE_BEGINNING.match(window)
+    if beginning is None or not beginning[0][-1].islower():
+        return window
+    return _NEXT_SENTENCE.sub(
+        lambda match: match[1] + (match[2].upper() if len(match[2].upper()) == 1 else match[2]), window
+    )
 
 
 def _windows(line: str) -> Iterator[str]:

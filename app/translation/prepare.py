@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from app.engine.interface import AlignedWord, TranslationDetail, TranslationOptions, TranslationRequest
+from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, TranslationOptions, TranslationRequest
+from app.text.character_references import lost_separators, references
 from app.text.glossary_matching import Term, TermMatcher
 from app.text.layout_characters import (
-    BREAK,
     CLOSING_PUNCTUATION,
     JOINERS,
     MARK,
@@ -23,11 +23,12 @@ from app.text.layout_characters import (
     UNUSUAL,
     WIDE_SPACE,
     ZERO_WIDTH,
+    breaks,
     has_letters,
     is_spelling_joiner,
     is_unspaced_script,
 )
-from app.text.numbers import Number, numbers_in
+from app.text.numbers import Number, numbers_in, surplus_numbers
 from app.text.protected_spans import ProtectedSpan, may_hold_protected, protected_spans, without_protected
 from app.text.sentence_splitting import sentence_spans
 
@@ -43,6 +44,7 @@ _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？）」』،؛]")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”»)\]]*\s")
 _FILL = 0.9  # of the model's limit, since a part may have more tokens per character than the whole
+_SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between digits
 _GLUE = "\u200d\ufe0e\ufe0f\u20e3"
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
 _ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "tokens"})
@@ -106,7 +108,7 @@ def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
     if one_plain_sentence(text):
         return SegmentedText(text, language, ((0, len(text)),))
     spans = []
-    for line_start, line_end in _between((match.span() for match in BREAK.finditer(text)), 0, len(text)):
+    for line_start, line_end in _between((match.span() for match in breaks(text)), 0, len(text)):
         line = text[line_start:line_end]
         inner = sentence_spans(line, language) if split else [(0, len(line))]
         for start, end in _split_at_marks(line, inner) if split and UNUSUAL.search(line) else inner:
@@ -190,6 +192,25 @@ def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
     return SegmentedText(sentence, language, tuple(spans))
 
 
+def split_where_damaged(
+    sentence: PreparedSentence, translation: str, finish_reason: FinishReason
+) -> SegmentedText | None:
+    """The parts of a sentence to translate by themselves: between its dashes and & signs if the translation lost one,
+    or else between its numbers if the translation runs into others. None for a sentence without such damage."""
+    source, language = sentence.source, sentence.request.options.source_language
+    cuts = [(start, end) for start, end, _ in lost_separators(source, translation)]
+    if not cuts and sentence.numbers:
+        present = numbers_in(translation, [(span.start, span.end) for span in protected_spans(translation)])
+        surplus = sum(len(number.key) for number in surplus_numbers(sentence.numbers, present))
+        if surplus >= _SURPLUS_DIGITS or finish_reason == "repetition":
+            links = [(span.start, span.end) for span in protected_spans(source)]
+            cuts = sorted([*links, *((number.start, number.end) for number in numbers_in(source, links))])
+            pauses = [_PAUSE.match(source, end) for _, end in cuts]
+            cuts = [(start, pause.end() if pause else end) for (start, end), pause in zip(cuts, pauses, strict=True)]
+    spans = [span for part in _between(cuts, 0, len(source)) for span in _words_in(source, *part)] if cuts else []
+    return SegmentedText(source, language, tuple(spans)) if spans and spans != [(0, len(source))] else None
+
+
 def _sentence_parts(text: str, start: int, end: int) -> list[Span]:
     """Sentences that the splitter missed, such as all-lowercase ones; [] if there is only one."""
     ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
@@ -267,7 +288,7 @@ class PreparedSentence:
         protected = tuple(protected_spans(clean))
         inside = {at for span in protected for at in range(span.start, span.end)}
         terms = tuple(term for term in matcher.find(clean) if term.start not in inside) if matcher else ()
-        covered = [(span.start, span.end) for span in (*protected, *terms)]
+        covered = [(span.start, span.end) for span in protected] + [(term.start, term.end) for term in terms]
         wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if any(mark.text for mark in marks) else frozenset()
         if not wants <= options.wants:
             options = replace(options, wants=options.wants | wants)
@@ -318,14 +339,23 @@ class PreparedSentence:
 
 def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tuple[str, tuple[Mark, ...]]:
     """The model's input, and the removed marks. taken_out: in order, without overlaps."""
-    if not taken_out and not UNUSUAL.search(source):
+    referred = {(start, end): character for start, end, character in references(source)}
+    if not taken_out and not referred and not UNUSUAL.search(source):
         return source, ()
     clean: list[str] = []
     marks: list[Mark] = []
     at = length = 0
-    for start, end in _marked_spans(source, taken_out):
+    for start, end in _marked_spans(source, taken_out, list(referred)):
         text = source[start:end]
         if text == " ":
+            continue
+        character = referred.get((start, end), "")
+        if character and not UNUSUAL.fullmatch(character):  # the model reads the character itself
+            clean += source[at:start], character
+            length += start - at
+            marks.append(Mark(length, "", character, end - start))
+            length += 1
+            at = end
             continue
         text = "" if text == SOFT_HYPHEN else text
         at_edge = (
@@ -340,8 +370,9 @@ def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tupl
     return "".join((*clean, source[at:])), tuple(marks)
 
 
-def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan]) -> Iterator[Span]:
-    """Spans of marks and of `taken_out`; adjacent spans are merged."""
+def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan], referred: Sequence[Span]) -> Iterator[Span]:
+    """Spans of marks, of `taken_out` and of references outside of these; adjacent spans are merged, except references
+    to characters that the model reads."""
     spans = [
         match.span()
         for match in MARK.finditer(source)
@@ -353,13 +384,15 @@ def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan]) -> Iterator[S
     for span in taken_out:
         brackets = source[max(0, span.start - 1) : span.start] + source[span.end : span.end + 1] in _BRACKETS
         spans.append((span.start - brackets, span.end + brackets))
+    removed = {at for link in taken_out for at in range(link.start, link.end)}
+    spans += [own for own in referred if own[0] not in removed]
     spans.sort()
-    if spans and spans[0][0] == 0:  # a name at the start takes its comma with it
+    if spans and spans[0][0] == 0 and spans[0] not in referred:  # a name at the start takes its comma with it
         pause = _PAUSE.match(source, spans[0][1])
         spans[0] = (0, pause.end() if pause else spans[0][1])
     remaining = deque(spans)
     while remaining:
         start, end = remaining.popleft()
-        while remaining and remaining[0][0] <= end:
+        while remaining and remaining[0][0] <= end and (start, end) not in referred and remaining[0] not in referred:
             end = max(end, remaining.popleft()[1])
         yield start, end

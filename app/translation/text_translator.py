@@ -27,9 +27,10 @@ from app.translation.prepare import (
     split_at_wide_spaces,
     split_in_half,
     split_to_fit,
+    split_where_damaged,
 )
 from app.translation.repair.sentence_repair import or_source_text, translated_with_repair
-from app.translation.repair.text_edits import LayoutFilter, without_invented_layout
+from app.translation.repair.text_edits import LayoutFilter, without_added_stop, without_invented_layout
 
 TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslationResult]]]
 
@@ -124,6 +125,8 @@ class Translator:
             parts = None
             if not keeps_spaces(source, translation.text):
                 parts = split_at_wide_spaces(source, options.source_language)
+            if (parts is None or not parts.spans) and not sentence.terms:
+                parts = split_where_damaged(sentence, translation.text, translation.finish_reason)
             if parts is None or not parts.spans:
                 cut_off = translation.finish_reason == "length" and options.decoding.max_new_tokens is None
                 if not cut_off or halvings == 0 or len(source) <= _SHORT_CHARACTERS:
@@ -137,7 +140,8 @@ class Translator:
             results = iter(await self._translate_sentences(parted, max(0, halvings - 1), patient=True))
             for number, parts, own in again:
                 target_language = sentences[number].request.options.target_language
-                translations[number] = assembled(parts, [next(results) for _ in own], target_language)
+                written = [without_added_stop(part.source, next(results)) for part in own]
+                translations[number] = assembled(parts, written, target_language)
         return translations
 
     def stream(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.interface import AlignedWord, TranslationResult
+from app.text.character_references import first_bare, references
 from app.text.glossary_matching import Term, term_spans
 from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
 from app.text.numbers import LostNumber, Number, lost_numbers, numbers_in, surplus_numbers
@@ -16,6 +17,7 @@ from app.translation.prepare import Mark, PreparedSentence
 from app.translation.repair.text_edits import Edit, with_edits
 
 _WORD_CHARACTER = re.compile(r"\w")
+_ATTACHED_LETTERS = re.compile(r"[^\W\d_]+")
 _SENTENCE_END = ".!?…。！？"
 
 
@@ -43,6 +45,23 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
         edits.append(_mark_edit(translation.text, at, mark))
         least = edits[-1].end
     return with_edits(translation, edits)
+
+
+def with_references(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """Writes characters as the references that the source has for them (&amp;), except letters."""
+    wanted = [
+        (character, sentence.source[start:end])
+        for start, end, character in references(sentence.source)
+        if not character.isalnum() and not character.isspace()
+    ]
+    edits: list[Edit] = []
+    behind: dict[str, int] = {}  # the last place of a character
+    for character, written in wanted:
+        at = first_bare(character, translation.text, behind.get(character, -1) + 1)
+        if at >= 0:
+            behind[character] = at
+            edits.append(Edit(at, at + 1, written))
+    return with_edits(translation, sorted(edits, key=lambda edit: edit.start))
 
 
 class AlignedPlaces:
@@ -144,8 +163,8 @@ def _with_number(
         written = sentence.clean[number.start : number.core[1]]
     if lost.place or wrong:
         start, end = lost.place or wrong[0].core
-        apart = " " * translation.text[end : end + 1].isalpha()  # "50s"
-        return with_edits(translation, [Edit(start, end, written + apart)])
+        ending = _ATTACHED_LETTERS.match(translation.text, end)  # "50s" for "50%"
+        return with_edits(translation, [Edit(start, ending.end() if ending else end, written)])
     for start, end in aligned_spans(translation, number.start, number.end):
         alone = not translation.text[:start] or translation.text[start - 1].isspace()
         if alone and not _WORD_CHARACTER.search(translation.text[start:end]):

@@ -21,7 +21,12 @@ from app.translation.repair.glossary_terms import (
     with_term_alignment,
     with_terms,
 )
-from app.translation.repair.marks_and_numbers import numbers_beside_terms, with_lost_numbers, with_marks
+from app.translation.repair.marks_and_numbers import (
+    numbers_beside_terms,
+    with_lost_numbers,
+    with_marks,
+    with_references,
+)
 
 
 async def translated_with_repair(
@@ -92,6 +97,9 @@ def _repaired(sentence: PreparedSentence, translation: TranslationResult) -> Tra
     translation = or_source_text(sentence, translation)
     if not sentence.plain:
         translation = _with_numbers_and_terms(sentence, translation)
+    if sentence.marks:
+        translation = with_references(sentence, translation)
+    if not sentence.plain:
         translation = with_marks(sentence, _with_repaired_alternatives(sentence, translation))
     if not sentence.marks:
         return translation

@@ -12,6 +12,8 @@ from app.engine.interface import AlignedWord, TranslationResult
 from app.engine.output.text_stream import WrittenToken
 from app.text.layout_characters import JOINERS, MODEL_LAYOUT, is_spelling_joiner
 
+_FULL_STOPS = (".", "。")
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -88,6 +90,14 @@ def without_invented_layout(translation: TranslationResult, prefix: str) -> Tran
     if not edits and alternatives == translation.alternatives:
         return translation
     return with_edits(replace(translation, alternatives=alternatives), edits)
+
+
+def without_added_stop(source: str, translation: TranslationResult) -> TranslationResult:
+    """The translation of a part of a sentence without a full stop that the part does not have."""
+    length = len(translation.text)
+    if source[-1:] in _FULL_STOPS or length < 2 or translation.text[-1] not in _FULL_STOPS:
+        return translation
+    return with_edits(translation, [Edit(length - 1, length, "")])
 
 
 def strip_invented_layout(text: str, prefix: str) -> str:

@@ -20,7 +20,11 @@ from tests.request_builders import text_request
     ("text", "pieces"),
     [
         ("Hallo Welt.  Wie geht es? 😀\n", ["Hallo Welt.", "Wie geht es?"]),
-        ("  a\tb\r\nc\x0bd   e", ["a", "b", "c", "d", "e"]),
+        ("  a\tb\r\nc\x0bd   E", ["a", "b", "c", "d", "E"]),
+        ("ich   möchte    ein bier", ["ich   möchte    ein bier"]),
+        ("apfel    rot\nbanane   gelb", ["apfel", "rot", "banane", "gelb"]),
+        ("ich möchte ein bier. wo ist er? da.", ["ich möchte ein bier.", "wo ist er?", "da."]),
+        ("das ist z. b. gut, ca. fünf leute kamen", ["das ist z. b. gut, ca. fünf leute kamen"]),
         ("a  b", ["a  b"]),
         ("- Eins\n2. Zwei\n• Drei\n> # Vier\n(5) Fünf\na) Sechs", ["Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs"]),
         ("\ufeff😀 Gut 👨‍👩‍👧 so 1️⃣", ["Gut 👨‍👩‍👧 so"]),

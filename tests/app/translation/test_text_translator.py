@@ -159,3 +159,46 @@ def test_later_groups_wait_for_room() -> None:
         translate(WordEngine(refusals=[overloaded()]), chapter)
     with pytest.raises(EngineUnavailable):
         translate(WordEngine(refusals=[None, EngineUnavailable("gone")]), chapter)
+
+
+def test_words_apart_are_one_sentence_and_keep_their_spaces() -> None:
+    engine = WordEngine()
+    assert translate(engine, "ich   möchte    ein bier").text == "ICH   MÖCHTE    EIN BIER"
+    assert engine.source_texts == ["ich möchte ein bier"]
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "wanted"),
+    [
+        ("bier &amp; brot sind gut", "bier & brot sind gut", "BIER &amp; BROT SIND GUT"),
+        ("M&auml;nner trinken", "Männer trinken", "MÄNNER TRINKEN"),
+        ("das &copy; hier", "das © hier", "DAS &copy; HIER"),
+        ("bier &mdash; brot", "bier — brot", "BIER &mdash; BROT"),
+        ("20&nbsp;km weg", "20 km weg", "20&nbsp;KM WEG"),
+        ("&lt;b&gt;x &amp; y", "&lt;b&gt;x & y", "&lt;b&gt;X &amp; Y"),
+    ],
+)
+def test_references_are_read_as_characters_and_written_as_references(text: str, read: str, wanted: str) -> None:
+    engine = WordEngine(words={"&lt;b&gt;x": "&lt;b&gt;X"})
+    assert translate(engine, text).text == wanted
+    assert engine.source_texts == [read]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("das bier &mdash; ein brot", "DAS BIER &mdash; EIN BROT"),
+        ("das bier — ein brot", "DAS BIER — EIN BROT"),
+        ("bier &amp; brot", "BIER &amp; BROT"),
+        ("bier &copy; 2024 gut", "BIER &copy; 2024 GUT"),
+    ],
+)
+def test_a_sentence_is_translated_in_parts_where_a_dash_or_an_ampersand_is_lost(text: str, wanted: str) -> None:
+    assert translate(WordEngine(alter=lambda word: word.strip("—&©")), text).text == wanted
+
+
+def test_a_sentence_is_translated_in_parts_where_the_model_runs_into_other_numbers() -> None:
+    engine = WordEngine(words={"am": "1000000", "12.03.2024": "2024", "hier": "HIER."})
+    result = translate(engine, "wir sind am 12.03.2024, 3 mal, hier").text
+    assert result.startswith("WIR SIND 1000000 12.03.2024, 3 MAL, HIER")
+    assert engine.source_texts[1:] == ["wir sind am", "mal, hier"]

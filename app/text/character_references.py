@@ -1,0 +1,61 @@
+"""Character references (&amp;, &eacute;, &#8212;) in plain text, which are read as the characters that they stand for;
+and signs between the parts of a sentence, with which a lost one can be found."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+_REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});")
+_MARKUP = frozenset("<>")  # part of a tag, which is copied as it is
+_SEPARATOR = re.compile(r"(?<=\s)[—–&](?=\s)|[©®™]")
+# A translation may write a word for it.
+_AND = re.compile(
+    r"\b(?:and|und|et|y|e|i|en|och|og|ja|és|a|ve|и|і|και|ed|și|şi|ir|un|in|dan|và|und)\b|[，、和与與と·&]|와|과|및|و",
+    re.IGNORECASE,
+)
+
+
+def references(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and character of each reference to one character, except < and >."""
+    for match in _REFERENCE.finditer(text) if "&" in text else ():
+        character = html.unescape(match[0])
+        if len(character) == 1 and character not in _MARKUP:
+            yield *match.span(), character
+
+
+def first_bare(character: str, text: str, start: int = 0) -> int:
+    """Position of a character, -1 without one; an & that begins a reference is none."""
+    at = text.find(character, start)
+    while character == "&" and at >= 0 and _REFERENCE.match(text, at):
+        at = text.find(character, at + 1)
+    return at
+
+
+def separators(text: str) -> list[tuple[int, int, str]]:
+    """Start, end and character of each dash between spaces, & and copyright sign, also where they are references."""
+    spans = [(start, end, character) for start, end, character in references(text) if character in "—–&©®™"]
+    inside = {at for start, end, _ in spans for at in range(start, end)}
+    spans += [(*match.span(), match[0]) for match in _SEPARATOR.finditer(text) if match.start() not in inside]
+    return sorted(spans)
+
+
+def lost_separators(source: str, translation: str) -> list[tuple[int, int, str]]:
+    """The separators of `source` of which `translation` has fewer. A dash may have become any other punctuation within
+    the sentence, and & a word."""
+    wanted = separators(source) if any(sign in source for sign in "—–&©®™") else []
+    if not wanted:
+        return []
+    there = Counter(character for _, _, character in separators(translation))
+    needed = Counter(character for _, _, character in wanted)
+    pauses = len(re.findall(r"[,;:—–]|\s-\s", translation)) - len(re.findall(r"[,;:]|\s-\s", source))
+    lost = []
+    for start, end, character in wanted:
+        kept = there[character] >= needed[character]
+        kept |= character in "—–" and pauses >= needed["—"] + needed["–"]
+        kept |= character == "&" and _AND.search(translation) is not None
+        if not kept:
+            lost.append((start, end, character))
+    return lost
