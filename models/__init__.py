@@ -11,6 +11,7 @@ scoring      the probability of a given text
 inspection/  attention, gates, alignment, ablation, step-by-step walkthrough
 tokenizer/   character, word, SentencePiece and Marian tokenizers behind one protocol
 checkpoint   the checkpoint folder: write, read, verify (no torch)
+model_names  what people call a model to import, and the folder that belongs to the name
 
 Shapes use these letters everywhere:
 B batch (rows), S source tokens, T target tokens, H heads, D head width, C d_model, V vocabulary, L layers,
