@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -36,7 +37,10 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(checkpoints, tmp_path_factory.mktemp("docs"), ADMIN_KEY=ADMIN_KEY) as running:
+    with (
+        mock.patch.dict(os.environ, HF_HUB_OFFLINE="1"),
+        serving(checkpoints, tmp_path_factory.mktemp("docs"), ADMIN_KEY=ADMIN_KEY) as running,
+    ):
         yield running
 
 

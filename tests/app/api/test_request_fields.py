@@ -8,6 +8,7 @@ import pytest
 
 from app.api.request_fields import suggested_name
 from tests.app.api.client import Client
+from tests.app.api.test_route import routing
 
 TEXTS = {"q": "bier", "source": "de", "target": "en"}
 BODIES: dict[str, dict[str, Any]] = {  # what each route needs
@@ -30,10 +31,10 @@ OWN = ("/generate", "/attention", "/walkthrough", "/gates", "/score")
 
 
 def fields_of(client: Client, path: str) -> dict[str, Any]:
-    document = client.get("/openapi.json").json()
-    name = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-    fields: dict[str, Any] = document["components"]["schemas"][name.rsplit("/", 1)[1]]
-    return fields
+    """The schema of a route's body, also of one that the document does not show."""
+    routes = {(method, route.path): route for route in routing(client).all_routes for method in route.methods or ()}
+    schema: dict[str, Any] = routes["POST", path].body_model.model_json_schema()
+    return schema
 
 
 @pytest.mark.parametrize("path", BODIES)
