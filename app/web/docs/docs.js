@@ -2,6 +2,8 @@
 // needed. What a call has stored is filled into the calls that need it: a glossary's id, a document's id and key.
 
 const home = document.getElementById("docs");
+const EXAMPLE_KEY = "0CB0054F1C132C16"; // of DeepLDocumentKey
+let documentKey;
 let ui;
 
 function operations() {
@@ -33,11 +35,16 @@ function fillIn(answer, from) {
     if (!value) continue;
     const parameter = operation.get("parameters").find((each) => each.get("name") === name);
     ui.specActions.changeParamByIdentity([path, method], parameter, value, false);
-    if (answer.document_key) {
-      const body = JSON.stringify({ document_key: answer.document_key }, null, 2);
-      ui.oas3Actions.setRequestBodyValue({ value: body, pathMethod: [path, method] });
-    }
   }
+  documentKey = answer.document_key ?? documentKey;
+}
+
+// Swagger UI writes a body's example over a value that is set here, so that the example's key becomes the last document's.
+function asked(request) {
+  if (documentKey && typeof request.body === "string") {
+    request.body = request.body.replace(EXAMPLE_KEY, documentKey);
+  }
+  return request;
 }
 
 function answered(response) {
@@ -60,6 +67,7 @@ ui = SwaggerUIBundle({
   validatorUrl: null,
   presets: [SwaggerUIBundle.presets.apis, SwaggerUIBundle.SwaggerUIStandalonePreset],
   layout: "BaseLayout",
+  requestInterceptor: asked,
   responseInterceptor: answered,
   onComplete: closeOtherProtocols,
 });
