@@ -21,7 +21,7 @@ export function modelCard(model, served, curves, change, use) {
   };
   return el("article", { class: "panel model" },
     el("h2", {}, model.name),
-    model.demo && el("div", { class: "demo" }, el("p", {}, el("strong", {}, t("demo.title"))), about(model.demo, (example) => use(model, example))),
+    model.demo && el("div", { class: "demo" }, about(model.demo, (example) => use(model, example))),
     list(Object.entries(facts).filter(([, value]) => value).map(([key, value]) => [t(`models.${key}`), value])),
     curves && training(curves),
     Object.entries(model.scores).map(([name, score]) => scores(name, score)),

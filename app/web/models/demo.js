@@ -1,7 +1,7 @@
 // A demo says that it is one: what it knows, examples of it, and the way to a real model; by its `demo` of GET /models.
 
 import { el, fill } from "../shell/dom.js";
-import { grouped, t } from "../shell/language.js";
+import { t } from "../shell/language.js";
 import { keep, kept } from "../shell/kept.js";
 
 // modelOf(state) -> the name of the model in use; use(example): what a click on an example does; offered(state) -> whether
@@ -23,23 +23,23 @@ export function demoBanner(store, modelOf, use, offered) {
       show(!shown);
       element.querySelector("button").focus(); // it was made anew
     } }, t(shown ? "demo.hide" : "demo.show"));
-    fill(element, el("p", { class: "demo-title" }, el("strong", {}, t("demo.title")), toggle), shown && about(offered(state) ? { ...demo, examples: [] } : demo, use));
+    fill(element, toggle, shown ? about(offered(state) ? { ...demo, examples: [] } : demo, use) : el("p", {}, el("strong", {}, t("demo.title"))));
   });
   return element;
 }
 
 export function about(demo, use) {
-  const size = [demo.words && t("demo.words", { count: grouped(demo.words) }), demo.patterns && t("demo.patterns", { count: grouped(demo.patterns) })];
   const examples = demo.examples ?? [];
   return [
-    el("p", {}, demo.summary, size.some(Boolean) && el("span", { class: "caption" }, ` ${size.filter(Boolean).join(" · ")}`)),
+    el("p", {}, el("strong", {}, `${t("demo.title")}. `), demo.summary),
     examples.length > 0 && el("p", { class: "examples" }, el("span", { class: "caption" }, t("translate.try")),
       examples.map((each) => el("button", { class: "try", onclick: () => use(each) }, each))),
-    demo.way_out && el("p", { class: "way" }, coded(demo.way_out)),
+    demo.way_out && el("p", {}, coded(demo.way_out)),
   ];
 }
 
-// `commands` between backticks.
+// A command stands between backticks, or at the end of the sentence.
 function coded(sentence) {
-  return sentence.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
+  return sentence.split(/`([^`]+)`|((?:make|parlance|python) .+)$/).filter(Boolean).map((part) => (
+    /^(make|parlance|python) /.test(part) ? el("code", {}, part) : part));
 }
