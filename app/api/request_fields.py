@@ -69,6 +69,8 @@ class RequestFields(BaseModel):
             if cls.takes_files or name in schema.get("required", ()) or _may_be_null(field):
                 continue
             kept = {key: field.pop(key) for key in ("default", "description", "examples", "title") if key in field}
+            if isinstance(kept.get("default"), dict):  # the inner fields have theirs; generators of clients refuse it
+                del kept["default"]
             schema["properties"][name] = {**kept, "anyOf": [*field.pop("anyOf", []), *([field] if field else [])]}
             schema["properties"][name]["anyOf"].append({"type": "null"})
 

@@ -42,7 +42,7 @@ def test_key_is_requested_until_it_is_valid(page: Any) -> None:
     field.press("Enter")
     page.get_by_text("Invalid API key").wait_for()
     page.get_by_label("API key").fill(USE)
-    page.get_by_label("API key").press("Enter")
+    page.get_by_role("button", name="Use this key").click()
     page.locator(".model h2").first.wait_for()
     assert dialog.count() == 0
     page.click("[data-room=translate]")
@@ -52,9 +52,14 @@ def test_key_is_requested_until_it_is_valid(page: Any) -> None:
     assert page.evaluate("[localStorage, sessionStorage].map(each => JSON.stringify(each)).join()").find(USE) == -1
 
 
-def test_cancelled_key_prompt_does_not_return(page: Any) -> None:
+@pytest.mark.parametrize("way", ["Escape", "button"])
+def test_cancelled_key_prompt_does_not_return(page: Any, way: str) -> None:
     page.locator("dialog").wait_for()
-    page.keyboard.press("Escape")
+    page.get_by_label("API key").fill("typed and not meant")
+    if way == "button":
+        page.get_by_role("button", name="Go on without").click()
+    else:
+        page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")
     page.wait_for_timeout(2500)  # the page has sent another request meanwhile
     assert page.locator("dialog").count() == 0

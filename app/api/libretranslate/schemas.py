@@ -280,6 +280,8 @@ class NoticeAnswer(BaseModel):
 class TranslateAnswer(BaseModel):
     """For a list in `q`, each member is a list of the same length and order."""
 
+    # Lists of objects or of lists of them, and not either list: generated clients tell the items apart, not the lists.
+
     translatedText: str | list[str] = doc("The translation; white space alone comes back as it is.", "I want a beer")
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = optional(
         'Only for `source` "auto": what each text was taken for.', example_of(DetectedLanguage)
@@ -293,7 +295,7 @@ class TranslateAnswer(BaseModel):
         ' "repetition" goes round in circles.',
         "length",
     )
-    notices: list[NoticeAnswer] | list[list[NoticeAnswer]] | None = optional(
+    notices: list[NoticeAnswer | list[NoticeAnswer]] | None = optional(
         "Only where there is something to say of a translation; for a list in `q`, a list for each text.",
         [example_of(NoticeAnswer)],
     )
@@ -302,10 +304,10 @@ class TranslateAnswer(BaseModel):
         " in nats over its length to the power of the length penalty, the mean of its sentences.",
         [-0.17],
     )
-    tokens: list[WrittenTokenAnswer] | list[list[WrittenTokenAnswer]] | None = optional(
+    tokens: list[WrittenTokenAnswer | list[WrittenTokenAnswer]] | None = optional(
         'Only for "tokens" in `return`: the tokens of the translation.', _TOKENS
     )
-    alignment: list[AlignedWordAnswer] | list[list[AlignedWordAnswer]] | None = optional(
+    alignment: list[AlignedWordAnswer | list[AlignedWordAnswer]] | None = optional(
         'Only for "alignment" in `return`: the words of the translation, with what each was read from.',
         [example_of(AlignedWordAnswer)],
     )

@@ -1,6 +1,7 @@
 // Every request of the page. Addresses are relative: it also works below a prefix.
 
 import { el } from "./dom.js";
+import { t } from "./language.js";
 
 let key; // "": nobody gave it, nor is asked again
 let asking;
@@ -49,12 +50,15 @@ export async function asked(path, options) {
 
 function askedFor(sentence) {
   asking ??= new Promise((done) => {
-    const field = el("input", { type: "password", "aria-label": "API key" });
+    const field = el("input", { type: "password", autocomplete: "current-password", required: true });
     const dialog = el("dialog", { onclose: () => {
       dialog.remove();
       asking = null;
-      done(field.value);
-    } }, sentence, el("form", { method: "dialog" }, field));
+      done(dialog.returnValue ? field.value.trim() : "");
+    } }, el("p", {}, sentence), el("form", { method: "dialog" },
+      el("label", {}, t("key.label"), " ", field), " ",
+      el("button", { value: "use" }, t("key.use")), " ",
+      el("button", { type: "button", onclick: () => dialog.close("") }, t("key.cancel"))));
     document.body.append(dialog);
     dialog.showModal();
   });
