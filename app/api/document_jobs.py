@@ -29,7 +29,8 @@ Work = Callable[[], Awaitable[tuple[bytes, int]]]  # returns the translated file
 
 @dataclass(slots=True)
 class DocumentJob:
-    """key: the secret that opens the document. name: of the stored file, once it is done."""
+    """key: the secret that opens the document. name: of the stored file, once it is done. filename:
+    under which a client saves it."""
 
     id: str
     key: str
@@ -38,6 +39,7 @@ class DocumentJob:
     characters: int = 0
     message: str = ""
     name: str = ""
+    filename: str = ""
     ended_s: float | None = None
 
 

@@ -100,10 +100,21 @@ class FormattedDocument(ABC, Generic[Element]):
                     inside = "".join([piece.html(numbered) for piece in pieces])
                     self.texts.append(f"<pre>{inside}</pre>")  # since every space counts
                     self._paragraphs.append((paragraph, numbered))
+            title = self._title()
+            self._has_title = bool(title.strip())
+            if self._has_title:
+                self.texts.append(f"<pre>{html.escape(title, quote=False)}</pre>")
 
-    def written(self, translations: Sequence[str]) -> bytes:
-        for (paragraph, numbered), translation in zip(self._paragraphs, translations, strict=True):
+    def written(self, translations: Sequence[str], language: str = "") -> bytes:
+        paragraphs = translations[:-1] if self._has_title else translations
+        for (paragraph, numbered), translation in zip(self._paragraphs, paragraphs, strict=True):
             self._fill(paragraph, _translated_pieces(numbered, translation))
+        with refusing_unreadable_files(self.kind):
+            if self._has_title:
+                tokens = tokenize_page(translations[-1])
+                self._set_title(_NO_XML.sub("", "".join(token.text for token in tokens)).strip())
+            if language:
+                self._set_language(language)
         out = io.BytesIO()
         with refusing_unreadable_files(self.kind):
             self._save(out)
@@ -116,6 +127,17 @@ class FormattedDocument(ABC, Generic[Element]):
     @abstractmethod
     def _fill(self, paragraph: Element, pieces: Sequence[TextPiece[Element]]) -> None:
         """Replaces the content of a paragraph."""
+
+    @abstractmethod
+    def _title(self) -> str:
+        """The title in the document's properties, "" without one."""
+
+    @abstractmethod
+    def _set_title(self, title: str) -> None: ...
+
+    @abstractmethod
+    def _set_language(self, language: str) -> None:
+        """Declares `language` (a code) wherever the document declares its main language."""
 
     @abstractmethod
     def _save(self, file: io.BytesIO) -> None: ...

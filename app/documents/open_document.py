@@ -36,6 +36,24 @@ class OpenDocument(FormattedDocument["Element"]):
             for paragraph in root.get_elements(_PARAGRAPHS):
                 yield paragraph, list(_element_pieces(paragraph))
 
+    def _title(self) -> str:
+        return self._document.meta.title or ""
+
+    def _set_title(self, title: str) -> None:
+        self._document.meta.title = title
+
+    def _set_language(self, language: str) -> None:
+        """In the properties and the default styles; passages marked as in another language keep theirs."""
+        code, _, country = language.partition("-")
+        if self._document.meta.language:
+            self._document.meta.language = language
+        for style in self._document.styles.root.get_elements("//style:default-style/style:text-properties"):
+            if style.get_attribute("fo:language"):
+                style.set_attribute("fo:language", code)
+                style.set_attribute("fo:country", country.upper() or "none")
+        for cell in self._document.content.root.get_elements("//*[@office:string-value][text:p]"):
+            cell.set_attribute("office:string-value", "\n".join(p.text_recursive for p in cell.get_elements("text:p")))
+
     def _fill(self, element: Element, pieces: Sequence[TextPiece[Element]], *, at_start: bool = True) -> None:
         """OpenDocument shows one of several spaces in a row, none at a paragraph's start: the others are elements."""
         from odfdo import Element

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from srt import Subtitle
 
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_ROOT = re.compile(r"<(?:html\b|meta\b[^<>]{0,500}?content-language)[^<>]{0,2000}>", re.IGNORECASE)
+_LANGUAGE = re.compile(
+    r"""(\s(?:(?:xml:)?lang|content)\s*=\s*["']?)[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,3}(?=["'\s/>])""",
+    re.IGNORECASE,
+)
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _CHARSET_SEARCH_BYTES = 1024  # in which a page has to declare its encoding
 _REFUSED_CODECS = ("idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape")
@@ -80,7 +85,7 @@ class PlainText:
         self._mark, self._encoding, text = self._decode(content)
         self.texts = [text] if text.strip() else []
 
-    def written(self, translations: Sequence[str]) -> bytes:
+    def written(self, translations: Sequence[str], language: str = "") -> bytes:
         return self._mark + translations[0].encode(self._encoding, self._unencodable)
 
 
@@ -90,6 +95,17 @@ class WebPage(PlainText):
     format: TextFormat = "html"
     _unencodable = "xmlcharrefreplace"
     _decode = staticmethod(decode_page)
+
+    def written(self, translations: Sequence[str], language: str = "") -> bytes:
+        """The page declares `language` if it declares one."""
+        return super().written([with_language(page, language) for page in translations])
+
+
+def with_language(page: str, language: str) -> str:
+    """The page with `language` as the one that its root element, and a <meta>, declare."""
+    if not language:
+        return page
+    return _ROOT.sub(lambda tag: _LANGUAGE.sub(lambda attribute: attribute[1] + language, tag[0]), page)
 
 
 class Subtitles:
@@ -114,7 +130,7 @@ class Subtitles:
         self._parts = [_speaker_parts(subtitle) for subtitle in self._subtitles]
         self.texts = [_outside_markup(_escape, " ".join(lines)) for parts in self._parts for lines in parts]
 
-    def written(self, translations: Sequence[str]) -> bytes:
+    def written(self, translations: Sequence[str], language: str = "") -> bytes:
         import srt
 
         remaining = iter(translations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
@@ -20,12 +21,23 @@ _PARTS = tuple(
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RUN = f"{_W}r"
 _RUN_PROPERTIES = f"{_W}rPr"
+_LANGUAGE = f"{_W}lang"
+_LANGUAGES = {
+    "zh": "eastAsia",
+    "ja": "eastAsia",
+    "ko": "eastAsia",
+    "ar": "bidi",
+    "he": "bidi",
+    "fa": "bidi",
+    "ur": "bidi",
+}
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _TEXTS = frozenset({f"{_W}t", *_HYPHENS})
 _GROUPS = frozenset(f"{_W}{tag}" for tag in ("hyperlink", "ins", "smartTag", "moveTo", "sdt", "sdtContent"))
 _BREAKS = frozenset(f"{_W}{tag}" for tag in ("tab", "br", "cr", "ptab", "fldChar", "instrText", "sym"))
 _PROPERTIES = frozenset(f"{_W}{tag}" for tag in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr"))
+_MAX_TITLE = 255  # characters, as Word takes
 _SPELLING = f"{_W}proofErr"  # a spelling mistake of the source
 
 
@@ -48,6 +60,28 @@ class WordDocument(FormattedDocument["Element"]):
                 self._raw_parts.append((part, root))
             for paragraph in list(root.iter(f"{_W}p")):
                 yield paragraph, list(_paragraph_pieces(paragraph))
+
+    def _title(self) -> str:
+        return self._document.core_properties.title or ""
+
+    def _set_title(self, title: str) -> None:
+        self._document.core_properties.title = title[:_MAX_TITLE]
+
+    def _set_language(self, language: str) -> None:
+        """For text in the language of most <w:lang> elements; passages marked as in another one keep theirs."""
+        attribute = _W + _LANGUAGES.get(language.partition("-")[0].lower(), "val")
+        roots = [part.element for part in self._document.part.package.iter_parts() if hasattr(part, "element")]
+        elements = [
+            element for root in (*roots, *(root for _, root in self._raw_parts)) for element in root.iter(_LANGUAGE)
+        ]
+        codes = Counter(code.partition("-")[0].lower() for element in elements if (code := element.get(f"{_W}val")))
+        main = codes.most_common(1)[0][0] if codes else ""
+        for element in elements:
+            code = element.get(f"{_W}val")
+            if code is not None and code.partition("-")[0].lower() == main:
+                element.set(attribute, language)
+        if self._document.core_properties.language:
+            self._document.core_properties.language = language
 
     def _fill(self, container: Element, pieces: Sequence[TextPiece[Element]]) -> None:
         """Text between two runs goes to the run before it, or else to the one behind it, or else to a new one."""

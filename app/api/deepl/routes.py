@@ -16,7 +16,12 @@ from app.api.deepl import schemas
 from app.api.errors import NO_GLOSSARY, TEXT_ERRORS, ErrorExample, Statuses, documented, not_found
 from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import LoadedPairs, find_pairs, models_needed, translate_texts
-from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
+from app.api.libretranslate.document_translation import (
+    DocumentTranslator,
+    check_extension,
+    download_name,
+    file_response,
+)
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, parse_fields
 from app.api.route import ApiRoute
@@ -212,9 +217,11 @@ async def deepl_document(
     content = body.file.content
 
     async def work() -> tuple[bytes, int]:
-        return await documents.translated(extension, content, translator), translator.characters
+        translated = await documents.translated(extension, content, translator, translator.language)
+        return translated, translator.characters
 
     job = services.documents.start(extension, work)
+    job.filename = download_name(body.file.filename or body.filename or "", body.source_lang or "", target.lower())
     return schemas.DeepLDocument(document_id=job.id, document_key=job.key)
 
 
@@ -255,4 +262,8 @@ async def deepl_document_result(
     if job.state != "done":
         raise EngineUnavailable(_NOT_YET)
     content = await run_in_threadpool(services.files.read, job.name)  # None: it has expired
-    return not_found(request.scope, _NO_DOCUMENT) if content is None else file_response(job.extension, content)
+    return (
+        not_found(request.scope, _NO_DOCUMENT)
+        if content is None
+        else file_response(job.extension, content, job.filename)
+    )

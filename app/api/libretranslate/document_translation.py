@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -24,6 +27,8 @@ from app.translation import TextFormat, TextRequest
 _TEXTS_AT_ONCE = 64  # so that a book leaves room for other requests
 _CHARACTERS_AT_ONCE = 20_000
 _MAX_WAIT_S = 120.0  # for room in the queue, after the first part
+_MAX_NAME = 100  # characters of a downloaded file's name
+_UNSAFE_IN_NAMES = re.compile(r'["\\/:*?<>|;%]')
 _SAMPLE_CHARACTERS = 4000  # of a document, for the detection of its language
 _MEDIA_TYPES = {
     ".txt": "text/plain",
@@ -47,8 +52,32 @@ def check_extension(name: str) -> str:
     return extension
 
 
-def file_response(extension: str, content: bytes) -> Response:
-    """A translated file, as a download: a browser must not run pages inside it here."""
+def download_name(name: str, source: str, target: str) -> str:
+    """The name of the translation of a file: "bericht.en.docx" of "bericht.docx", and of "bericht.de.docx"."""
+    path = PurePath(name.replace("\\", "/").rpartition("/")[2])
+    stem = path.stem
+    if source and stem.lower().endswith(f".{source.lower()}"):
+        stem = stem[: -len(source) - 1]
+    return f"{_safe_stem(stem) or 'translation'}.{target}{path.suffix.lower()}"
+
+
+def _safe_stem(stem: str) -> str:
+    """Without characters that end a header's value or a path."""
+    stem = "".join(" " if unicodedata.category(character)[0] in "CZ" else character for character in stem)
+    return " ".join(_UNSAFE_IN_NAMES.sub("_", stem).split()).strip(". ")[:_MAX_NAME]
+
+
+def _disposition(name: str, extension: str) -> str:
+    """As RFC 6266 has it: the name in ASCII, and in UTF-8 where that is another one."""
+    stem = _safe_stem(name.removesuffix(extension)) or "translation"
+    in_ascii = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    plain = in_ascii if in_ascii[:1].isalnum() else "translation"
+    encoded = f"; filename*=UTF-8''{quote(stem + extension, safe='')}" if plain != stem else ""
+    return f'attachment; filename="{plain}{extension}"{encoded}'
+
+
+def file_response(extension: str, content: bytes, name: str = "") -> Response:
+    """A translated file, as a download: a browser must not run pages inside it here. name: of the file to save."""
     media_type = _MEDIA_TYPES.get(extension, "application/octet-stream")
     if media_type.startswith("text/"):
         with suppress(InvalidRequest):  # such a page declares its encoding itself
@@ -56,7 +85,7 @@ def file_response(extension: str, content: bytes) -> Response:
             media_type += f"; charset={encoding.removesuffix('-le').removesuffix('-be')}"
     headers = {
         "Content-Type": media_type,
-        "Content-Disposition": f'attachment; filename="translation{extension}"',
+        "Content-Disposition": _disposition(name, extension),
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, no-store",
@@ -72,6 +101,15 @@ class DocumentTranslator:
         self._body, self._services, self._owner = body, services, owner
         self._languages: AssignedPair | None = None  # once they are known
         self._glossary: Mapping[str, str] = {}
+
+    def language(self) -> str:
+        """The language of the translation, "" before there is one or where the file is returned as it is."""
+        languages = self._languages
+        return languages.target if languages and not languages.unchanged else ""
+
+    def download_name(self, name: str) -> str:
+        """The name of the translated file."""
+        return download_name(name, self._languages.source if self._languages else "", self._body.target)
 
     async def check(self) -> None:
         """Refuse an unknown pair or glossary before the file is read."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import PurePath
 from typing import Annotated, ClassVar
+from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Path, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -211,7 +212,7 @@ async def translate_file(
     services.limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
     translator = DocumentTranslator(body, services, owner_of(request))
     await translator.check()
-    work = documents.translated(extension, body.file.content, translator)
+    work = documents.translated(extension, body.file.content, translator, translator.language)
     content = await while_connected(request, services.documents.in_turn(work))
     try:
         name = await run_in_threadpool(services.files.keep, extension, content)
@@ -219,7 +220,8 @@ async def translate_file(
         raise EngineUnavailable("This server cannot keep files: it cannot write to its folder PARLANCE_DATA.") from None
     # without a setting, as this client called the server: a forged Host header comes back to its sender alone
     server = services.public_url or str(request.base_url).rstrip("/")
-    return schemas.TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}")
+    shown = quote(translator.download_name(body.file.filename), safe="")
+    return schemas.TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}?as={shown}")
 
 
 @router.get(
@@ -241,13 +243,16 @@ def download_file(
     name: Annotated[str, Path(description="As `translatedFileUrl` has it.", examples=["6Qn1mS0dO8pYkq2W.txt"])],
     request: Request,
     services: ServicesDependency,
+    shown_as: Annotated[
+        str, Query(alias="as", description="Name to save it under.", examples=["bericht.en.txt"], max_length=400)
+    ] = "",
 ) -> Response:
     """A file that POST /translate_file made, to be saved and not shown: pages inside it never run here."""
     content = services.files.read(name)
     if content is None:
         kept = f"translated files are kept for {services.files.retention_s:,.0f} seconds; translate it again."
         return not_found(request.scope, f"There is no such file here: {kept}")
-    return file_response(PurePath(name).suffix, content)
+    return file_response(PurePath(name).suffix, content, shown_as)
 
 
 @settings_router.post(

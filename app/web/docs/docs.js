@@ -28,7 +28,7 @@ function fillIn(answer, from) {
     ["/v2/glossaries/", "glossary_id", from.includes("/v2/") && answer.glossary_id],
     ["/v3/glossaries/", "glossary_id", from.includes("/v3/") && answer.glossary_id],
     ["/v2/document/", "document_id", answer.document_id],
-    ["/download_file/", "name", answer.translatedFileUrl?.split("/").pop()],
+    ["/download_file/", "name", answer.translatedFileUrl?.split("/").pop().split("?")[0]],
   ];
   for (const { path, method, operation } of operations()) {
     const [, name, value] = stored.find(([start]) => path.startsWith(start)) ?? [];

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ PAIR = {"source": "de", "target": "en"}
 def _lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file format with one text per line; app.documents tests the real formats."""
 
-    async def translated(extension: str, content: bytes, ask: TranslateTexts) -> bytes:
+    async def translated(
+        extension: str, content: bytes, ask: TranslateTexts, language: Callable[[], str] = str
+    ) -> bytes:
         if content.startswith(b"\xff"):
             raise InvalidRequest("The file is not UTF-8; save it as UTF-8 and send it again.", field="file")
         texts = content.decode().split("\n")
@@ -48,7 +50,7 @@ def test_file_is_translated_and_downloaded(tmp_path: Path) -> None:
     fetched = client.get(url.removeprefix("http://parlance"))
     assert (fetched.status_code, fetched.content) == (200, b"en:eins\nen:zwei")
     assert fetched.headers["content-type"] == "text/plain; charset=utf-8"
-    assert fetched.headers["content-disposition"] == 'attachment; filename="translation.txt"'
+    assert fetched.headers["content-disposition"] == 'attachment; filename="a.en.txt"'
     assert fetched.headers["x-content-type-options"] == "nosniff"
 
 
@@ -225,3 +227,36 @@ def test_expired_file_is_404_with_the_retention_time(tmp_path: Path) -> None:
         404,
         "There is no such file here: translated files are kept for 0 seconds; translate it again.",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "disposition"),
+    [
+        ("Bericht 2024.txt", 'attachment; filename="Bericht 2024.en.txt"'),
+        ("film.de.txt", 'attachment; filename="film.en.txt"'),
+        ("Übersicht.txt", "attachment; filename=\"Ubersicht.en.txt\"; filename*=UTF-8''%C3%9Cbersicht.en.txt"),
+        (
+            "отчёт.txt",
+            "attachment; filename=\"translation.txt\"; filename*=UTF-8''%D0%BE%D1%82%D1%87%D1%91%D1%82.en.txt",
+        ),
+        ('a"; x=y.txt', 'attachment; filename="a_22_ x=y.en.txt"'),
+        ("../../etc/passwd.txt", 'attachment; filename="passwd.en.txt"'),
+    ],
+)
+def test_a_download_is_named_after_the_file(tmp_path: Path, name: str, disposition: str) -> None:
+    client = Client(data=tmp_path)
+    url = sent(client, b"eins", name).json()["translatedFileUrl"]
+    fetched = client.get(url.removeprefix("http://parlance"))
+    assert fetched.headers["content-disposition"] == disposition
+
+
+@pytest.mark.parametrize("name", ["x%0d%0aSet-Cookie:%20a=b", "%22;evil=%22.exe", "%2e%2e%2f%2e%2e", "%00"])
+def test_a_forged_download_name_stays_within_its_header(tmp_path: Path, name: str) -> None:
+    client = Client(data=tmp_path)
+    url = sent(client, b"eins").json()["translatedFileUrl"].partition("?")[0]
+    fetched = client.get(url.removeprefix("http://parlance") + f"?as={name}")
+    assert "set-cookie" not in fetched.headers
+    disposition = fetched.headers["content-disposition"]
+    assert disposition.count('"') == 2
+    assert disposition.partition(";")[2].count(";") == disposition.count("filename*=")
+    assert '.txt"' in disposition
