@@ -55,6 +55,7 @@ SHAPES = {
     shape.name: shape
     for shape in (
         Shape("base", 6, 512, 8, 2048, 16_000),
+        Shape("opus", 6, 512, 8, 2048, 58_101),  # base with the vocabulary of opus-mt
         Shape("tiny", 4, 128, 4, 256, 8_000),
         Shape("smoke", 2, 32, 4, 64, 100),  # seconds on any machine: for tests
     )
