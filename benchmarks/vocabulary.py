@@ -14,16 +14,15 @@ compared. CTranslate2 and we take part with the fastest int8 layouts of a scan.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.decoding import LAYOUTS, forced_cells
-from benchmarks.ours import Opened, Parlance
+from benchmarks.ours import Parlance
 from benchmarks.peers import ctranslate2
 from benchmarks.processes import Setting, Work
 from benchmarks.race import Crews, interleave, ratio, say, scan
@@ -31,7 +30,6 @@ from benchmarks.report import finish, goal
 from benchmarks.sentences import natural_cells, read_sentences
 from benchmarks.shapes import SHAPES, write_checkpoint
 from benchmarks.side_by_side import write_side_by_side
-from models.backends.native import shortlist
 
 BATCHES, BEAM_BATCHES = (1, 8, 32), (1, 8)
 GOALS = (5.0, 4.0, 4.0, 4.0, 3.5)  # greedy at 1, 8, 32; beam 4 at 1, 8
@@ -40,16 +38,6 @@ OWN_CANDIDATES, COMMON_CANDIDATES = 60, 300  # of a source token, and of every s
 SLOTS = 128
 MOST_S = 3600.0
 PARTS = ("random", "trained", "compared")
-
-
-@dataclass(frozen=True, slots=True)
-class WithoutShortlist(Parlance):
-    def __str__(self) -> str:
-        return f"{Parlance.__str__(self)}, all logits"
-
-    def open(self) -> Opened:
-        os.environ[shortlist.CHOICE] = shortlist.OFF
-        return Opened(self)
 
 
 def fastest(settings: Sequence[Setting], cells: Mapping[str, Work]) -> dict[str, Setting]:
@@ -62,9 +50,10 @@ def race(
     layouts = [(processes, threads) for processes, threads in LAYOUTS if threads == 1]
     kinds = [kind for kind in ctranslate2.compute_types("cpu") if kind.startswith("int8")]
     plain = [ctranslate2.CTranslate2(str(peer), kind, *layout) for kind in kinds for layout in LAYOUTS]
+    ours = [Parlance(str(checkpoint), *layout, "int8", SLOTS) for layout in layouts]
     systems: dict[str, Sequence[Setting]] = {
-        "ours": [Parlance(str(checkpoint), *layout, "int8", SLOTS) for layout in layouts],
-        "all_logits": [WithoutShortlist(str(checkpoint), *layout, "int8", SLOTS) for layout in layouts],
+        "ours": ours,
+        "all_logits": [replace(setting, shortlist=False) for setting in ours],
         "ctranslate2": plain,
         **({"ctranslate2_map": [replace(setting, vocabulary_map=True) for setting in plain]} if mapped else {}),
     }
@@ -120,9 +109,9 @@ def compared(checkpoint: Path, peer: Path, lines: Sequence[str]) -> list[dict[st
     kind = "int8_float32"
     rows = []
     with Crews() as crews:
-        plain, ours = ctranslate2.CTranslate2(str(peer), kind, 1, 1), (str(checkpoint), 1, 1, "int8", SLOTS)
+        plain, ours = ctranslate2.CTranslate2(str(peer), kind, 1, 1), Parlance(str(checkpoint), 1, 1, "int8", SLOTS)
         pairs: dict[str, tuple[Setting, Setting]] = {
-            "ours": (Parlance(*ours), WithoutShortlist(*ours)),
+            "ours": (ours, replace(ours, shortlist=False)),
             "ctranslate2_map": (replace(plain, vocabulary_map=True), plain),
         }
         for beam, work in zip((1, 4), (replace(work, concurrent=32) for work in cells.values()), strict=True):
