@@ -74,7 +74,16 @@ async def _translator(
             }
         ]
     },
-    responses=_documented("translator", "a field is wrong, or the answer would be too large"),
+    responses=_documented("translator", "a field is wrong, or the answer would be too large")
+    | {
+        200: {
+            "description": "Attention as JSON, or in the `format` that was asked for.",
+            "content": {
+                media_type.partition(";")[0]: {"schema": {"type": "string"}, "example": "0-0 1-1 2-2 3-3\n"}
+                for media_type, _ in FORMATS.values()
+            },
+        }
+    },
 )
 async def attention(body: AttentionRequest, request: Request, services: ServicesDependency) -> Response:
     """Attention weights of the model's own translation of `source`, or of the `target` that is given, from one
