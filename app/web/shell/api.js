@@ -93,6 +93,5 @@ function read(description) {
     ablation: "mask_heads" in attention,
     worked: "qk" in attention,
     encoding: "encoding" in attention,
-    fileProgress: "stream" in fields("TranslateFileRequest"),
   };
 }

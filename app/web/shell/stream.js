@@ -4,11 +4,7 @@ import { ApiError, sent } from "./api.js";
 
 // Calls onEvent(name, data) for each event up to the last one; throws ApiError for an `error` event.
 export async function stream(path, body, signal, onEvent) {
-  await readEvents(await sent(path, { ...body, stream: true }, signal), onEvent);
-}
-
-// The same for an answer that is there already.
-export async function readEvents(answer, onEvent) {
+  const answer = await sent(path, { ...body, stream: true }, signal);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -5,7 +5,6 @@ import { el, fill, setText } from "../shell/dom.js";
 import { grouped, t } from "../shell/language.js";
 import { say } from "../shell/live.js";
 import { problemOf } from "../shell/problem.js";
-import { readEvents } from "../shell/stream.js";
 
 // button: to stand below the text field. list: what became of each file. target(element): files may be dropped on it.
 export function uploads(store) {
@@ -65,7 +64,7 @@ function upload(store, file) {
   const name = named(file.name, store.get().pair);
   const link = el("a", { class: "action", hidden: true, download: name });
   const element = el("li", {}, el("span", { class: "name" }, file.name), bar, said, link, drop);
-  let state = { key: "file.sending" };
+  let state = {};
   const tell = (next) => {
     state = next;
     setText(said, state.sentence ?? (state.key ? t(state.key, state.values) : ""));
@@ -74,7 +73,6 @@ function upload(store, file) {
     drop.setAttribute("aria-label", `${drop.textContent}: ${file.name}`);
     setText(link, t("file.save", { name }));
     bar.hidden = Boolean(state.ended);
-    if (state.share !== undefined) bar.value = state.share;
   };
   const supported = store.get().settings.supportedFilesFormat;
   if (!supported.some((ending) => file.name.toLowerCase().endsWith(ending))) tell({ ended: true, sentence: t("file.unsupported", { types: supported.join(", ") }) });
@@ -84,37 +82,32 @@ function upload(store, file) {
 }
 
 async function work(store, file, signal, tell, link) {
-  tell({ key: "file.sending" });
+  const begun = Date.now();
+  const clock = () => tell({ key: "file.working", values: { seconds: grouped(Math.round((Date.now() - begun) / 1000)) } });
+  const timer = setInterval(clock, 1000);
+  clock();
   try {
-    const blob = await translateFile(store.get(), file, signal, ({ done, total }) => tell({
-      key: "file.progress", values: { done: grouped(done), total: grouped(total) }, share: total ? done / total : 1,
-    }));
+    const blob = await translateFile(store.get(), file, signal);
     link.href = URL.createObjectURL(blob);
     link.hidden = false;
     tell({ ended: true });
     say(t("file.done", { name: link.download }));
   } catch (error) {
     if (!aborted(error) && !signal.aborted) tell({ ended: true, sentence: problemOf(error).sentence });
+  } finally {
+    clearInterval(timer);
   }
 }
 
-// Returns the translated file as a Blob; told({done, total}) counts characters.
-async function translateFile({ pair, model, features }, file, signal, told) {
+// The translated file as a Blob.
+async function translateFile({ pair, model }, file, signal) {
   const [source, target] = pair.split(".");
   const form = new FormData();
   Object.entries({ source, target, model }).forEach(([name, value]) => value && form.append(name, value));
-  if (features?.fileProgress) form.append("stream", "true");
   form.append("file", file);
-  const answer = await asked("translate_file", { method: "POST", body: form, signal });
-  let address = "";
-  if (features?.fileProgress) {
-    await readEvents(answer, (name, data) => {
-      if (name === "progress") told(data);
-      else address = data.translatedFileUrl ?? "";
-    });
-  } else address = (await answer.json()).translatedFileUrl;
+  const { translatedFileUrl } = await (await asked("translate_file", { method: "POST", body: form, signal })).json();
   // Its name alone: the address may be that of a proxy, and this page asks nobody but its own server.
-  const name = new URL(address, location.href).pathname.split("/").pop();
+  const name = new URL(translatedFileUrl, location.href).pathname.split("/").pop();
   return (await asked(`download_file/${name}`, { signal })).blob();
 }
 
