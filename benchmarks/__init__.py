@@ -19,7 +19,8 @@ limit.py         the bytes that a step must move, and how fast a copy moves them
 multi30k.py      a translator of real sentences: trained with several seeds, scored once each, served
 multi30k_training.py  the teachers, what they make of the training set, and the student
 domain_shift.py  a translator of captions tuned on railway talk, with and without mixing
-marian_folder.py  a Marian folder of opus-mt's shapes with random weights
+marian_folder.py  Marian folders of OPUS-MT's shapes with random weights
+opus_shapes.py   every shape that OPUS-MT publishes: imported, and its tokens against transformers' own
 railway_talk.py  a made corpus of railway talk, for shifts in domain
 railway_grammar.py  its sentences in German and English
 railway_words.py  its words, from the tables in railway/

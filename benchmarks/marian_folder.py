@@ -1,20 +1,189 @@
-"""A Marian folder in Hugging Face's form with the shapes of opus-mt-de-en and random weights, as `--from` takes it."""
+"""Marian folders in Hugging Face's form with the shapes of OPUS-MT models and random weights, as `--from` and
+`import-marian` take them.
+
+The shapes and fields are those that transformers' conversion scripts write (convert_marian_to_pytorch.py at v2.8 to
+v4.40), read beside published folders: opus-mt-zh-en's config.json for the first form, the parameters, bytes and
+positions of opus-mt_tiny models for the students."""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sentencepiece
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-VOCABULARY = 58_101
-WIDTH, LAYERS, HEADS, INNER, POSITIONS = 512, 6, 8, 2048, 512
+from models.networks.transformer import sinusoids
+
+
+@dataclass(frozen=True, slots=True)
+class MarianShape:
+    """like: a published model of this shape. vocabulary: padding included. tables: one embedding of both sides, which
+    is the output matrix too ("one"); an embedding for each side, of which the target's is the output matrix ("two");
+    the same with an output matrix of its own ("three"). vocabularies: 2 for vocab.json and target_vocab.json. eos: the
+    id of </s>, 0 in models of 2020. languages: target languages with a token. form: config.json and
+    a pickle with position tables as the first conversions wrote them, or the files of today in float16; the Hub has
+    added generation_config.json to both."""
+
+    like: str
+    width: int = 512
+    heads: int = 8
+    inner: int = 2048
+    layers: tuple[int, int] = (6, 6)
+    activation: Literal["swish", "relu"] = "swish"
+    vocabulary: int = 58_101
+    tables: Literal["one", "two", "three"] = "one"
+    vocabularies: int = 1
+    eos: int = 0
+    languages: tuple[str, ...] = ()
+    source_target: tuple[str, str] = ("de", "en")
+    positions: int = 512
+    form: Literal["2020", "float32", "float16"] = "float32"
+
+    def small(self) -> MarianShape:
+        """The same kind of network with few parameters, for tests."""
+        eos = min(self.eos, 17)
+        return replace(self, width=32, heads=4, inner=64, vocabulary=700, eos=eos, positions=128)
+
+
+BASE = MarianShape("opus-mt-de-en")
+ROMANCE = ("fr", "es", "pt_br", "it", "ro", "ca")
+CHINESE = ("cmn", "cmn_Hans", "cmn_Hant", "yue_Hant", "zho")
+BIBLE = ("afr", "deu", "nld", "ltz", "srp_Cyrl", "srp_Latn")
+SHAPES = {
+    "base": replace(BASE, form="2020"),
+    "base, 65,001 entries": MarianShape("opus-mt-zh-en", vocabulary=65_001, form="2020"),
+    "base, Romance targets": MarianShape(
+        "opus-mt-en-ROMANCE", vocabulary=65_001, languages=ROMANCE, source_target=("en", "ROMANCE"), form="2020"
+    ),
+    "base, Chinese scripts": MarianShape(
+        "opus-mt-en-zh", vocabulary=65_001, languages=CHINESE, source_target=("eng", "zho")
+    ),
+    "base, two vocabularies": MarianShape("opus-mt-tc-base-uk-fi", vocabulary=32_001, tables="two", vocabularies=2),
+    "tc-big": MarianShape(
+        "opus-mt-tc-big-en-fr", 1024, 16, 4096, (6, 6), "relu", 53_017, eos=43_311, positions=1024, form="float16"
+    ),
+    "tc-bible-big, several targets": MarianShape(
+        "opus-mt-tc-bible-big-deu_eng_fra_por_spa-gmw",
+        *(1024, 16, 4096, (6, 6), "relu", 57_830),
+        eos=430,
+        languages=BIBLE,
+        source_target=("deu+eng+fra", "gmw"),
+        positions=1024,
+        form="float16",
+    ),
+    "tiny": MarianShape(
+        "opus-mt_tiny_deu-eng", 256, 8, 1536, (6, 2), "relu", 32_001, tables="two", positions=256, form="float16"
+    ),
+    "tiny, three layers": MarianShape(
+        "a student with the tables tied", 256, 8, 1536, (6, 3), "relu", 32_001, positions=256, form="float16"
+    ),
+}
+
+
+def write_marian_folder(
+    folder: Path,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    size: int = 4000,
+    *,
+    shape: MarianShape = BASE,
+    tensors: dict[str, Tensor] | None = None,
+) -> None:
+    """size: of the vocabulary of each side that is trained on these texts; the rest of the shape's is unused. tensors:
+    instead of `random_tensors(shape)`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    models = [_segmentation(texts, size) for texts in (sources, targets)]
+    for name, model in zip(("source.spm", "target.spm"), models, strict=True):
+        (folder / name).write_bytes(model)
+    for name, content in _files(shape, models).items():
+        (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    tensors = random_tensors(shape) if tensors is None else tensors
+    if shape.form == "2020":
+        table = sinusoids(shape.positions, shape.width, "marian")
+        tensors = tensors | {f"model.{side}.embed_positions.weight": table for side in ("encoder", "decoder")}
+        torch.save(tensors, folder / "pytorch_model.bin")
+    else:
+        kept = {name: tensor.half() if shape.form == "float16" else tensor for name, tensor in tensors.items()}
+        save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+GAIN, FEED_FORWARD_GAIN = 2.0, 6.0  # over Glorot's
+ENDS = 1.6  # deviations below the likeliest token's logit at which the end's lies
+
+
+def random_tensors(shape: MarianShape = BASE, seed: int = 0) -> dict[str, Tensor]:
+    """Every tensor under transformers' names: matrices by Glorot, tables with the deviation width ** -0.5."""
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name, size in _sizes(shape):
+        if name.endswith("bias"):
+            tensors[name] = torch.zeros(size)
+        elif "layer_norm" in name:
+            tensors[name] = torch.ones(size)
+        else:
+            deviation = shape.width**-0.5 if _is_table(name) else (2 / sum(size)) ** 0.5
+            tensors[name] = torch.randn(size, generator=generator) * deviation
+    return tensors
+
+
+def varied_tensors(shape: MarianShape, seed: int = 1) -> dict[str, Tensor]:
+    """As `random_tensors`, for comparisons of tokens: sublayers so strong that the source and the place decide what is
+    written, and no stronger, because then the last bits of a sum choose between hypotheses (at a gain of 6 and 30,
+    transformers agreed with itself, alone and in a batch, on 41 of 50 sentences); biases and norms away from 0 and 1,
+    which would hide one that was forgotten. Padding, which starts every target, is a row of zeros."""
+    generator = torch.Generator().manual_seed(seed)
+    tensors = random_tensors(shape, seed)
+    for name, tensor in tensors.items():
+        if name.endswith("bias") or "layer_norm" in name:
+            tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
+        elif _is_table(name):
+            tensor[shape.vocabulary - 1] = 0
+        else:
+            tensor.mul_((FEED_FORWARD_GAIN if ".fc" in name else GAIN) * (2 if "encoder_attn" in name else 1))
+        if name.endswith("fc2.weight"):
+            tensor.sub_(tensor.mean(dim=1, keepdim=True))  # without the constant that an activation adds
+    likeliest = math.sqrt(2 * math.log(shape.vocabulary))  # of logits with the deviation 1
+    tensors["final_logits_bias"][0, shape.eos] += likeliest - ENDS
+    return tensors
+
+
+def _is_table(name: str) -> bool:
+    return "embed_tokens" in name or name in ("model.shared.weight", "lm_head.weight")
+
+
+def _sizes(shape: MarianShape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    width, inner = shape.width, shape.inner
+    tables = {
+        "one": ("model.shared",),
+        "two": ("model.encoder.embed_tokens", "model.decoder.embed_tokens"),
+        "three": ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"),
+    }
+    for name in tables[shape.tables]:
+        yield f"{name}.weight", (shape.vocabulary, width)
+    yield "final_logits_bias", (1, shape.vocabulary)
+    sides = (("encoder", ("self_attn",)), ("decoder", ("self_attn", "encoder_attn")))
+    for (side, attentions), layers in zip(sides, shape.layers, strict=True):
+        for number in range(layers):
+            layer = f"model.{side}.layers.{number}"
+            matrices = [f"{name}.{part}" for name in attentions for part in ("q_proj", "k_proj", "v_proj", "out_proj")]
+            for name, out, into in (
+                *((name, width, width) for name in matrices),
+                ("fc1", inner, width),
+                ("fc2", width, inner),
+            ):
+                yield f"{layer}.{name}.weight", (out, into)
+                yield f"{layer}.{name}.bias", (out,)
+            for name in (*attentions, "final"):
+                yield f"{layer}.{name}_layer_norm.weight", (width,)
+                yield f"{layer}.{name}_layer_norm.bias", (width,)
 
 
 def _segmentation(texts: Sequence[str], size: int) -> bytes:
@@ -30,90 +199,60 @@ def _segmentation(texts: Sequence[str], size: int) -> bytes:
     return model.getvalue()
 
 
-def _pieces(models: Sequence[bytes]) -> dict[str, int]:
-    """Marian's numbering: the end first, padding last. Pieces that no text contains make up the real size."""
-    pieces: dict[str, None] = {}
+def _pieces(models: Sequence[bytes], shape: MarianShape) -> dict[str, int]:
+    """Marian's numbering: padding last. Pieces that no text contains make up the real size."""
+    pieces: dict[str, None] = dict.fromkeys(f">>{code}<<" for code in shape.languages)
     for model in models:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         pieces |= {processor.id_to_piece(i): None for i in range(3, processor.get_piece_size())}
-    names = ["</s>", "<unk>", *pieces]
-    names += [f"▁unused{i}" for i in range(VOCABULARY - 1 - len(names))]
+    names = ["<unk>", *list(pieces)[: shape.vocabulary - 3]]
+    names += [f"▁unused{i}" for i in range(shape.vocabulary - 2 - len(names))]
+    names.insert(shape.eos, "</s>")
     return {name: i for i, name in enumerate([*names, "<pad>"])}
 
 
-def _shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield "model.shared.weight", (VOCABULARY, WIDTH)
-    yield "final_logits_bias", (1, VOCABULARY)
-    for side, attentions in (("encoder", ("self_attn",)), ("decoder", ("self_attn", "encoder_attn"))):
-        for number in range(LAYERS):
-            layer = f"model.{side}.layers.{number}"
-            matrices = [f"{name}.{part}" for name in attentions for part in ("q_proj", "k_proj", "v_proj", "out_proj")]
-            for name, out, into in (
-                *((name, WIDTH, WIDTH) for name in matrices),
-                ("fc1", INNER, WIDTH),
-                ("fc2", WIDTH, INNER),
-            ):
-                yield f"{layer}.{name}.weight", (out, into)
-                yield f"{layer}.{name}.bias", (out,)
-            for name in (*attentions, "final"):
-                yield f"{layer}.{name}_layer_norm.weight", (WIDTH,)
-                yield f"{layer}.{name}_layer_norm.bias", (WIDTH,)
-
-
-def random_tensors(seed: int = 0) -> dict[str, Tensor]:
-    """Every tensor under transformers' names: matrices by Glorot, the table with the deviation WIDTH ** -0.5."""
-    generator = torch.Generator().manual_seed(seed)
-    tensors = {}
-    for name, shape in _shapes():
-        if name.endswith("bias"):
-            tensors[name] = torch.zeros(shape)
-        elif "layer_norm" in name:
-            tensors[name] = torch.ones(shape)
-        else:
-            deviation = WIDTH**-0.5 if name == "model.shared.weight" else (2 / sum(shape)) ** 0.5
-            tensors[name] = torch.randn(shape, generator=generator) * deviation
-    return tensors
-
-
-def write_marian_folder(folder: Path, sources: Sequence[str], targets: Sequence[str], size: int = 4000) -> None:
-    """size: of the vocabulary of each side that is trained on these texts; the rest of the 58,101 pieces is unused."""
-    folder.mkdir(parents=True, exist_ok=True)
-    models = [_segmentation(texts, size) for texts in (sources, targets)]
-    for name, model in zip(("source.spm", "target.spm"), models, strict=True):
-        (folder / name).write_bytes(model)
-    pad = VOCABULARY - 1
-    tokens = {"eos_token_id": 0, "pad_token_id": pad, "decoder_start_token_id": pad, "forced_eos_token_id": 0}
+def _files(shape: MarianShape, models: Sequence[bytes]) -> dict[str, Any]:
+    """The JSON files of a folder by name."""
+    pad = shape.vocabulary - 1
+    tokens: dict[str, Any] = {"eos_token_id": shape.eos, "pad_token_id": pad, "decoder_start_token_id": pad}
+    search = {"bad_words_ids": [[pad]], "max_length": 512, "num_beams": 6 if shape.form == "2020" else 4}
     config = {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
-        "activation_function": "swish",
-        "d_model": WIDTH,
-        "vocab_size": VOCABULARY,
-        "decoder_vocab_size": VOCABULARY,
-        **{f"{side}_layers": LAYERS for side in ("encoder", "decoder")},
-        **{f"{side}_attention_heads": HEADS for side in ("encoder", "decoder")},
-        **{f"{side}_ffn_dim": INNER for side in ("encoder", "decoder")},
-        "max_position_embeddings": POSITIONS,
+        "activation_function": shape.activation,
+        "d_model": shape.width,
+        "vocab_size": shape.vocabulary,
+        **{f"{side}_layers": count for side, count in zip(("encoder", "decoder"), shape.layers, strict=True)},
+        **{f"{side}_attention_heads": shape.heads for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": shape.inner for side in ("encoder", "decoder")},
+        "max_position_embeddings": shape.positions,
         "static_position_embeddings": True,
         "scale_embedding": True,
-        "share_encoder_decoder_embeddings": True,
-        "tie_word_embeddings": True,
         "normalize_embedding": False,
         **tokens,
     }
-    generation = {
+    source, target = shape.source_target
+    options: dict[str, Any] = {"source_lang": source, "target_lang": target}
+    files: dict[str, Any] = {"tokenizer_config.json": options, "config.json": config}
+    if shape.form == "2020":
+        config |= {"add_bias_logits": False, "add_final_layer_norm": False, "normalize_before": False, **search}
+        config |= {"bos_token_id": 0, "extra_pos_embeddings": shape.vocabulary, "is_encoder_decoder": True}
+    else:
+        config |= {
+            "decoder_vocab_size": shape.vocabulary,
+            "share_encoder_decoder_embeddings": shape.tables == "one",
+            "tie_word_embeddings": shape.tables != "three",
+            "forced_eos_token_id": shape.eos,
+            "torch_dtype": shape.form,
+        }
+        options |= {"separate_vocabs": shape.vocabularies > 1, "model_max_length": 512}
+    files["generation_config.json"] = {
         **tokens,
-        "bad_words_ids": [[pad]],
-        "max_length": POSITIONS,
-        "num_beams": 4,
+        "forced_eos_token_id": shape.eos,
         "renormalize_logits": True,
+        **search,
     }
-    files: dict[str, Any] = {
-        "vocab.json": _pieces(models),
-        "tokenizer_config.json": {"source_lang": "de", "target_lang": "en"},
-        "config.json": config,
-        "generation_config.json": generation,
-    }
-    for name, content in files.items():
-        (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    save_file(random_tensors(), folder / "model.safetensors", metadata={"format": "pt"})
+    sides = [models] if shape.vocabularies == 1 else [[model] for model in models]
+    for name, own in zip(("vocab.json", "target_vocab.json"), sides, strict=False):
+        files[name] = _pieces(own, shape)
+    return files

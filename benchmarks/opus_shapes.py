@@ -1,0 +1,150 @@
+"""Whether every shape that OPUS-MT publishes is imported, and then writes what transformers writes.
+
+python -m benchmarks.opus_shapes [--shapes "base; tiny"] [--sentences 50] [--new-tokens 16] [--json]
+
+Writes a folder of each shape at its real size with random weights, imports it, and translates sentences of railway talk
+greedily and with beams of 4 and 6, in float32, with Parlance and with `transformers.MarianMTModel.generate`, of which
+the tokenizer gives the source ids. `distinct`: how many different translations there are; `ended`: how many end before
+the limit: a network that writes the same whatever it reads would agree without any meaning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.marian_folder import SHAPES, MarianShape, varied_tensors, write_marian_folder
+from benchmarks.railway_talk import corpus
+from benchmarks.report import finish, goal
+from models import checkpoint as checkpoints
+from models.checkpoint import Checkpoint
+from models.decoding.decoder import decode
+from models.decoding.options import DecodingOptions, TokenRules
+from models.interface import Prompt
+from models.networks.loading import load_network
+from training.importers.marian.convert_checkpoint import import_marian
+
+BEAMS = (1, 4, 6)
+Tokens = tuple[int, ...]
+
+
+def translations(checkpoint: Checkpoint, sources: Sequence[Tokens], new_tokens: int) -> dict[int, list[Tokens]]:
+    """Parlance's, by beam, without the end."""
+    config, network = checkpoint.config, load_network(checkpoint)
+    rules = TokenRules(config.eos, config.suppressed, config.renormalise, config.forced_end)
+    prompts = [Prompt(source, config.target_prefix) for source in sources]
+    return {
+        beam: [
+            hypotheses[0].tokens
+            for hypotheses in decode(
+                network, rules, prompts, DecodingOptions(beam_size=beam, max_new_tokens=new_tokens)
+            )
+        ]
+        for beam in BEAMS
+    }
+
+
+def their_tokens(folder: Path, texts: Sequence[str]) -> list[Tokens]:
+    """The ids that transformers' tokenizer gives."""
+    from transformers import MarianTokenizer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it recommends a package that it then does not use
+        tokenizer = MarianTokenizer.from_pretrained(folder)
+    return [tuple(tokenizer(text).input_ids) for text in texts]
+
+
+def their_translations(
+    folder: Path, sources: Sequence[Tokens], checkpoint: Checkpoint, new_tokens: int
+) -> dict[int, list[Tokens]]:
+    """transformers', by beam, without the end, with the folder's own settings besides."""
+    from transformers import MarianMTModel
+
+    network: Any = MarianMTModel.from_pretrained(folder, dtype=torch.float32)
+    network.generation_config.max_length = None
+    eos, pad = checkpoint.config.eos, network.config.pad_token_id
+    longest = max(map(len, sources))
+    ids = torch.tensor([[*source, *[pad] * (longest - len(source))] for source in sources])
+    mask = torch.tensor([[1] * len(source) + [0] * (longest - len(source)) for source in sources])
+    answers = {}
+    for beam in BEAMS:
+        rows = network.generate(ids, attention_mask=mask, num_beams=beam, max_new_tokens=new_tokens).tolist()
+        written = [row[1:] for row in rows]  # behind the start token
+        answers[beam] = [tuple(row[: row.index(eos)] if eos in row else row[:new_tokens]) for row in written]
+    return answers
+
+
+def compare(name: str, shape: MarianShape, root: Path, count: int, new_tokens: int) -> dict[str, Any]:
+    """One row: what was imported, how long it took, and how many of the sentences agree."""
+    parts = corpus()
+    folder = root / shape.like
+    train = parts["train"]
+    size = min(4000, (shape.vocabulary - len(shape.languages)) // 2)
+    texts = [pair.source for pair in train], [pair.target for pair in train]
+    write_marian_folder(folder, *texts, size, shape=shape, tensors=varied_tensors(shape))
+    started = time.monotonic()
+    import_marian(str(folder), root / "imported")
+    seconds = time.monotonic() - started
+    checkpoint = checkpoints.read(root / "imported")
+    (whole, *_) = checkpoint.single_pairs()
+    tokens = [shape.languages[number % len(shape.languages)] if shape.languages else "" for number in range(count)]
+    prefixes = [f">>{token}<< " if token else "" for token in tokens]
+    lines = [
+        prefix + pair.source
+        for prefix, pair in zip(prefixes, parts["test"][:: len(parts["test"]) // count], strict=False)
+    ]
+    sources = [whole.source_ids(line) for line in lines]
+    same_ids = sum(a == b for a, b in zip(sources, their_tokens(folder, lines), strict=True))
+    ours = translations(whole, sources, new_tokens)
+    theirs = their_translations(folder, sources, whole, new_tokens)
+    row: dict[str, Any] = {
+        "shape": name,
+        "like": shape.like,
+        "parameters": checkpoint.config.parameters,
+        "pairs": len(checkpoint.config.language_pairs) or 1,
+        "import_s": round(seconds, 2),
+        "sentences": len(lines),
+        "same_source_ids": same_ids,
+    }
+    for beam in BEAMS:
+        row[f"same_beam_{beam}"] = sum(a == b for a, b in zip(ours[beam], theirs[beam], strict=True))
+    distinct = len(set(ours[BEAMS[1]]))
+    ended = sum(len(answer) < new_tokens - 1 for answer in ours[BEAMS[1]])
+    shutil.rmtree(root / "imported")
+    shutil.rmtree(folder)
+    return {**row, "distinct": distinct, "ended": ended}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", help=f"with semicolons between; default: all of {'; '.join(SHAPES)}")
+    parser.add_argument("--sentences", type=int, default=50)
+    parser.add_argument("--new-tokens", type=int, default=16)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args(argv)
+    names = [name for name in SHAPES if arguments.shapes is None or name in re.split(r";\s*", arguments.shapes)]
+    rows, goals = [], []
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            row = compare(name, SHAPES[name], Path(folder), arguments.sentences, arguments.new_tokens)
+        print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+        rows.append(row)
+        goals += [
+            goal(f"{name}, {what}: sentences as transformers has them", row[key], row["sentences"], "", "higher")
+            for what, key in (("source ids", "same_source_ids"), *((f"beam {b}", f"same_beam_{b}") for b in BEAMS))
+        ]
+    finish("opus_shapes", rows, goals, as_json=arguments.json, out=arguments.out)
+
+
+if __name__ == "__main__":
+    main()
