@@ -138,7 +138,8 @@ def numbers_beside_terms(text: str, terms: Sequence[Term]) -> list[Number]:
 def with_lost_numbers(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
     """Lost numbers of the sentence replace their own remains or wrong numbers, preferably aligned, or are inserted."""
     target_language = sentence.request.options.target_language
-    for _ in sentence.numbers:  # each repair may make another one needless
+    # A repair may make another one needless, or join its number to the digits beside it, which the next one parts.
+    for _ in range(2 * len(sentence.numbers)):
         present = numbers_beside_terms(translation.text, sentence.terms)
         lost = lost_numbers(sentence.numbers, translation.text, present, target_language)
         if not lost:
