@@ -83,6 +83,13 @@ class Phrase:
         """The words joined by spaces, or by nothing in Chinese."""
         return ("" if language == "zh" else " ").join(self.words(language))
 
+    def sentence(self, language: str) -> str:
+        """The text as people write it, with capitals and punctuation; of German, English or Spanish."""
+        text = " ".join(_with_capital(word, language, self.words(language)[0]) for word in self.lines[language])
+        asks = self.words("en")[0] in _ASKING
+        opening = "¿" if asks and language == "es" else ""
+        return f"{opening}{text[0].upper()}{text[1:]}{'?' if asks else '.'}"
+
     def alignment(self, source: str, target: str) -> frozenset[tuple[int, int]]:
         """Pairs of word indices (from 0) that express a common node; `syntax_trees` has the conventions."""
         return frozenset(
@@ -91,6 +98,25 @@ class Phrase:
             for j, there in enumerate(self.lines[target])
             if here.nodes & there.nodes
         )
+
+
+_ASKING = frozenset("who what where how is are am do does did can must".split())
+_CAPITALS = {
+    "de": {form for noun in NOUNS.values() for form in noun.forms["de"]}
+    | set("abend nacht wiedersehen dank glück appetit problem deutschland".split()),
+    "en": {"i", "german", "english", "spanish", "chinese", "germany"},
+    "es": {"alemania"},
+}
+
+
+def _with_capital(part: Word, language: str, first: str) -> str:
+    """A German noun, but not the adjective 'junge'; 'Morgen' in 'guten Morgen', but not 'morgen'."""
+    text = part.text
+    is_noun = language != "de" or any(node.endswith((".noun", ".second")) for node in part.nodes)
+    formula = any(node.startswith("formula") for node in part.nodes)
+    if text in _CAPITALS[language] and (is_noun or formula):
+        return text.capitalize()
+    return "Morgen" if (text, first) == ("morgen", "guten") else text
 
 
 def _linearised(tree: Tree, language: str) -> list[Word]:
@@ -149,3 +175,14 @@ def phrases() -> tuple[Phrase, ...]:
 def pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:
     """The texts of the training or held-out phrases in two languages, each source text once."""
     return [(phrase.text(source), phrase.text(target)) for phrase in phrases() if phrase.held_out == held_out]
+
+
+def written_pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:
+    """`pairs`, with a half of the phrases as sentences with capitals and punctuation."""
+    return [
+        (phrase.sentence(source), phrase.sentence(target))
+        if hashlib.sha256(f"written {phrase.key}".encode()).digest()[0] % 2
+        else (phrase.text(source), phrase.text(target))
+        for phrase in phrases()
+        if phrase.held_out == held_out
+    ]
