@@ -1,8 +1,8 @@
-"""How many first sentences of a newcomer a demo translator translates exactly.
+"""How many first sentences of a newcomer the demo translators translate exactly.
 
-python -m benchmarks.first_sentences --checkpoints FOLDER: 200 sentences for each direction, written by us and kept out of
-the training text, each with its correct translations (`training/demo/first_sentences_*.txt`), through the server's own way of
-translating a text. Prints a line for each wrong answer with --errors, and a summary as JSON."""
+python -m benchmarks.first_sentences --checkpoints FOLDER: 200 sentences for each direction, written by us and kept out
+of the training text, each with its correct translations (`training/demo/first_sentences_*.txt`), through the text layer
+and the engine of the server. Prints JSON; with --errors also the wrong answers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from app.engine.async_engine import AsyncEngine
 from app.engine.interface import EngineSettings, TranslationOptions
@@ -21,7 +22,9 @@ from training.demo.first_sentences import first_sentences
 DIRECTIONS = (("de", "en"), ("en", "es"))
 
 
-async def translations(checkpoints: Path, texts: dict[tuple[str, str], Sequence[str]]) -> dict[tuple[str, str], list[str]]:
+async def translations(
+    checkpoints: Path, texts: dict[tuple[str, str], Sequence[str]]
+) -> dict[tuple[str, str], list[str]]:
     """The answers of the engine and text layer with the default settings, by direction."""
     engine = AsyncEngine(EngineSettings(checkpoints=checkpoints, devices="cpu", cpu_threads=1))
     await engine.start()
@@ -32,18 +35,22 @@ async def translations(checkpoints: Path, texts: dict[tuple[str, str], Sequence[
         translator = Translator(engine)
         answers = {}
         for pair, sources in texts.items():
-            requests = [TextRequest(text, TranslationOptions(*pair, model=f"demo-{'-'.join(pair)}")) for text in sources]
+            requests = [
+                TextRequest(text, TranslationOptions(*pair, model=f"demo-{'-'.join(pair)}")) for text in sources
+            ]
             answers[pair] = [result.text for result in await translator.translate(requests)]
         return answers
     finally:
         await engine.stop()
 
 
-def measure(checkpoints: Path, directions: Sequence[tuple[str, str]] = DIRECTIONS, folder: Path | None = None) -> dict[str, object]:
+def measure(
+    checkpoints: Path, directions: Sequence[tuple[str, str]] = DIRECTIONS, folder: Path | None = None
+) -> dict[str, Any]:
     """Share of exact answers, and the wrong ones, by direction."""
     sentences = {pair: first_sentences(*pair, folder) for pair in directions}
     answers = asyncio.run(translations(checkpoints, {pair: [t for t, _ in rows] for pair, rows in sentences.items()}))
-    report: dict[str, object] = {}
+    report: dict[str, Any] = {}
     for pair, rows in sentences.items():
         wrong = [
             {"source": text, "answer": answer, "correct": sorted(correct)[0]}
@@ -66,7 +73,6 @@ def main() -> None:
     report = measure(arguments.checkpoints, directions, arguments.sentences)
     if not arguments.errors:
         for result in report.values():
-            assert isinstance(result, dict)
             result["wrong"] = len(result["wrong"])
     text = json.dumps(report, ensure_ascii=False, indent=1)
     print(text)

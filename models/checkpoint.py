@@ -231,11 +231,12 @@ def read(folder: Path) -> Checkpoint:
     if WEIGHTS not in config.files:
         raise CheckpointError(f"{folder / CONFIG} gives no checksum for {WEIGHTS}; the model was not loaded.")
     tokenizers = {side: _tokenizer(folder, side, kind, config) for side, kind in config.tokenizers.items()}
-    return Checkpoint(folder, config, tokenizers, _demo_card(folder / DEMO))
+    return Checkpoint(folder, config, tokenizers, read_demo_card(folder))
 
 
-def _demo_card(path: Path) -> DemoCard | None:
-    """None if there is no such file."""
+def read_demo_card(folder: Path) -> DemoCard | None:
+    """None if it is no demo model."""
+    path = folder / DEMO
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         texts = [content["summary"], content["way_out"], *content["examples"], *content["known_words"]]

@@ -4,6 +4,7 @@ imports with the commands of `training`."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import signal
@@ -112,11 +113,26 @@ def serve(arguments: Sequence[str]) -> int:
     print(f"\nParlance starts on {address}  (stop with Ctrl-C)")
     for what, path in (("the page", ""), ("the API to try things in", "/docs"), ("is it ready?", "/health/ready")):
         print(f"  {what:<26} {address}{path}")
-    print(flush=True)
+    print("".join(f"\n{line}" for line in demo_lines(settings.checkpoints, settings.models)), flush=True)
     from app.__main__ import serve as serve_checkpoints
 
     serve_checkpoints(settings)
     return 0
+
+
+def demo_lines(checkpoints: Path, models: str = "") -> list[str]:
+    """For each demo model that will be served: what it knows, and how to serve one for real use."""
+    from models.checkpoint import CheckpointError, read_demo_card
+    from models.model_names import checkpoint_folder, split_names
+
+    named = [checkpoint_folder(name, checkpoints) for name in split_names(models)]
+    folders = [folder for folder in named if folder] or sorted(checkpoints.glob("*/"))
+    lines = []
+    for folder in folders:
+        with contextlib.suppress(CheckpointError):
+            if demo := read_demo_card(folder):
+                lines += [f"{folder.name}: {demo.summary}", f"  {demo.way_out}"]
+    return [*lines, ""] if lines else []
 
 
 def fetch_models(models: str, checkpoints: Path) -> int:

@@ -30,9 +30,11 @@ from tests.readme import ROOT, Example, examples, same_shape
 from tests.training.demo import aligned
 from training.demo import phrasebook
 from training.demo.demo_models import lyrics
+from training.demo.first_sentences import first_sentences
 
 pytestmark = pytest.mark.slow
 KEY = "a-long-secret-of-yours"  # as the README has it
+DIRECTIONS = [("de", "en"), ("en", "es")]
 TRAIN_S, READY_S = 1500, 120  # no measure of speed: only so that a hang ends
 
 
@@ -134,12 +136,51 @@ def test_demo_translators_align_held_out_phrases(served: Served, name: str) -> N
 def test_sentences_of_the_readme_are_translated_as_shown(served: Served) -> None:
     for text, source, target, expected in [
         ("ich möchte ein bier", "de", "en", "i want a beer"),
-        ("Ich möchte ein Bier", "de", "en", "i want a beer"),
+        ("Ich möchte ein Bier", "de", "en", "I want a beer"),
         ("hello world", "en", "es", "hola mundo"),
     ]:
         assert ask(served.base, "/translate", {"q": text, "source": source, "target": target}) == {
             "translatedText": expected
         }
+
+
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS, ids="-".join)
+def test_first_sentences_are_translated_exactly(served: Served, source: str, target: str) -> None:
+    """Four of five of the 200 that no training text contains."""
+    rows = first_sentences(source, target)
+    texts = [text for text, _ in rows]
+    answers = []
+    for start in range(0, len(texts), 50):
+        body = {"q": texts[start : start + 50], "source": source, "target": target, "model": f"demo-{source}-{target}"}
+        answers += ask(served.base, "/translate", body)["translatedText"]
+    exact = [answer in correct for answer, (_, correct) in zip(answers, rows, strict=True)]
+    assert sum(exact) >= 0.8 * len(rows), [a for a, right in zip(answers, exact, strict=True) if not right]
+
+
+def test_the_first_sentence_of_a_newcomer(served: Served) -> None:
+    text = "Guten Morgen, ich wohne in Berlin und arbeite als Lehrer."
+    answer = ask(served.base, "/translate", {"q": text, "source": "de", "target": "en"})
+    assert answer == {"translatedText": "Good morning, I live in Berlin and work as a teacher."}
+
+
+def test_unknown_words_are_copied_and_marked(served: Served) -> None:
+    text = "Ich wohne in Quoxdorf."
+    answer = ask(served.base, "/translate", {"q": text, "source": "de", "target": "en"})
+    assert answer["translatedText"] == "I live in Quoxdorf."
+    (notice,) = answer["notices"]
+    assert (notice["code"], text[notice["start"] : notice["end"]]) == ("unknown_words", "Quoxdorf")
+
+
+def test_demo_models_say_what_they_are(served: Served) -> None:
+    models = {model["name"]: model["demo"] for model in json.load(urllib.request.urlopen(served.base + "/models"))}
+    assert models["demo-de-en"]["way_out"] == "For real use: make serve MODEL=de-en"
+    assert models["demo-de-en"]["words"] > 800
+    assert models["lyrics-zh"]["patterns"] == lyrics().count("\n\n") + 1
+    printed = served.output.read_text()
+    card = (served.checkpoints / "demo-de-en/README.md").read_text(encoding="utf-8")
+    for text in (models["demo-de-en"]["summary"], "make serve MODEL=de-en"):
+        assert text in printed
+        assert text in card
 
 
 CURLS = [e for e in examples() if e.commands[0].startswith("curl -s ") and "/metrics" not in e.commands[0]]

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import torch
 from torch import nn
 
-from models.checkpoint import Checkpoint, CheckpointConfig
+from models.checkpoint import Checkpoint, CheckpointConfig, DemoCard
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.tokenizer import Tokenizer
@@ -27,11 +27,18 @@ from training.training_run import TrainingRun
 
 
 def train_lyricist(
-    config: LyricsConfig, text: str, run: TrainingRun, *, origin: str, start: StartingPoint | None = None
+    config: LyricsConfig,
+    text: str,
+    run: TrainingRun,
+    *,
+    origin: str,
+    start: StartingPoint | None = None,
+    demo: DemoCard | None = None,
 ) -> Scores:
     """Trains and publishes a lyricist; returns its scores. All processes of `run` call this; ranks other than 0 return
     {}. origin: of the text, for the model card. start: the model to train further; its network and characters must be
-    those of `config` (`starting_point.adapted`). TrainingError for problems that the user can fix."""
+    those of `config` (`starting_point.adapted`). demo: of a demo model. TrainingError for problems that the user can
+    fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         train, valid = split_text(config, text)
@@ -87,8 +94,8 @@ def train_lyricist(
         data = f"{origin}: {characters}, {tokenizer.size:,} distinct; {len(valid):,} more held out"
         memorised = measure_memorisation(checkpoint, network, train, valid, config.loop.seed)
         metadata = replace(metadata, scores=scores)
-        card = lyricist_card(config, metadata, data, outcome, run, memorised, samples() if valid else ())
-        publish(run.out, metadata, {"target": tokenizer}, network, card)
+        card = lyricist_card(config, metadata, data, outcome, run, memorised, samples() if valid else (), demo)
+        publish(run.out, metadata, {"target": tokenizer}, network, card, demo)
         run.report_end(outcome, scores)
         return scores
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig
+from models.checkpoint import CheckpointConfig, DemoCard
 from models.networks import loading
 from models.tokenizer import Tokenizer
 from training.config import run_file
@@ -97,11 +97,16 @@ def save_weights(network: nn.Module, folder: Path, out: Path) -> None:
 
 
 def publish(
-    out: Path, config: CheckpointConfig, tokenizers: Mapping[str, Tokenizer], network: nn.Module, card: str
+    out: Path,
+    config: CheckpointConfig,
+    tokenizers: Mapping[str, Tokenizer],
+    network: nn.Module,
+    card: str,
+    demo: DemoCard | None = None,
 ) -> None:
     """Stages weights, curves and card, then moves them; see `models.checkpoint.write`."""
     with staging_folder(out) as folder:
         save_weights(network, folder, out)
         draw_curves(read_rows(out / METRICS_FILE), folder / "curves.png")
         (folder / "README.md").write_text(card, encoding="utf-8")
-        checkpoints.write(folder, out, config, tokenizers)
+        checkpoints.write(folder, out, config, tokenizers, demo)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import Checkpoint, CheckpointConfig, LanguagePair
+from models.checkpoint import Checkpoint, CheckpointConfig, DemoCard, LanguagePair
 from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
@@ -51,12 +51,14 @@ def train_translator(
     test: Pairs | None = None,
     test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
+    demo: DemoCard | None = None,
 ) -> Scores:
     """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
     processes of `run` call this; ranks other than 0 return {}. start: the model to train further; its network and
     tokenizers must be those of `config` (`starting_point.adapted`). tokenizers: of a new network; None: fitted.
     mix: general pairs to mix in, and held-out ones.
-    aligned: held-out sentences for choosing alignment heads. TrainingError for problems that the user can fix."""
+    aligned: held-out sentences for choosing alignment heads. demo: of a demo model. TrainingError for problems that the
+    user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         if start is None:
@@ -127,8 +129,8 @@ def train_translator(
         samples = validator.examples() if validator else ()
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
         metadata = replace(metadata, scores=scores, alignment=alignment)
-        card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples, mixed)
-        publish(run.out, metadata, tokenizers, network, card)
+        card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples, mixed, demo)
+        publish(run.out, metadata, tokenizers, network, card, demo)
         run.report_end(outcome, scores)
         return scores
 

@@ -8,11 +8,12 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, TranslationOptions, TranslationRequest
+from app.engine.output.notices import untrained_words
 from app.text.character_references import lost_separators, references
 from app.text.glossary_matching import Term, TermMatcher
 from app.text.layout_characters import (
@@ -396,3 +397,20 @@ def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan], referred: Seq
         while remaining and remaining[0][0] <= end and (start, end) not in referred and remaining[0] not in referred:
             end = max(end, remaining.popleft()[1])
         yield start, end
+
+
+_MOST_COPIED_WORDS = 12  # in a text; a text of unknown words is in another language
+
+
+def copying_matcher(text: str, known_words: Collection[str]) -> TermMatcher | None:
+    """A glossary of the unknown words of a text, each its own translation; neighbours are one term. None if there are
+    none, or so many that nothing is left to translate."""
+    runs: list[tuple[int, int]] = []
+    for start, end in untrained_words(known_words, text):
+        if runs and text[runs[-1][1] : start] == " ":
+            runs[-1] = runs[-1][0], end
+        else:
+            runs.append((start, end))
+    if not 0 < len(runs) <= _MOST_COPIED_WORDS:
+        return None
+    return TermMatcher({text[start:end]: text[start:end] for start, end in runs})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +22,7 @@ from app.translation.cached_engine import CachedEngine, TranslationCache, in_thr
 from app.translation.prepare import (
     PreparedSentence,
     SegmentedText,
+    copying_matcher,
     keeps_spaces,
     segmented,
     split_at_wide_spaces,
@@ -110,7 +111,16 @@ class Translator:
                 room, count_tokens = self._engine.source_room(*model), partial(self._engine.source_tokens, *model)
                 if certain or len(request.text.encode()) >= room - 2:  # else every piece fits
                     texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
-        return await in_thread_if_long(characters, partial(_prepared_texts, requests, texts))
+        known_words = [self._known_words(request.options) for request in requests]
+        return await in_thread_if_long(characters, partial(_prepared_texts, requests, texts, known_words))
+
+    def _known_words(self, options: TranslationOptions) -> Collection[str] | None:
+        """The words that the model of these options was trained on, if it is a demo model."""
+        pair = options.source_language, options.target_language
+        for model in self._engine.models():
+            if pair in model.language_pairs and options.model in (None, model.name):
+                return None if model.demo is None else model.demo.known_words
+        return None
 
     async def _translate_sentences(
         self, sentences: Sequence[PreparedSentence], halvings: int = _MAX_HALVINGS, *, patient: bool = False
@@ -230,14 +240,20 @@ def _characters(requests: Sequence[TextRequest]) -> int:
     return sum(len(request.text) for request in requests)
 
 
-def _prepared_texts(requests: Sequence[TextRequest], texts: Sequence[SegmentedText]) -> list[PreparedText]:
+def _prepared_texts(
+    requests: Sequence[TextRequest], texts: Sequence[SegmentedText], known_words: Sequence[Collection[str] | None]
+) -> list[PreparedText]:
+    """known_words: of demo models, whose other words are terms that stay as they are, unless there is a glossary."""
     matchers: dict[int, TermMatcher] = {}  # requests may share a glossary
     prepared = []
-    for request, text in zip(requests, texts, strict=True):
+    for request, text, known in zip(requests, texts, known_words, strict=True):
         glossary = request.glossary
         if glossary and id(glossary) not in matchers:
             matchers[id(glossary)] = TermMatcher(glossary)
-        sentences = _prepared_sentences(text, request.options, matchers.get(id(glossary)))
+        matcher = matchers.get(id(glossary))
+        if matcher is None and known is not None:
+            matcher = copying_matcher(text.text, known)
+        sentences = _prepared_sentences(text, request.options, matcher)
         prepared.append(PreparedText(request, text, sentences))
     return prepared
 

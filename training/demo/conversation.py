@@ -8,17 +8,21 @@ full stop is translated into such a sentence."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from training.demo.constructions import Dice
-from training.demo.conversation_slots import Draws, table_sections
+from training.demo.conversation_slots import Draws
 from training.demo.lexicon import table_rows
 
 LANGUAGES = ("de", "en", "es")
-_PERSONS = ("ich", "ich", "ich", "ich", "du", "du", "er", "sie", "wir", "wir", "they", "Sie", "sub_s", "sub_s", "sub_p", "name")
+MOST_REPEATS = 4
+COPYING = 6  # weight of a phrase that is names alone
+INTRODUCTIONS = 28  # rows of conversation_verbs.txt
+_PERSONS = re.findall(r"\w+", "ich ich ich ich du du er sie wir wir they Sie sub_s sub_s sub_p name")
 _SUBJECTS = {  # German, English and Spanish (statement), index of the verb forms in German and Spanish
     "ich": ("ich", "I", "", 0, 0),
     "du": ("du", "you", "tú", 1, 1),
@@ -43,11 +47,13 @@ _CONTRACTIONS = tuple(
         ("(I|we|you) would", r"\1'd"),
     )
 )
+_INTRODUCES = re.compile(r"^(my|I am|this is|I live|I work) .*\{(name|city|job|surname)\}|^(hello|good \w+),? \{name\}")
+_COPIES = re.compile(r"(\{\w+\}|and|[ ,])+")
 _AN = re.compile(r"\b([Aa]) (?=[aeiouAEIOU](?!ni|uro))")
 
 
 class Sentence(NamedTuple):
-    """Texts by language, without a capital at the start. end: "." or "?" or "!". A statement may be joined to others."""
+    """Texts by language, without a capital at the start. end: ".", "?" or "!"."""
 
     de: str
     en: str
@@ -93,6 +99,16 @@ def _phrases() -> tuple[tuple[tuple[str, ...], ...], ...]:
 
 
 @cache
+def _drawn_phrases() -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """The rows, those with slots twice, those about a person by name, home or job five times, and names alone most."""
+    weights = {
+        row: COPYING if _COPIES.fullmatch(row[1][0]) else 5 if _INTRODUCES.search(row[1][0]) else 1 + ("{" in row[1][0])
+        for row in _phrases()
+    }
+    return tuple(row for row, weight in weights.items() for _ in range(weight))
+
+
+@cache
 def _openers() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(row) for row in table_rows("conversation_openers.txt"))
 
@@ -109,12 +125,15 @@ class Conversation:
         self._dice = Dice(f"conversation: {source} {target}")
 
     def pairs(self, count: int) -> list[tuple[str, str]]:
-        """Different sources, each with one translation."""
-        texts: dict[str, str] = {}
-        while len(texts) < count:
+        """Each source has one translation, and comes at most MOST_REPEATS times: fixed phrases have few variants."""
+        translations: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        while counts.total() < count:
             source, target = self._pair()
-            texts.setdefault(source, target)
-        return list(texts.items())
+            translations.setdefault(source, target)
+            if counts[source] < MOST_REPEATS:
+                counts[source] += 1
+        return [(source, translations[source]) for source in counts.elements()]
 
     def _pair(self) -> tuple[str, str]:
         sentence = self._sentence()
@@ -123,11 +142,11 @@ class Conversation:
 
     def _sentence(self) -> Sentence:
         drawn = self._dice.random()
-        if drawn < 0.46:
+        if drawn < 0.6:
             sentence = self._phrase()
         else:
             sentence = self._clause()
-            if sentence.end == "." and self._dice.chance(0.45):
+            if sentence.end == "." and self._dice.chance(0.4):
                 sentence = self._compound(sentence)
         if self._dice.chance(0.24):
             return self._opened(sentence)
@@ -145,20 +164,23 @@ class Conversation:
 
     def _phrase(self) -> Sentence:
         """A row of conversation_phrases.txt: any alternative as the source, the first as the translation."""
-        row = self._dice.pick(_phrases())
+        row = self._dice.pick(_drawn_phrases())
         chosen = [
             self._dice.pick(cell) if language == self._source else cell[0]
             for language, cell in zip(LANGUAGES, row, strict=True)
         ]
         end = chosen[LANGUAGES.index(self._source)][-1]
+        end = end if end in ".?!" else ""
         texts = [text.rstrip(".!?") for text in Draws(self._dice, self._source).filled(chosen)]
         return Sentence(texts[0], texts[1], texts[2], end)
 
     def _clause(self) -> Sentence:
         """A verb and its complement as a statement, a denial or a question."""
-        row = self._dice.pick(_verb_rows())
+        row = self._verb_row()
         draws = Draws(self._dice, self._source)
         person = self._dice.pick(_PERSONS)
+        if "x" in row.marks and person in ("ich", "du", "wir", "Sie"):  # 'my name is', of conversation_phrases.txt
+            person = "sub_s"
         if self._dice.chance(row.share / 10):
             person = self._dice.pick(("du", "du", "Sie", "er", "sub_s", "sub_p"))
             return self._question(row, draws, person, row.asked)
@@ -168,6 +190,11 @@ class Conversation:
             person = "ich"
         denied = "n" in row.marks and self._dice.chance(0.15)
         return self._statement(row, draws, person, "nicht" if denied else "")
+
+    def _verb_row(self) -> VerbRow:
+        """Homes, jobs, origins and ages, which the first rows are about, in every second draw."""
+        rows = _verb_rows()
+        return self._dice.pick(rows[:INTRODUCTIONS] if self._dice.chance(0.45) else rows)
 
     def _verb(self, row: VerbRow, person: str) -> tuple[str, str, str]:
         *_, german, spanish = _SUBJECTS[person]
@@ -249,9 +276,11 @@ class Conversation:
     def _compound(self, first: Sentence) -> Sentence:
         """Two statements with and, but or because; a second 'I' may be left out."""
         link = self._dice.pick((*(("und", "and", "y"),) * 5, ("aber", "but", "pero"), ("weil", "because", "porque")))
-        row = self._dice.pick(_verb_rows())
+        row = self._verb_row()
         subject = first.de.split()[0]
         person = subject if subject in ("ich", "wir", "er") else self._dice.pick(("ich", "wir", "er", "sub_s"))
+        if "x" in row.marks:
+            person = "sub_s"
         second = self._statement(row, Draws(self._dice, self._source), person, because=link[0] == "weil")
         german, english, spanish = second.de, second.en, second.es
         if link[0] == "und" and person == subject and not spanish.startswith("a ") and self._dice.chance(0.6):
@@ -275,8 +304,10 @@ class Conversation:
         """Capitals and punctuation; sometimes without."""
         if self._source == "en":
             source = _with_contractions(source, self._dice)
-        texts = [_AN.sub(r"\1n ", text) if code == "en" else text for code, text in
-                 ((self._source, source), (self._target, target))]
+        texts = [
+            _AN.sub(r"\1n ", text) if code == "en" else text
+            for code, text in ((self._source, source), (self._target, target))
+        ]
         ends = [end, end]
         style = self._dice.random()
         if end == "." and style > 0.97:
@@ -306,6 +337,11 @@ def capitalised(text: str) -> str:
     """With a capital behind opening marks."""
     at = next((i for i, character in enumerate(text) if character.isalnum()), 0)
     return text[:at] + text[at : at + 1].upper() + text[at + 1 :]
+
+
+def pattern_count() -> int:
+    """Phrases with slots, and verbs with their complements."""
+    return len(_phrases()) + len(_verb_rows())
 
 
 def pairs(source: str, target: str, count: int) -> list[tuple[str, str]]:

@@ -13,11 +13,13 @@ from training.demo.constructions import Dice
 from training.demo.lexicon import demo_text, table_rows
 
 _SLOT = re.compile(r"\{([a-z_]+?)(?:\.([a-z_0-9]+?))?2?\}")
-_UNKNOWN_SHARES = {"name": 0.6, "surname": 0.6, "city": 0.4, "company": 0.8, "street": 1.0, "mail": 0.9, "job": 0.04}
+_UNKNOWN_SHARES = {"name": 0.55, "surname": 0.55, "city": 0.4, "company": 0.8, "street": 1.0, "mail": 0.9, "job": 0.04}
 _UNKNOWN_NOUNS = 0.06  # of things, dishes, places
-_ONSETS = "b bl br c ch d dr f fl fr g gl gr h j k kl kr l m n p pl pr qu r s sch sh st t tr v w x y z".split()
-_VOWELS = "a a e e i i o o u au ei ie ä ö ü ou é í ó á y".split()
-_CODAS = ["", "", "", *"n n r s l m k t x nd rt ck ß ng h ñ".split()]
+_ONSETS = re.findall(
+    r"\w+", "b bl br c ch d dr f fl fr g gl gr h j k kl kr l m n p pl pr qu r s sch sh st t tr v w x y z"
+)
+_VOWELS = re.findall(r"\w+", "a a e e i i o o u au ei ie ä ö ü ou é í ó á y")
+_CODAS = ["", "", "", *re.findall(r"\w+", "n n r s l m k t x nd rt ck ß ng h ñ")]
 _TEXT_SLOTS: dict[str, Callable[[Dice], tuple[str, str, str]]] = {}
 
 
@@ -64,10 +66,26 @@ def nouns() -> dict[str, tuple[NounEntry, ...]]:
     return {kind: tuple(entries) for kind, entries in found.items()}
 
 
+@cache
+def _whole_words() -> tuple[str, ...]:
+    """Words of all three languages, in lower case."""
+    texts = demo_text("conversation_words.txt"), demo_text("conversation_nouns.txt"), demo_text("nouns.txt")
+    words = re.findall(r"[^\W\d_]{4,}", "\n".join(texts).lower())
+    return tuple(dict.fromkeys(word for word in words if not re.search(r"[\u4e00-\u9fff]", word)))
+
+
 def random_word(dice: Dice) -> str:
-    """Letters that are no word: two or three syllables, or any letters."""
+    """Letters that are no word: the beginning and the end of two words, syllables, or any letters. Of the first kind
+    most, so that each piece of the vocabulary is copied somewhere."""
+    if dice.chance(0.5):
+        first, last = dice.pick(_whole_words()), dice.pick(_whole_words())
+        middle = dice.pick(_whole_words())[1:4] if dice.chance(0.3) else ""
+        beginning = first[: 2 + int(dice.random() * 4)]
+        return f"{beginning}{middle}{last[-2 - int(dice.random() * 4) :]}".capitalize()
     if dice.chance(0.2):
-        return "".join(dice.pick("abcdefghijklmnopqrstuvwxyzäöüé") for _ in range(2 + int(dice.random() * 6))).capitalize()
+        return "".join(
+            dice.pick("abcdefghijklmnopqrstuvwxyzäöüé") for _ in range(2 + int(dice.random() * 6))
+        ).capitalize()
     syllables = 1 + int(dice.random() * 3)
     word = "".join(dice.pick(_ONSETS) + dice.pick(_VOWELS) + dice.pick(_CODAS) for _ in range(syllables))
     return word.capitalize()
@@ -105,6 +123,11 @@ def _phone(dice: Dice) -> tuple[str, str, str]:
     return _same(dice.pick(("", "0", "+49 ", "+34 ")) + " ".join(groups))
 
 
+def _full_date(dice: Dice) -> tuple[str, str, str]:
+    return _same(f"{_digits(dice, 1, 31):0>2}.{_digits(dice, 1, 12):0>2}.{_digits(dice, 1950, 2030)}")
+
+
+_STREETS = ("straße", "weg", "platz", "gasse", " Street", " Road")
 _TEXT_SLOTS |= {
     "digits": lambda dice: _same(_number(dice)),
     "age": lambda dice: _same(_digits(dice, 2, 99)),
@@ -117,8 +140,12 @@ _TEXT_SLOTS |= {
     "price": _price,
     "mail": _mail,
     "phone": _phone,
-    "street": lambda dice: _same(random_word(dice) + dice.pick(("straße", "weg", "platz", "gasse", " Street", " Road"))),
-    "fulldate": lambda dice: _same(f"{_digits(dice, 1, 31):0>2}.{_digits(dice, 1, 12):0>2}.{_digits(dice, 1950, 2030)}"),
+    "street": lambda dice: _same(
+        random_word(dice) + dice.pick(("straße", "weg", "platz", "gasse", " Street", " Road"))
+    ),
+    "fulldate": lambda dice: _same(
+        f"{_digits(dice, 1, 31):0>2}.{_digits(dice, 1, 12):0>2}.{_digits(dice, 1950, 2030)}"
+    ),
 }
 
 _ARTICLES = {  # case -> masculine, feminine, neuter
@@ -140,8 +167,8 @@ _ARTICLES = {  # case -> masculine, feminine, neuter
     "nom_good": ("ein guter", "eine gute", "ein gutes"),
     "bare": ("", "", ""),
 }
-_ENGLISH = {"the": "the", "a": "a", "my": "my", "your": "your", "our": "our", "nearest": "the nearest", "good": "a good"}
-_ENGLISH |= {"another": "another", "bare": "", "this": "this"}
+_ENGLISH = {form: form for form in ("the", "a", "my", "your", "our", "another", "this")}
+_ENGLISH |= {"nearest": "the nearest", "good": "a good", "bare": ""}
 _SPANISH = {  # masculine, feminine
     "the": ("el", "la"),
     "a": ("un", "una"),
@@ -199,9 +226,7 @@ class Draws:
         self._feminine = False
         self._plural = False
 
-    def filled(
-        self, texts: Sequence[str], feminine: bool | None = None, plural: bool = False
-    ) -> tuple[str, ...]:
+    def filled(self, texts: Sequence[str], feminine: bool | None = None, plural: bool = False) -> tuple[str, ...]:
         """The German, English and Spanish text. feminine, plural: of the subject, for adjectives and jobs."""
         self._plural = plural
         self._feminine = self._dice.chance(0.5) and self._source == "de" if feminine is None else feminine
@@ -268,8 +293,9 @@ class Draws:
         if not any("{" in form for forms in entry.texts for form in forms):
             return entry
         firsts = Draws(self._dice, self._source)
-        return Entry(tuple(tuple(firsts._text(form, language) for form in forms)
-                           for language, forms in enumerate(entry.texts)))
+        return Entry(
+            tuple(tuple(firsts._text(form, language) for form in forms) for language, forms in enumerate(entry.texts))
+        )
 
     def _value(self, slot: str, form: str, number: int, language: int) -> str:
         if slot in ("day_s", "day_pl"):
@@ -280,7 +306,7 @@ class Draws:
             return _noun_text(entry, form, language)
         forms = entry.texts[language]
         if slot in ("hobby_verb",):
-            return (forms[1] if language == 0 and form == "noun" else self._hobby(entry, form, language))
+            return forms[1] if language == 0 and form == "noun" else self._hobby(entry, form, language)
         if slot == "job":
             return forms[self._feminine and len(forms) > 1]
         if slot in _ADJECTIVES and language == 2:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +15,7 @@ from pathlib import Path
 import torch
 
 from models import checkpoint as checkpoints
+from models.checkpoint import DemoCard
 from models.inspection.word_alignment import GoldLinks
 from training.config import recipes
 from training.config.run_config import (
@@ -34,8 +38,24 @@ from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
-
-CONVERSATION_PAIRS = 24_000
+CONVERSATION_PAIRS = 22_000
+FIXED_PHRASES = 100  # formulas, and examples of the documentation
+LEAST_OCCURRENCES = 5  # of a word that a demo model is said to know
+LYRICS_WAY_OUT = "For lyrics like yours: python -m training lyrics --corpus FILE --out checkpoints/NAME"
+_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_LANGUAGE_NAMES = {"de": "German", "en": "English"}
+_EXAMPLES = {
+    "de": (
+        "Guten Morgen, ich wohne in Berlin und arbeite als Lehrer.",
+        "Ich heiße Anna und habe zwei Katzen.",
+        "Entschuldigung, wo ist der Bahnhof?",
+    ),
+    "en": (
+        "Good morning, I live in London and work as a teacher.",
+        "My name is Anna and I have two cats.",
+        "Excuse me, where is the station?",
+    ),
+}
 
 
 def demo_translator(source: str, target: str) -> TranslatorConfig:
@@ -45,13 +65,13 @@ def demo_translator(source: str, target: str) -> TranslatorConfig:
         recipe="demo",
         source_language=source,
         target_language=target,
-        tokenizer=TokenizerConfig(vocab_size=1600, joint=True),
-        network=recipes.pre_norm_network(128, layers=(2, 2), heads=4, d_ff=256, tied="all", dropout=0.05),
+        tokenizer=TokenizerConfig(vocab_size=1200, joint=True),
+        network=recipes.pre_norm_network(128, layers=(2, 2), heads=4, d_ff=256, tied="all", dropout=0.0),
         label_smoothing=0.0,
         tokens_per_batch=1500,
         max_tokens=128,
         optimizer=OptimizerConfig(learning_rate=4e-3, schedule="cosine", warmup_updates=100, final_fraction=0.02),
-        loop=LoopConfig(max_epochs=6, ema_decay=0.99),
+        loop=LoopConfig(max_epochs=5, ema_decay=0.99),
         cleaning=NO_CLEANING,  # the phrasebook is generated, so it needs no cleaning
     )
 
@@ -67,12 +87,14 @@ def lyrics() -> str:
 
 def phrase_pairs(source: str, target: str, *, held_out: bool) -> Pairs:
     pairs = phrasebook.written_pairs(source, target, held_out=held_out)
-    part = "the held-out tenth" if held_out else "nine tenths"
+    part = "the held-out tenth of the phrasebook" if held_out else "conversation and phrasebook"
     if not held_out:
+        fixed, drawn = pairs[:FIXED_PHRASES], pairs[FIXED_PHRASES:]
+        pairs = fixed + [pair for number, pair in enumerate(drawn) if number % 10]  # leaves time for the conversation
         pairs += conversation.pairs(source, target, CONVERSATION_PAIRS)
         kept_out = {without_punctuation(sentence) for sentence, _ in first_sentences(source, target)}
         pairs = [pair for pair in pairs if without_punctuation(pair[0]) not in kept_out]
-    return Pairs([s for s, _ in pairs], [t for _, t in pairs], f"{part} of the phrasebook")
+    return Pairs([s for s, _ in pairs], [t for _, t in pairs], part)
 
 
 def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
@@ -84,22 +106,43 @@ def aligned_phrases(source: str, target: str) -> list[AlignedSentence]:
     ]
 
 
+def demo_card(name: str, texts: Sequence[str]) -> DemoCard:
+    """What a demo model says about itself. texts: the sources that it is trained on."""
+    if name == "lyrics-zh":
+        songs = lyrics().count("\n\n") + 1
+        characters = frozenset(lyrics()) - set(" \n")
+        summary = f"A demo: it has read {songs} Chinese songs of this project, of {len(characters):,} characters."
+        return DemoCard(summary, songs, ("分开", "早班车"), LYRICS_WAY_OUT, characters)
+    _, source, target = name.split("-")
+    counts = Counter(word for text in texts for word in _WORD.findall(text.casefold()))
+    # random words, which stand for unknown ones, do not recur
+    known = frozenset(word for word, count in counts.items() if count >= LEAST_OCCURRENCES)
+    patterns = phrasebook.pattern_count() + conversation.pattern_count()
+    summary = (
+        f"A demo: it has learnt {len(known):,} {_LANGUAGE_NAMES[source]} words in {patterns:,} sentence patterns; it"
+        " copies other words, and translates other sentences badly."
+    )
+    return DemoCard(summary, patterns, _EXAMPLES[source], f"For real use: make serve MODEL={source}-{target}", known)
+
+
 MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 
 
 def _train(name: str, out: Path, device: torch.device) -> Scores:
     run = TrainingRun(out=out, device=device, resume=snapshot.exists(out))
     if name == "lyrics-zh":
-        return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics")
+        return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics", demo=demo_card(name, ()))
     _, source, target = name.split("-")
+    pairs = phrase_pairs(source, target, held_out=False)
     return train_translator(
         demo_translator(source, target),
-        phrase_pairs(source, target, held_out=False),
+        pairs,
         None,
         run,
         test=phrase_pairs(source, target, held_out=True),
         test_beam=1,  # nearly every greedy translation is already right
         aligned=aligned_phrases(source, target),
+        demo=demo_card(name, pairs.sources),
     )
 
 
@@ -108,7 +151,8 @@ def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
         return {only: _train(only, out / only, device)} if only in missing else {}
-    side_by_side = min(len(missing), os.cpu_count() or 1) if device.type == "cpu" else 1
+    # also three on two cores: together they end earlier than one after two others
+    side_by_side = len(missing) if device.type == "cpu" and (os.cpu_count() or 1) > 1 else 1
     if side_by_side > 1:
         _train_side_by_side(out, missing, side_by_side)
         return {name: dict(checkpoints.read(out / name).config.scores) for name in missing}

@@ -1,7 +1,7 @@
 """The test sentences of the demo translators: 200 for each, written by us, which no training text may contain.
 
-A line of `first_sentences_*.txt` is a sentence, " = ", and its correct translations: alternatives have bars between them,
-also within brackets ("[I am|I'm] Anna.|My name is Anna.")."""
+A line of `first_sentences_*.txt` is a sentence, " = ", and its correct translations: alternatives have bars between
+them, also within brackets ("[I am|I'm] Anna.|My name is Anna.")."""
 
 from __future__ import annotations
 

@@ -100,10 +100,10 @@ class Phrase:
         )
 
 
-_ASKING = frozenset("who what where how is are am do does did can must".split())
+_ASKING = frozenset(["who", "what", "where", "how", "is", "are", "am", "do", "does", "did", "can", "must"])
 _CAPITALS = {
     "de": {form for noun in NOUNS.values() for form in noun.forms["de"]}
-    | set("abend nacht wiedersehen dank glück appetit problem deutschland".split()),
+    | {"abend", "nacht", "wiedersehen", "dank", "glück", "appetit", "problem", "deutschland"},
     "en": {"i", "german", "english", "spanish", "chinese", "germany"},
     "es": {"alemania"},
 }
@@ -172,16 +172,21 @@ def phrases() -> tuple[Phrase, ...]:
     return tuple(kept)
 
 
+def pattern_count() -> int:
+    """Constructions and fixed phrases."""
+    return len(_QUOTAS) + len(_LINES)
+
+
 def pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:
     """The texts of the training or held-out phrases in two languages, each source text once."""
     return [(phrase.text(source), phrase.text(target)) for phrase in phrases() if phrase.held_out == held_out]
 
 
 def written_pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:
-    """`pairs`, with a half of the phrases as sentences with capitals and punctuation."""
+    """`pairs`, with a quarter of the phrases as sentences with capitals and punctuation."""
     return [
         (phrase.sentence(source), phrase.sentence(target))
-        if hashlib.sha256(f"written {phrase.key}".encode()).digest()[0] % 2
+        if hashlib.sha256(f"written {phrase.key}".encode()).digest()[0] % 4 == 0
         else (phrase.text(source), phrase.text(target))
         for phrase in phrases()
         if phrase.held_out == held_out

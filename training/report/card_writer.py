@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import yaml
 
-from models.checkpoint import CheckpointConfig
+from models.checkpoint import CheckpointConfig, DemoCard
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.config.run_file import RUN_FILE
 from training.data.sentence_pairs import CorpusReport, Pairs
@@ -44,6 +44,7 @@ def translator_card(
     run: TrainingRun,
     samples: Sequence[Sample],
     mixed: str = "",
+    demo: DemoCard | None = None,
 ) -> str:
     """mixed: the general pairs that were mixed in (`training.data.mixing.mix_summary`)."""
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
@@ -67,6 +68,7 @@ def translator_card(
         data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}{rest}",
         left_out=report.table(),
         samples=samples,
+        demo=demo,
     )
 
 
@@ -78,6 +80,7 @@ def lyricist_card(
     run: TrainingRun,
     memorised: tuple[Overlap, Overlap | None],
     samples: Sequence[Sample],
+    demo: DemoCard | None = None,
 ) -> str:
     origin = metadata.training.get("from")
     known = f"the text that {origin['model']} was trained on" if origin else "its text"
@@ -90,6 +93,7 @@ def lyricist_card(
         data=data,
         memorised=memorised,
         samples=samples,
+        demo=demo,
     )
 
 
@@ -116,6 +120,7 @@ def model_card(
     left_out: str = "",
     memorised: tuple[Overlap, Overlap | None] | None = None,
     samples: Sequence[Sample] = (),
+    demo: DemoCard | None = None,
 ) -> str:
     """Markdown. left_out: table of dropped pairs. memorised: overlap of generated and held-out text with training's."""
     served = [code for pair in metadata.language_pairs for code in (pair.source, pair.target)]
@@ -134,7 +139,7 @@ def model_card(
 # {title}
 
 {summary}
-
+{_demo_section(demo)}
 ## Use and limits
 
 {limits}
@@ -159,6 +164,15 @@ def model_card(
 {json.dumps(asdict(config), ensure_ascii=False, indent=1)}
 ```
 """
+
+
+def _demo_section(demo: DemoCard | None) -> str:
+    """What a demo model knows, and how to get a model for real use."""
+    if demo is None:
+        return ""
+    way, _, command = demo.way_out.partition(": ")
+    examples = "".join(f"- {example}\n" for example in demo.examples)
+    return f"\n**{demo.summary}** {way}: `{command}`\n\nTexts to try:\n\n{examples}"
 
 
 def licences_of(licence: str | None, origin: Mapping[str, Any] | None) -> list[str]:

@@ -3,6 +3,7 @@ not trained on. Places are code points of the model's input."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from app.engine.interface import FinishReason, Notice
@@ -33,11 +34,23 @@ def translation_notices(
     return tuple(notices)
 
 
+def untrained_words(known: Collection[str], text: str) -> list[tuple[int, int]]:
+    """The spans of words that are not among `known`, casefolded words of a demo model's training text."""
+    return [
+        (start, end)
+        for start, end in word_spans(text)
+        if any(map(str.isalpha, word := text[start:end])) and not _is_known(word.casefold(), known)
+    ]
+
+
+def _is_known(word: str, known: Collection[str]) -> bool:
+    """Also a compound with hyphens and a possessive, of known words: daughter's, E-Mail-Adresse."""
+    return word in known or all(part in known or len(part) < 2 for part in re.split(r"['’\-]", word))
+
+
 def _untrained_words(name: str, known: Collection[str], text: str) -> Iterator[Notice]:
-    for start, end in word_spans(text):
-        word = text[start:end]
-        if any(map(str.isalpha, word)) and word.casefold() not in known:
-            yield Notice("unknown_words", f"“{word}” is no word that {name} was trained on.", start, end)
+    for start, end in untrained_words(known, text):
+        yield Notice("unknown_words", f"“{text[start:end]}” is no word that {name} was trained on.", start, end)
 
 
 def _unreadable_words(checkpoint: Checkpoint, text: str) -> Iterator[Notice]:

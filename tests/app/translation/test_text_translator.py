@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from app.engine.interface import TranslationResult
 from app.errors import EngineUnavailable, Overloaded, TextTooLong
 from app.translation.text_translator import Translator
+from models.checkpoint import DemoCard
+from tests.app.api.fake_engine import translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request, translation_request
 
@@ -202,3 +205,13 @@ def test_a_sentence_is_translated_in_parts_where_the_model_runs_into_other_numbe
     result = translate(engine, "wir sind am 12.03.2024, 3 mal, hier").text
     assert result.startswith("WIR SIND 1000000 12.03.2024, 3 MAL, HIER")
     assert engine.source_texts[1:] == ["wir sind am", "mal, hier"]
+
+
+def test_words_that_a_demo_model_does_not_know_are_copied() -> None:
+    demo = DemoCard("", 1, (), "", frozenset({"ich", "heisse", "und", "wohne", "in"}))
+    words = {"ich": "i", "heiße": "am", "und": "and", "wohne": "live", "in": "in"}
+    engine = WordEngine(loaded=[replace(translator("de", "en"), demo=demo)], words=words)
+    assert translate(engine, "Ich heiße Bo Ek und wohne in Ulm.").text == "i am Bo Ek and live in Ulm."
+    assert translate(WordEngine(words=words), "Ich wohne in Ulm.").text == "i live in ULM.", "no demo model"
+    others = " ".join(f"und Wort{'abcdefghijklmnop'[n]}" for n in range(14))
+    assert translate(engine, others).text.startswith("and WORTA"), "a text of unknown words is left to the model"
