@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});")
+LONGEST_REFERENCE = 35  # characters
 _MARKUP = frozenset("<>")  # part of a tag, which is copied as it is
 _SEPARATOR = re.compile(r"(?<=\s)[—–&](?=\s)|[©®™]")
 # A translation may write a word for it.
@@ -19,10 +20,12 @@ _AND = re.compile(
 
 
 def references(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and character of each reference to one character, except < and >."""
+    """Start, end and character of each reference to one character, except < and >, and except an & that would begin
+    another reference (&amp;lt;), which is copied as it is."""
     for match in _REFERENCE.finditer(text) if "&" in text else ():
         character = html.unescape(match[0])
-        if len(character) == 1 and character not in _MARKUP:
+        escapes = character == "&" and _REFERENCE.match("&" + text[match.end() : match.end() + LONGEST_REFERENCE])
+        if len(character) == 1 and character not in _MARKUP and not escapes:
             yield *match.span(), character
 
 
@@ -32,6 +35,18 @@ def first_bare(character: str, text: str, start: int = 0) -> int:
     while character == "&" and at >= 0 and _REFERENCE.match(text, at):
         at = text.find(character, at + 1)
     return at
+
+
+def written_characters(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and character of each reference and of each bare character for which the text has a reference too, in
+    order."""
+    spans = list(references(text))
+    for character in {character for _, _, character in spans}:
+        at = first_bare(character, text)
+        while at >= 0:
+            spans.append((at, at + 1, character))
+            at = first_bare(character, text, at + 1)
+    yield from sorted(spans)
 
 
 def separators(text: str) -> list[tuple[int, int, str]]:

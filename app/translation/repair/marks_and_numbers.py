@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.interface import AlignedWord, TranslationResult
-from app.text.character_references import first_bare, references
+from app.text.character_references import first_bare, written_characters
 from app.text.glossary_matching import Term, term_spans
 from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
 from app.text.numbers import LostNumber, Number, lost_numbers, numbers_in, surplus_numbers
@@ -49,18 +49,15 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
 
 def with_references(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
     """Writes characters as the references that the source has for them (&amp;), except letters."""
-    wanted = [
-        (character, sentence.source[start:end])
-        for start, end, character in references(sentence.source)
-        if not character.isalnum() and not character.isspace()
-    ]
     edits: list[Edit] = []
     behind: dict[str, int] = {}  # the last place of a character
-    for character, written in wanted:
+    for start, end, character in written_characters(sentence.source):
         at = first_bare(character, translation.text, behind.get(character, -1) + 1)
-        if at >= 0:
-            behind[character] = at
-            edits.append(Edit(at, at + 1, written))
+        if at < 0 or character.isalnum() or character.isspace():
+            continue
+        behind[character] = at
+        if end - start > 1:
+            edits.append(Edit(at, at + 1, sentence.source[start:end]))
     return with_edits(translation, sorted(edits, key=lambda edit: edit.start))
 
 

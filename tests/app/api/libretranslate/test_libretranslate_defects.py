@@ -145,7 +145,9 @@ def test_one_capital_letter_does_not_make_the_translation_shout() -> None:
     assert answer.json() == {"translatedText": "the second letter"}
 
 
-@pytest.mark.parametrize("text", ["&lt;b&gt;", "a &lt;b&gt; c &amp;amp; d", "5 &lt; 6"])
+@pytest.mark.parametrize(
+    "text", ["&lt;b&gt;", "a &lt;b&gt; c &amp;amp; d", "5 &lt; 6", "a & b &amp; c", "&amp;copy; x"]
+)
 def test_entities_of_plain_text_stay(text: str) -> None:
     answer = Client(Phrasebook()).post("/translate", json=PAIR | {"q": text}).json()
     assert answer == {"translatedText": text}
