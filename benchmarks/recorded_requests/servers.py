@@ -208,6 +208,13 @@ def _guarded() -> list[Request]:
     r.post("/models/nothing/load", headers={"X-Api-Key": "{{master_key}}"})
     r.post("/models/lyrics-zh/reload", headers={"X-Api-Key": "{{master_key}}"})
     r.post("/models/lyrics-zh/unload", headers={"X-Api-Key": "{{master_key}}"})
+    # no name that exists: a recording asks nothing of another host
+    for headers in ({}, bearer("{{wrong_key}}"), bearer("{{free_key}}"), {"X-Api-Key": "{{master_key}}"}):
+        r.post("/models/import?model=opus%20mt", headers=headers)
+        r.get("/models/imports", headers=headers)
+        r.add("DELETE", "/models/imports/7", headers=headers)
+    r.post("/models/import", headers={"X-Api-Key": "{{master_key}}"})
+    r.add("DELETE", "/models/imports/0", headers={"X-Api-Key": "{{master_key}}"})
     r.post("/generate", {"prompt": "我", "seed": 1, "max_new_tokens": 3}, headers=bearer("{{free_key}}"))
     r.post("/v1/completions", {"prompt": "我", "seed": 1}, headers=bearer("{{free_key}}"))
     for origin in ("https://example.org", "https://other.example"):
