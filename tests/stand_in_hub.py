@@ -114,7 +114,7 @@ class Faults:
 @dataclass
 class StandInHub:
     """requests: (method, path, headers) of all requests to both servers. address: of the Hub. cdn: of large files.
-    rate: bytes per second of a download; 0 does not limit it."""
+    rate: bytes per second of a download; 0 does not limit it. ranges: whether a part of a file can be asked for."""
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
@@ -122,6 +122,7 @@ class StandInHub:
     address: str = ""
     cdn: str = ""
     rate: float = 0
+    ranges: bool = True
 
     def add(self, name: str, folder: Path, access: Literal["open", "gated", "private"] = "open") -> Repository:
         repository = self.repositories[name] = Repository(name, folder, access)
@@ -172,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
     def send_file(self, name: str, file: RepositoryFile, **headers: str) -> None:
         """The content, or the range of it that is asked for, with the faults of the file."""
         size = file.path.stat().st_size
-        start = int(asked.removeprefix("bytes=").partition("-")[0]) if (asked := self.headers.get("Range")) else 0
+        asked = self.headers.get("Range") if self.hub.ranges else None
+        start = int(asked.removeprefix("bytes=").partition("-")[0]) if asked else 0
         self.send_response(206 if asked else 200)
         if asked:
             self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")

@@ -1,7 +1,8 @@
 """Downloads a model into the Hugging Face Hub's own cache, and verifies it.
 
-huggingface_hub does the transfer, so HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_OFFLINE and proxies hold as everywhere. It
-compares sizes only; the checksums are compared here: the SHA-256 of files in LFS, and git's SHA-1 of others."""
+huggingface_hub's client does the transfer, so HF_ENDPOINT, HF_TOKEN, HF_HOME, HF_HUB_OFFLINE and proxies hold as
+everywhere. It compares sizes only; the checksums are compared here: the SHA-256 of files in LFS, and git's SHA-1 of
+others."""
 
 from __future__ import annotations
 
@@ -9,14 +10,13 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
-from huggingface_hub import constants, get_session, hf_hub_download, is_offline_mode
+from huggingface_hub import constants, hf_hub_download, is_offline_mode
 
 from models.model_names import ModelName
 from training.errors import TrainingError
@@ -31,8 +31,9 @@ from training.importers.hub_lookup import (
 )
 from training.importers.import_progress import ImportProgress
 from training.importers.marian.hub_folder import PICKLE, SAFETENSORS
+from training.importers.resumable_download import download_blob
 
-ATTEMPTS = 3  # of a download that the network breaks off, beside the five of huggingface_hub itself
+ATTEMPTS = 3  # of a small file's download that the network breaks off, beside huggingface_hub's own
 FILES_AT_ONCE = 4
 BLOCK = 1 << 20
 SHA256_DIGITS = 64
@@ -64,7 +65,7 @@ def fetch_model(name: ModelName, types: Collection[str], progress: ImportProgres
 
 def download(model: HubModel, progress: ImportProgress) -> HubSnapshot:
     """A file with a wrong checksum is fetched once more, and then refused with a TrainingError. HubUnreachable if the
-    network breaks off for good; the next attempt fetches only files that are missing."""
+    network breaks off for good; the next attempt fetches only what is missing."""
     files: Sequence[HubFile] = model.files
     for attempt in (1, 2):
         with hub_errors(model.name, model.revision):
@@ -85,7 +86,6 @@ def download(model: HubModel, progress: ImportProgress) -> HubSnapshot:
 
 def _fetch(model: HubModel, files: Sequence[HubFile], progress: ImportProgress) -> Path:
     """Returns the folder of the snapshot."""
-    _prepare_session()
     progress.stage("download", model.name, sum(file.size for file in files))
     stop = threading.Event()
     pool = ThreadPoolExecutor(FILES_AT_ONCE)
@@ -104,6 +104,8 @@ def _fetch(model: HubModel, files: Sequence[HubFile], progress: ImportProgress) 
 
 
 def _fetch_file(model: HubModel, file: HubFile, counter: _ByteCounter) -> Path:
+    if file.digest and len(file.digest) == SHA256_DIGITS:  # in LFS: large
+        download_blob(model, file, counter.add)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             path = hf_hub_download(model.name, file.name, revision=model.revision, tqdm_class=counter.bar_class())
@@ -162,37 +164,6 @@ class _ByteCounter:
             close = set_postfix_str = set_transfer_postfix_str = set_description = refresh
 
         return Bar
-
-
-class _ResumableBody(httpx2.SyncByteStream):
-    """A body whose connection is reset ends like one that is cut short: after the second huggingface_hub goes on behind
-    the last byte, and after the first it would begin anew."""
-
-    def __init__(self, body: httpx2.SyncByteStream) -> None:
-        self._body = body
-
-    def __iter__(self) -> Iterator[bytes]:
-        try:
-            yield from self._body
-        except httpx2.ReadError as error:
-            raise httpx2.RemoteProtocolError(str(error) or "the connection was reset") from error
-
-    def close(self) -> None:
-        self._body.close()
-
-
-def _make_resumable(response: httpx2.Response) -> None:
-    if isinstance(response.stream, httpx2.SyncByteStream):
-        response.stream = _ResumableBody(response.stream)
-
-
-def _prepare_session() -> None:
-    """Sets up huggingface_hub's client, once."""
-    constants.DOWNLOAD_CHUNK_SIZE = BLOCK  # blocks of 10 MB would move a slow line's bar every ten seconds
-    session = get_session()
-    hooks = session.event_hooks
-    if _make_resumable not in hooks["response"]:
-        session.event_hooks = {**hooks, "response": [*hooks["response"], _make_resumable]}
 
 
 def _wrong_files(folder: Path, model: HubModel, progress: ImportProgress) -> list[HubFile]:

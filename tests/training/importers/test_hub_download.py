@@ -16,7 +16,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils._xet_progress_reporting import XetDownloadProgressReporter
 
 from models.model_names import parse_model_name
-from tests.stand_in_hub import StandInHub
+from tests.stand_in_hub import RepositoryFile, StandInHub
 from tests.training.importers.marian import folders
 from training.errors import TrainingError
 from training.importers import hub_download
@@ -95,36 +95,80 @@ def test_pickled_weights_are_fetched_where_there_are_no_others(
 def test_broken_download_goes_on_behind_its_last_byte(
     how: str, hub: StandInHub, model: Path, progress: RecordedProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_download, "BLOCK", 4096)
     monkeypatch.setattr("time.sleep", lambda _: None)
     hub.faults.breaks[WEIGHTS] = [(50_000, how)]  # type: ignore[list-item]
     snapshot = fetched(NAME, progress)
     assert (snapshot.path / WEIGHTS).read_bytes() == (model / WEIGHTS).read_bytes()
-    [first, second] = [headers for method, path, headers in hub.requests if method == "GET" and WEIGHTS in path]
+    [first, second] = [headers for method, path, headers in hub.requests if method == "GET" and "/lfs/" in path]
     start = int(second["Range"].removeprefix("bytes=").rstrip("-"))
     assert "Range" not in first and 0 < start <= 50_000
     assert progress.done["download"] == progress.totals["download"]
 
 
-def test_interrupt_ends_the_download_at_its_next_block(
+def test_interrupted_download_goes_on_in_the_next_process(
     hub: StandInHub, model: Path, progress: RecordedProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_download, "BLOCK", 4096)
     hub.rate = 200_000  # the weights would take seconds
     advance = progress.advance
 
     def interrupt(size: int) -> None:
         advance(size)
-        os.kill(os.getpid(), signal.SIGINT)
-        monkeypatch.setattr(progress, "advance", advance)
+        if size > 4096:  # of the weights, of which a block has arrived
+            monkeypatch.setattr(progress, "advance", advance)
+            os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(progress, "advance", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fetched(NAME, progress)
     assert not list(Path(constants.HF_HUB_CACHE).rglob(WEIGHTS))
-    assert not list(Path(constants.HF_HUB_CACHE).rglob("*.incomplete"))
+    [part] = Path(constants.HF_HUB_CACHE).rglob("*.incomplete")
+    kept, whole = part.stat().st_size, (model / WEIGHTS).stat().st_size
+    assert 0 < kept < whole
     hub.rate = 0
-    assert fetched(NAME, progress).name == NAME
+    hub.requests.clear()
+    snapshot = fetched(NAME, progress)
+    assert (snapshot.path / WEIGHTS).read_bytes() == (model / WEIGHTS).read_bytes()
+    [headers] = [headers for method, path, headers in hub.requests if method == "GET" and "/lfs/" in path]
+    assert headers["Range"] == f"bytes={kept}-"
+    assert progress.done["download"] == progress.totals["download"]
+    assert not list(Path(constants.HF_HUB_CACHE).rglob("*.incomplete"))
+
+
+@pytest.mark.parametrize("damage", ["other bytes", "too long"])
+def test_damaged_part_of_a_file_is_not_used(
+    damage: str, hub: StandInHub, model: Path, progress: RecordedProgress
+) -> None:
+    content = (model / WEIGHTS).read_bytes()
+    repository = hub.repositories[NAME]
+    blobs = Path(constants.HF_HUB_CACHE) / "models--Helsinki-NLP--opus-mt-de-en" / "blobs"
+    blobs.mkdir(parents=True)
+    part = bytes(1000) if damage == "other bytes" else content + b"more"
+    (blobs / f"{repository.files[WEIGHTS].sha256}.incomplete").write_bytes(part)
+    snapshot = fetched(NAME, progress)
+    assert (snapshot.path / WEIGHTS).read_bytes() == content
+    assert progress.notes == (
+        [f"The checksum of {WEIGHTS} in {NAME} is wrong: fetching it once more."] if damage == "other bytes" else []
+    )
+
+
+def test_server_without_ranges_sends_the_whole_file_again(
+    hub: StandInHub, model: Path, progress: RecordedProgress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    hub.ranges = False
+    hub.faults.breaks[WEIGHTS] = [(50_000, "end")]
+    snapshot = fetched(NAME, progress)
+    assert (snapshot.path / WEIGHTS).read_bytes() == (model / WEIGHTS).read_bytes()
+    assert progress.done["download"] == progress.totals["download"]
+
+
+def test_mirror_that_names_its_files_otherwise_is_left_to_the_library(
+    hub: StandInHub, model: Path, progress: RecordedProgress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RepositoryFile, "etag", property(lambda file: f"mirror-{file.blob_id}"))
+    snapshot = fetched(NAME, progress)
+    assert (snapshot.path / WEIGHTS).read_bytes() == (model / WEIGHTS).read_bytes()
+    assert hub.fetched().count(WEIGHTS) == 1
 
 
 def test_bytes_from_the_chunk_store_are_counted_once(progress: RecordedProgress) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from models import checkpoint as checkpoints
 from tests.stand_in_hub import Repository, StandInHub
@@ -106,6 +110,30 @@ def test_import_that_was_killed_between_two_renames_is_finished(
     (into / ".opus-mt-de-en.new").mkdir()
     (into / ".opus-mt-de-en.new" / "model.safetensors").write_bytes(b"half of it")
     assert imported(into, "de-en") == 0
+    assert checkpoints.read(into / "opus-mt-de-en").config.training["revision"] == repository.commit
+
+
+@pytest.mark.slow
+def test_import_that_was_killed_in_a_file_goes_on_in_it(
+    hub: StandInHub, repository: Repository, into: Path, tmp_path: Path
+) -> None:
+    hub.rate = 100_000  # the weights take seconds
+    cache = Path(constants.HF_HUB_CACHE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "training", "import-marian", "de-en", "--into", str(into)],
+        env={**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(cache)},
+        stderr=subprocess.DEVNULL,
+    )
+    while not (part := next(cache.rglob("*.incomplete"), None)) or not part.stat().st_size:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    kept, hub.rate = part.stat().st_size, 0
+    hub.requests.clear()
+    assert imported(into, "de-en") == 0
+    [headers] = [headers for method, path, headers in hub.requests if method == "GET" and "/lfs/" in path]
+    assert headers["Range"] == f"bytes={kept}-"
     assert checkpoints.read(into / "opus-mt-de-en").config.training["revision"] == repository.commit
 
 
