@@ -131,7 +131,7 @@ def demo_lines(checkpoints: Path, models: str = "") -> list[str]:
     for folder in folders:
         with contextlib.suppress(CheckpointError):
             if demo := read_demo_card(folder):
-                lines += [f"{folder.name}: {demo.summary}", f"  {demo.way_out}"]
+                lines += [f"{folder.name} is a demo. {demo.summary}", f"  {demo.way_out}"]
     return [*lines, ""] if lines else []
 
 

@@ -12,7 +12,7 @@ from tests.browser.chromium import Watched
 pytestmark = pytest.mark.browser
 
 DEMO = {
-    "summary": "A demo: it knows 12 German words.",
+    "summary": "It knows 12 German words.",
     "words": 1234,
     "patterns": 56,
     "examples": ["guten morgen welt", "der hund schläft"],

@@ -43,9 +43,9 @@ def test_first_paint_requests_only_the_page(watched: Watched) -> None:
         "/frontend/settings",
     }
     assert [each.inner_text() for each in page.query_selector_all(".example")] == [
-        "ich möchte ein bier",
-        "der hund sieht die roten äpfel",
-        "wo ist der bahnhof",
+        "Ich möchte ein Bier.",
+        "Der Hund sieht die roten Äpfel.",
+        "Wo ist der Bahnhof?",
     ]
 
 

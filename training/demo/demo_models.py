@@ -38,7 +38,7 @@ from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
-CONVERSATION_PAIRS = 22_000
+CONVERSATION_PAIRS = 34_000
 FIXED_PHRASES = 100  # formulas, and examples of the documentation
 LEAST_OCCURRENCES = 5  # of a word that a demo model is said to know
 LYRICS_WAY_OUT = "For lyrics like yours: python -m training lyrics --corpus FILE --out checkpoints/NAME"
@@ -59,8 +59,8 @@ _EXAMPLES = {
 
 
 def demo_translator(source: str, target: str) -> TranslatorConfig:
-    """Trains within two minutes on one core. A vocabulary for both languages, so that unknown words are copied piece by
-    piece."""
+    """Trains in two to three minutes on one core. A vocabulary for both languages, so that unknown words are copied
+    piece by piece."""
     return TranslatorConfig(
         recipe="demo",
         source_language=source,
@@ -111,7 +111,7 @@ def demo_card(name: str, texts: Sequence[str]) -> DemoCard:
     if name == "lyrics-zh":
         songs = lyrics().count("\n\n") + 1
         characters = frozenset(lyrics()) - set(" \n")
-        summary = f"A demo: it has read {songs} Chinese songs of this project, of {len(characters):,} characters."
+        summary = f"It has read {songs} Chinese songs of this project, of {len(characters):,} characters."
         return DemoCard(summary, songs, ("分开", "早班车"), LYRICS_WAY_OUT, characters)
     _, source, target = name.split("-")
     counts = Counter(word for text in texts for word in _WORD.findall(text.casefold()))
@@ -119,7 +119,7 @@ def demo_card(name: str, texts: Sequence[str]) -> DemoCard:
     known = frozenset(word for word, count in counts.items() if count >= LEAST_OCCURRENCES)
     patterns = phrasebook.pattern_count() + conversation.pattern_count()
     summary = (
-        f"A demo: it has learnt {len(known):,} {_LANGUAGE_NAMES[source]} words in {patterns:,} sentence patterns; it"
+        f"It has learnt {len(known):,} {_LANGUAGE_NAMES[source]} words in {patterns:,} sentence patterns; it"
         " copies other words, and translates other sentences badly."
     )
     return DemoCard(summary, patterns, _EXAMPLES[source], f"For real use: make serve MODEL={source}-{target}", known)

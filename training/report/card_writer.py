@@ -172,7 +172,7 @@ def _demo_section(demo: DemoCard | None) -> str:
         return ""
     way, _, command = demo.way_out.partition(": ")
     examples = "".join(f"- {example}\n" for example in demo.examples)
-    return f"\n**{demo.summary}** {way}: `{command}`\n\nTexts to try:\n\n{examples}"
+    return f"\n**This is a demo.** {demo.summary} {way}: `{command}`\n\nTexts to try:\n\n{examples}"
 
 
 def licences_of(licence: str | None, origin: Mapping[str, Any] | None) -> list[str]:

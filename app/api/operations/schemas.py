@@ -55,7 +55,7 @@ class DemoAnswer(FromAttributes):
     """What a demo model knows, and how to get a model for real use."""
 
     summary: str = doc(
-        "One sentence for people.", "A demo: it knows 412 German words in 60 sentence patterns, and copies other words."
+        "One sentence for people.", "It knows 412 German words in 60 sentence patterns, and copies other words."
     )
     words: int = doc("How many source words it was trained on; of a lyricist, characters.", 412)
     patterns: int = doc("How many sentence patterns it was trained on; of a lyricist, songs.", 60)
@@ -148,7 +148,7 @@ class CurvesAnswer(FromAttributes):
         "Those that the run measured, in the order loss, valid_loss, valid_bleu, rate; may be empty.",
         [example_of(CurveAnswer)],
     )
-    left_out: int = doc("Lines of the file that are no measurement, such as a torn one.", 0)
+    left_out: int = doc("Lines of the file that are neither a measurement nor an event, such as a torn one.", 0)
     reason: str | None = doc(
         "Why there is no curve, and what to do; null where there is one.",
         "demo-de-en has no metrics.jsonl, which a training run leaves in its folder; put it there.",

@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class TrainingCurves:
-    """All curves of a model. left_out: lines that are not measurements. reason: why there are no curves."""
+    """All curves of a model. left_out: lines that are neither measurements nor events. reason: why there are none."""
 
     model: str
     curves: tuple[Curve, ...] = ()
@@ -99,9 +99,10 @@ def read_curves(folder: Path) -> TrainingCurves:
     epoch = None
     for row in rows:  # a validation line has no epoch: take the epoch of the line before
         epoch = row["epoch"] = epoch if row["epoch"] is None else row["epoch"]
+    events = sum(b'"event"' in line and _is_event(line) for line in lines)
     found = tuple(curve for name in CURVES if (curve := _curve(name, rows)).measured)
     none = f"{folder.name}/{METRICS} has no line with `update` and one of {', '.join(f'`{name}`' for name in CURVES)}."
-    return TrainingCurves(folder.name, found, len(lines) - len(rows), None if found else none)
+    return TrainingCurves(folder.name, found, len(lines) - len(rows) - events, None if found else none)
 
 
 def measurement(line: bytes) -> dict[str, Any] | None:
@@ -117,6 +118,15 @@ def measurement(line: bytes) -> dict[str, Any] | None:
     if not kept or not _is_count(update):
         return None
     return {"update": update, "epoch": epoch if _is_count(epoch) else None, **kept}
+
+
+def _is_event(line: bytes) -> bool:
+    """Whether a line says what happened in a run, such as its end, and measures nothing."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "event" in row and not any(name in row for name in CURVES)
 
 
 def _value(given: Any) -> float | None:

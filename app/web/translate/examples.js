@@ -1,12 +1,12 @@
 // Three sentences to begin with, for each language that the demo models read; written for this project.
 
 export const EXAMPLES = {
-  de: ["ich möchte ein bier", "der hund sieht die roten äpfel", "wo ist der bahnhof"],
-  en: ["i want a beer", "the dog sees the red apples", "good morning"],
-  es: ["quiero una cerveza", "el perro ve las manzanas rojas", "buenos días"],
+  de: ["Ich möchte ein Bier.", "Der Hund sieht die roten Äpfel.", "Wo ist der Bahnhof?"],
+  en: ["I would like a beer.", "The dog sees the red apples.", "Good morning!"],
+  es: ["Quiero una cerveza.", "El perro ve las manzanas rojas.", "¡Buenos días!"],
   zh: ["我想要一杯啤酒", "狗看见红苹果", "早上好"],
   "en-x-tutorial": ["hello world"], // The Random Transformer's
-  fr: ["je voudrais une bière", "le chien voit les pommes rouges", "bonjour"],
+  fr: ["Je voudrais une bière.", "Le chien voit les pommes rouges.", "Bonjour !"],
 };
 
 // A demo's own examples go first: it knows those for certain.

@@ -36,6 +36,7 @@ def test_each_quantity_has_updates_and_epochs(tmp_path: Path) -> None:
             {"update": 50, "valid_loss": 4.5, "valid_perplexity": 90.0, "valid_bleu": 1.25},
             {"update": 100, "epoch": 1, "rate": 0.001, "loss": 2.1966067},
             {"update": 100, "valid_loss": 2.25, "valid_bleu": 30.5},
+            {"update": 100, "epoch": 1, "event": "end", "reason": "ended by the limit of 2 epochs"},
         )
     )
     assert result == TrainingCurves(
