@@ -42,7 +42,8 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
         at = max(least, at)
         if mark.text.isspace():
             at = _space_between_words(translation.text, at, least)
-        edits.append(_mark_edit(translation.text, at, mark))
+        before = edits[-1].text if edits and edits[-1].end == at else translation.text[:at]
+        edits.append(_mark_edit(translation.text, at, mark, before[-1:]))
         least = edits[-1].end
     return with_edits(translation, edits)
 
@@ -115,14 +116,15 @@ def _closing_length(text: str) -> int:
     return len(text) - len(text.rstrip("".join(CLOSING_PUNCTUATION)))
 
 
-def _mark_edit(text: str, at: int, mark: Mark) -> Edit:
-    """The edit that inserts a mark; between two words it replaces the space."""
+def _mark_edit(text: str, at: int, mark: Mark, before: str) -> Edit:
+    """The edit that inserts a mark; between two words it replaces the space. before: the character before it, of
+    another mark or "" at the start: two marks in one place have one space between them."""
     shown, end = mark.text, at
     if mark.gap and text[at : at + 1] == " ":
         end = at + 1
     elif shown.endswith(" ") and not shown.endswith("  ") and (at == len(text) or text[at] in CLOSING_PUNCTUATION):
         shown = shown[:-1]
-    if at == 0 and shown.startswith(" ") and not shown.startswith("  "):
+    if (not before or before == " ") and shown.startswith(" ") and not shown[1:2].isspace():
         shown = shown[1:]
     return Edit(at, end, shown)
 

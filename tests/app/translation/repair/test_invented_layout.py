@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
@@ -50,6 +50,7 @@ PARTS = ["Haus", "Hund.", "ja,", "5", "  ", "\u00a0", "\u3000", "\n", "\r\n", "\
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=12), st.integers(0, 1000))
+@example(["Haus", "Haus", "{a  b}", "Haus", "{a  b}", "ja,"], 15)  # two placeholders in one place
 def test_spaces_and_emoji_equal_the_source(parts: list[str], seed: int) -> None:
     engine = RandomWordsEngine()
     engine.seed = seed
