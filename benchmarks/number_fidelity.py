@@ -1,6 +1,6 @@
 """How many dates, times, amounts, addresses and other numbers of generated sentences a translation keeps.
 
-python -m benchmarks.number_fidelity --checkpoint DIR [--source de] [--target en] [--count 1000] [--json]
+python -m benchmarks.number_fidelity --checkpoint DIR [DIR ...] [--count 1000] [--results FILE] [--json]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from app.engine.interface import TranslationOptions
 from app.translation import TextRequest
 from benchmarks.fidelity import translating
 from benchmarks.report import finish, goal
+from models import checkpoint as checkpoints
 
 SEED = 20261123
 AT_ONCE = 64  # sentences
@@ -59,17 +60,20 @@ def value(rng: random.Random) -> str:
 
 
 def is_kept(written: str, translation: str) -> bool:
-    """Whether it is in the translation as it is, or its digits together, with its sign or a word for it."""
+    """Whether it is in the translation as it is, or its digits together, with its sign or a word for it; 7 is 07."""
     if written in translation:
         return True
-    groups = r"[.,:/ -]{0,2}".join(re.findall(r"\d+", written))
+    groups = r"[.,:/ -]{0,2}".join(f"0?{group.removeprefix('0')}" for group in re.findall(r"\d+", written))
     signs = {"€": "€|euro", "%": "%|percent|prozent", "$": r"\$|dollar"}
     sign = next((pattern for character, pattern in signs.items() if character in written), "")
     together = re.search(rf"(?<!\d){groups}(?!\d)", translation) is not None
     return together and (not sign or re.search(sign, translation, re.IGNORECASE) is not None)
 
 
-async def measured(checkpoint: Path, source: str, target: str, count: int) -> dict[str, Any]:
+async def measured(checkpoint: Path, count: int) -> dict[str, Any]:
+    """Of a translator's first pair, from German or English."""
+    config = checkpoints.read(checkpoint).single_pairs()[0].config
+    source, target = str(config.source_language), str(config.target_language)
     rng = random.Random(SEED)
     sentences: list[tuple[str, list[str]]] = []
     for _ in range(count):
@@ -87,22 +91,23 @@ async def measured(checkpoint: Path, source: str, target: str, count: int) -> di
         for (text, values), translation in zip(sentences, translations, strict=True)
         if not all(is_kept(each, translation) for each in values)
     ]
-    return {"sentences": count, "whole": count - len(lost), "lost": lost[:SHOWN]}
+    model = f"{checkpoint.name} ({source} → {target})"
+    return {"model": model, "sentences": count, "whole": count - len(lost), "lost": lost[:SHOWN]}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    top.add_argument("--checkpoint", type=Path, required=True)
-    top.add_argument("--source", default="de", choices=FRAMES)
-    top.add_argument("--target", default="en")
+    top.add_argument("--checkpoint", type=Path, nargs="+", required=True)
     top.add_argument("--count", type=int, default=1000)
     top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
     top.add_argument("--json", action="store_true")
     given = top.parse_args(argv)
-    row = asyncio.run(measured(given.checkpoint, given.source, given.target, given.count))
-    share = round(100 * row["whole"] / row["sentences"], 2)
-    goals = [goal("generated sentences that keep all their numbers", share, 100.0, "%", "higher")]
-    finish("number_fidelity", [row], goals, as_json=given.json, out=given.results)
+    rows = [asyncio.run(measured(checkpoint, given.count)) for checkpoint in given.checkpoint]
+    shares = {
+        f"sentences of {row['model']} that keep all numbers": 100 * row["whole"] / row["sentences"] for row in rows
+    }
+    goals = [goal(name, share, 100.0, "%", "higher") for name, share in shares.items()]
+    finish("number_fidelity", rows, goals, as_json=given.json, out=given.results)
 
 
 if __name__ == "__main__":

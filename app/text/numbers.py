@@ -14,25 +14,34 @@ from importlib.resources import files
 from itertools import pairwise
 
 from app.text.layout_characters import is_unspaced_script
+from app.text.protected_spans import CURRENCY_CODES
 
 _GROUP = "[.,'’٫٬\u00a0\u2009\u202f]"
 _NUMBER = rf"\d+(?:{_GROUP}\d+|\x20\d{{3}}(?!\d))*"
 _ONE_NUMBER = re.compile(rf"\d+(?:[.,٫]\d+)?|\d{{1,3}}(?:(?:{_GROUP}|\x20)\d{{3}})+(?:[.,٫]\d+)?")
 _CURRENCY = "€$£¥₹₽₺₩₪฿₫₴₦₱₿¢"
-_JOIN = r"(?:[:/\-–—×]|(?<=\d)x|\x20[–—-]\x20)"
+_JOIN = r"(?:h(?=\d\d(?!\d))|[:/\-–—×]|(?<=\d)x|\x20[–—-]\x20)"
 # A number, or several joined to a date, a time, a range or a ratio, with the signs and units beside it.
 _SPAN = re.compile(
-    rf"(?P<before>(?:US|[AC])?[{_CURRENCY}]\s?|(?<![\w)\]])[-−±+](?=[\d{_CURRENCY}])[{_CURRENCY}]?|(?<!\w)[A-Z]{{1,6}}-?(?=\d))?"
+    rf"(?P<before>(?:US|[AC])?[{_CURRENCY}]\s?|§\s?|(?<!\w)(?:{CURRENCY_CODES})\s?|(?<![\w)\]])[-−±+](?=[\d{_CURRENCY}])[{_CURRENCY}]?|(?<!\w)[A-Z]{{1,6}}-?(?=\d))?"
     rf"(?P<digits>{_NUMBER}(?:{_JOIN}{_NUMBER})*)"
-    rf"(?P<after>\s?(?:[%‰{_CURRENCY}]|°\s?[CFK]?(?!\w))(?!\d))?"
+    rf"(?P<after>\s?(?:[%‰{_CURRENCY}]|(?:{CURRENCY_CODES})(?!\w)|°\s?[CFK]?(?!\w))(?!\d)"
+    r"(?:/(?:k?m|k?g|h|min|s|t|l|m[²³])(?!\w))?)?"
     r"(?P<unit>\s?(?:km/h|kWh|mAh|[kMGT]B|[kMG]?Hz|[kcmµ]?m[²³]?|[kmµ]?g|[mcdk]?l|[kM]?W|ms|min|[hstVA]|ha|qm)(?!\w))?"
 )
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})|(\d{4})([./-])(\d{1,2})\6(\d{1,2})")
 _CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}))?")
 _AFTERNOON = re.compile(r"\s?p\.?m(?!\w)", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
+JOINED_DIGITS = re.compile(r"\d+(?:[.,:/–-]\d+)+")
+_MONTHS = 12
+_WORDS_OF_A_RANGE = 3  # between its numbers, at most
+_DECIMAL_POINTS = ".,٫"
+_THOUSANDS = 3  # digits
 _WITHOUT_SPACE = re.compile(r"[^ ]+")
 _WORD = re.compile(r"[^\W\d_]+")
+_CURRENCY_CODE = re.compile(CURRENCY_CODES)
+_CODE_SIGNS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "CNY": "¥", "RUB": "₽", "INR": "₹", "TRY": "₺"}
 _LARGEST_WORD = 12  # numbers up to this one may be written as a word
 # Words for a sign, by their beginnings.
 _SIGN_WORDS = {
@@ -45,6 +54,7 @@ _SIGN_WORDS = {
     "$": ("dol", "usd", "buck", "долл", "долар", "δολάρι", "美元", "ドル", "달러"),
     "£": ("pound", "pfund", "livre", "libra", "sterlin", "gbp", "pond", "фунт", "funt", "英镑"),
     "¥": ("yen", "yuan", "иен", "юан", "元", "円"),
+    "§": ("sec", "par", "art", "abs", "stat", "пар", "стат", "条", "條"),
     "°": ("degree", "grad", "degré", "grado", "grau", "gradi", "градус", "stopni", "stup", "度"),
     "-": ("minus", "moins", "menos", "meno", "минус", "мінус", "below", "unter", "under", "零下"),
 }
@@ -52,9 +62,9 @@ _SIGN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """start, end: with its sign and unit. key: the digits, of several joined numbers in order, of a date sorted.
-    groups: the digits of each joined number. signs: of a currency, %, ‰, °, - for a minus. core: start and end without
-    signs and unit."""
+    """start, end: with its sign and unit. key: the digits and, where it is beyond doubt, the decimal point; of several
+    joined numbers in order, of a date sorted. groups: the same of each joined number. signs: of a currency, %, ‰, °, §,
+    - for a minus. core: start and end without signs and unit."""
 
     start: int
     end: int
@@ -113,11 +123,11 @@ def _numbers_of(text: str, match: re.Match[str]) -> Iterator[Number]:
     joined = [(start + part.start(), start + part.end()) for part in re.finditer(_NUMBER, written)]
     singles = [span for part in joined for span in _single_numbers(text, *part)]
     if len(joined) > 1 and len(singles) == len(joined):
-        groups = tuple(digits("".join(_DIGITS.findall(text[slice(*part)]))) for part in joined)
+        groups = tuple(_value(text[slice(*part)]) for part in joined)
         yield Number(before, behind, _key(groups), groups, signs, (start, end))
         return
     for number, (first, last) in enumerate(singles):
-        key = digits("".join(_DIGITS.findall(text[first:last])))
+        key = _value(text[first:last])
         own = signs if (match["after"] and number == len(singles) - 1) or (match["before"] and number == 0) else ""
         outer = before if number == 0 else first, behind if number == len(singles) - 1 else last
         yield Number(*outer, key, (key,), own, (first, last))
@@ -138,14 +148,28 @@ def _key(groups: Iterable[str]) -> str:
     return "|".join(map(_plain, groups))
 
 
+def _value(written: str) -> str:
+    """The digits of a number, with a point before its fraction: 1234.50 of 1.234,50. Three digits behind the only
+    separator are thousands in one language and a fraction in another: those have no point."""
+    *whole, last = _DIGITS.findall(written)
+    separators = re.findall(r"\D", written)
+    if not separators or separators[-1] not in _DECIMAL_POINTS:
+        return digits("".join((*whole, last)))
+    thousands = len(last) == _THOUSANDS and separators.count(separators[-1]) == len(separators)
+    point = "" if thousands and digits(whole[0]) != "0" else "."
+    return digits("".join(whole)) + point + digits(last)
+
+
 def _plain(group: str) -> str:
-    """The digits of a part of a date, a time or a range, without leading zeros."""
-    return digits(group).lstrip("0") or "0"
+    """A part of a date, a time or a range in digits from 0 to 9, without leading zeros."""
+    whole, point, fraction = group.partition(".")
+    return (digits(whole).lstrip("0") or "0") + point + digits(fraction)
 
 
 def _signs_of(written: str) -> str:
     minus = "-" * (written[:1] in ("-", "−"))
-    return minus + "".join(character for character in written if character in "%‰°" or character in _CURRENCY)
+    codes = "".join(_CODE_SIGNS.get(code, "") for code in _CURRENCY_CODE.findall(written))
+    return minus + codes + "".join(character for character in written if character in "%‰°§" or character in _CURRENCY)
 
 
 def lost_numbers(
@@ -167,12 +191,11 @@ def lost_numbers(
     words = Counter(_WORD.findall(text.lower()))
     for number in rest:
         needed = Counter(map(_plain, number.groups))
-        if needed <= groups or (number.date and _holds_date(number, groups)):
-            pieces = _in_pieces(number, text) if number.joined else None
-            if pieces is None:
-                groups -= needed
-                continue
-            lost.append(LostNumber(number, pieces))
+        if needed <= groups:
+            groups -= needed
+            torn = _torn(number, text) if number.joined else _without_its_sign(number, text, unclaimed)
+            lost += [LostNumber(number, torn)] if torn else []
+        elif number.date and _holds_date(number, text, unclaimed):
             groups -= needed
         elif not (number.may_be_a_word() and _became_word(number, text, words, target_language)):
             lost.append(LostNumber(number))
@@ -194,28 +217,48 @@ def surplus_numbers(wanted: Sequence[Number], present: Sequence[Number]) -> list
 
 
 def _equal(number: Number, other: Number) -> bool:
-    return number.key == other.key or (
-        number.joined != other.joined and _plain("".join(number.groups)) == _plain("".join(other.groups))
-    )
+    if number.joined == other.joined:
+        return number.key == other.key
+    return _parts(number) == _parts(other)  # 8.30 and 8:30
 
 
-def _holds_date(date: Number, groups: Counter[str]) -> bool:
-    """Whether the day and the year are there, so that the month may be a word."""
-    year = max(date.groups, key=len)
-    return bool(groups[_plain(year)]) and any(groups[_plain(part)] for part in date.groups if part != year)
+def _parts(number: Number) -> list[str]:
+    return [_plain(part) for group in number.groups for part in group.split(".")]
 
 
-def _in_pieces(number: Number, text: str) -> tuple[int, int] | None:
-    """Where the parts of a joined number stand side by side without a word between them."""
+def _holds_date(date: Number, text: str, present: Sequence[Number]) -> bool:
+    """Whether the day and the year are there, not joined to other digits, so that the month may be a word."""
+    joined = {at for found in JOINED_DIGITS.finditer(text) for at in range(*found.span())}
+    groups = Counter(_plain(group) for other in present if other.core[0] not in joined for group in other.groups)
+    parts = list(map(_plain, date.groups))
+    year = max(parts, key=len)
+    parts.remove(year)
+    days = [part for part in parts if int(part) > _MONTHS] or parts
+    return bool(groups[year]) and any(groups[day] for day in days)
+
+
+def _torn(number: Number, text: str) -> tuple[int, int] | None:
+    """Where the parts of a joined number stand side by side without a word between them ("14 to 24" has one) or with a
+    few, or among other digits that are joined to them."""
     parts = list(map(_plain, number.groups))
     places = list(_DIGITS.finditer(text))
     for first in range(len(places) - len(parts) + 1):
         run = places[first : first + len(parts)]
-        if [_plain(place[0]) for place in run] == parts and not any(
-            character.isalpha() for place, after in pairwise(run) for character in text[place.end() : after.start()]
-        ):
+        words = sum(len(_WORD.findall(text, place.end(), after.start())) for place, after in pairwise(run))
+        if [_plain(place[0]) for place in run] == parts and words != 1 and words <= _WORDS_OF_A_RANGE:
             return run[0].start(), run[-1].end()
+    for joined in JOINED_DIGITS.finditer(text):
+        if Counter(parts) <= Counter(map(_plain, _DIGITS.findall(joined[0]))):
+            return joined.span()
     return None
+
+
+def _without_its_sign(number: Number, text: str, present: Sequence[Number]) -> tuple[int, int] | None:
+    """Where a number with a sign became part of a joined one, which has none: 27:00 of 27%."""
+    if all(_has_sign_word(text, sign) or sign in text for sign in number.signs):
+        return None
+    parts = (other.core for other in present if other.joined and _plain(number.key) in map(_plain, other.groups))
+    return next(parts, None)
 
 
 def _has_sign_word(text: str, sign: str) -> bool:

@@ -1,4 +1,5 @@
-"""Spans that a translation must preserve exactly: links, addresses, paths, placeholders, versions, telephones."""
+"""Spans that a translation must preserve exactly: links, addresses, paths, placeholders, versions, telephones, codes,
+hashtags, formulas."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ _DOMAIN = (
 )
 _IP = (
     r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5}|/\d{1,2})?(?!\w|\.\d)"
-    r"|(?<![\w:])(?=[A-Fa-f:]{0,30}\d)(?=[\d:]{0,30}(?:[A-Fa-f]|::))(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{1,4}(?![\w:])"
+    r"|(?<![\w:])(?=[A-Fa-f:]{0,30}\d)(?=[\d:]{0,30}(?:[A-Fa-f]|::))(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{1,4}"
+    r"(?:%[A-Za-z]\w{0,15})?(?![\w:])"
+    r"|\[(?=[^]:]{0,4}:[^]:]{0,4}:)[0-9A-Fa-f:.]{2,45}(?:%\w{1,16})?\](?::\d{1,5})?"
 )
 _TIMESTAMP = r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)"
 _DATE = r"(?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})|\d{4}[/-]\d{1,2}[/-]\d{1,2})(?![\d.]\d)"
@@ -48,11 +51,37 @@ _PATH = (
     r"|(?<![\w./-])[A-Za-z0-9_-]{1,80}\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|md|csv|json|ya?ml|toml|xml|html?|css|js|ts|py"
     r"|cpp|rs|java|sh|exe|zip|gz|tar|png|jpe?g|gif|svg|mp3|mp4|srt|log|ini|cfg|sql)(?![\w-]|\.\w)"
 )
-_SYNTAX = (_BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)
-_LITERALS = (_DOMAIN, _IP, _TIMESTAMP, _VERSION, _TELEPHONE, _SERIAL, _PATH)
+_CODE_IN_TEXT = r"(?<![\w`])`{1,2}(?! )[^`\n]{1,200}`{1,2}(?![\w`])"  # as Markdown has it
+_NAMED = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u04ff"  # not of scripts without spaces, where a whole sentence may follow
+_HASHTAG = (
+    rf"(?<![\w&#/.])#(?=[\d-]{{0,20}}[A-Za-z_\u00c0-\u024f\u0400-\u04ff])[{_NAMED}-]{{2,60}}"
+    r"|(?<![\w.@/+-])@[A-Za-z_]\w{1,30}(?:[.-]\w{1,30}){0,3}(?:@(?:[\w-]{1,40}\.){1,4}[a-z]{2,20})?"
+)
+CURRENCY_CODES = "EUR|USD|GBP|CHF|JPY|CNY|RUB|INR|TRY|KRW|UAH|PLN|CZK|SEK|NOK|DKK|HUF|CAD|AUD|BTC"
+# Words with digits: A380, CO2, SHA-256, x86_64, DE89 3704 0044 0532 0130 00, 5G, 12a, 7913d10e and the like.
+_CODE = (
+    r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)"
+    r"|(?<![\w-])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![\w-])"
+    rf"|(?<![\w.@-])(?!(?:{CURRENCY_CODES})\d)(?:[A-Z]{{1,6}}-|[A-Z]{{1,5}}|[A-Za-z]{{1,3}}|[A-Za-z]{{1,20}}_)\d[A-Za-z0-9_]{{0,40}}"
+    r"(?:[-_.]\d[A-Za-z0-9_]{0,20}){0,5}(?!\w)"
+    r"|(?<![\w.,-])(?:0x[0-9A-Fa-f]{1,16}|(?=\d{1,63}[A-Fa-f])[0-9A-Fa-f]{7,64})(?!\w)"
+    r"|(?<![\w.,€$£¥-])\d{1,4}[ACDEFGHIJKLNOPQRSUVWXYZabc](?!\w)"
+)
+_NUMERAL = r"\d{1,15}(?:[.,]\d{1,15})?"
+_FORMULA = (
+    rf"(?<![\w.,])(?:{_NUMERAL}(?:[eE][-+]?\d{{1,3}}|\^[-+]?\d{{1,3}})"
+    rf"|{_NUMERAL}(?: ?[-+−–×*/÷·^] ?{_NUMERAL}){{0,8}} ?= ?[-−]?{_NUMERAL})(?!\w)"
+    r"|(?<!\w)[A-Z][A-Za-z0-9]{0,10}(?:[₀-₉]{1,4}[A-Za-z0-9()]{0,10}){1,8}"
+    r"|(?<!\w)\d{0,4}[¼-¾⅐-⅞](?!\w)"
+    r"|(?<!\w)\d{1,3}° ?\d{1,2}['′’] ?(?:\d{1,2}(?:[.,]\d{1,4})?[\"″”] ?)?[NSEWO](?!\w)"
+)
+_SYNTAX = (_CODE_IN_TEXT, _BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)
+_LITERALS = (_DOMAIN, _IP, _TIMESTAMP, _VERSION, _TELEPHONE, _SERIAL, _PATH, _HASHTAG, _CODE, _FORMULA)
 _PROTECTED = re.compile("|".join((_LINK, _ADDRESS, *_SYNTAX, *_LITERALS)))
 # Nearly all sentences contain none.
-_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&\\]|\w\.\w|[ (~.]/|^/|\d[ /)-]{1,3}\d|\+\d")
+_MAY_HOLD_PROTECTED = re.compile(
+    r"[:@{%$<&\\`=°₀-₉¼-¾⅐-⅞]|\w\.\w|[ (~.]/|^/|\d[ /)-]{1,3}\d|\+\d|#\w|[A-Za-z_]-?\d|\d[A-Za-z^]"
+)
 _TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
 
 

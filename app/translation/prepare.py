@@ -14,8 +14,9 @@ from itertools import accumulate
 
 from app.engine.interface import AlignedWord, FinishReason, TranslationDetail, TranslationOptions, TranslationRequest
 from app.engine.output.notices import untrained_words
+from app.text.capitals import in_capitals, without_capitals
 from app.text.character_references import lost_separators, references
-from app.text.glossary_matching import Term, TermMatcher
+from app.text.glossary_matching import Term, TermMatcher, term_spans
 from app.text.layout_characters import (
     CLOSING_PUNCTUATION,
     JOINERS,
@@ -40,6 +41,7 @@ _LETTERS = "A-Za-zÀ-ÖØ-öø-ɏА-я"
 _PLAIN_SENTENCE = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
 _FINAL_PUNCTUATION = ".!?…。！？"
 _LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))\s")
+_DIGIT = re.compile(r"\d")
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？）」』،؛]")
@@ -201,7 +203,7 @@ def split_where_damaged(
     source, language = sentence.source, sentence.request.options.source_language
     cuts = [(start, end) for start, end, _ in lost_separators(source, translation)]
     if not cuts and sentence.numbers:
-        present = numbers_in(translation, [(span.start, span.end) for span in protected_spans(translation)])
+        present = sentence.numbers_of(translation)
         surplus = sum(len(number.key) for number in surplus_numbers(sentence.numbers, present))
         if surplus >= _SURPLUS_DIGITS or finish_reason == "repetition":
             links = [(span.start, span.end) for span in protected_spans(source)]
@@ -264,7 +266,8 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class PreparedSentence:
     """A sentence as in the text (source) and as the model reads it (the request's text), with the elements that its
-    translation must contain. protected: links and placeholders in the request's text."""
+    translation must contain. protected: links and placeholders in the request's text. capitals: whether the source is
+    in capital letters, which the request's text is not."""
 
     source: str
     marks: tuple[Mark, ...]
@@ -273,6 +276,7 @@ class PreparedSentence:
     protected: tuple[ProtectedSpan, ...] = ()
     numbers: tuple[Number, ...] = ()
     terms: tuple[Term, ...] = ()
+    capitals: bool = False
 
     @classmethod
     def of(
@@ -284,17 +288,23 @@ class PreparedSentence:
     ) -> PreparedSentence:
         """Prepares a sentence. taken_out: links to remove from the model's input."""
         clean, marks = _without_marks(source, taken_out)
-        if matcher is None and not marks and one_plain_sentence(clean):
+        capitals = not options.prefix and in_capitals(clean)
+        if matcher is None and not marks and not capitals and one_plain_sentence(clean):
             return cls(source, (), TranslationRequest(clean, options), matcher)
         protected = tuple(protected_spans(clean))
         inside = {at for span in protected for at in range(span.start, span.end)}
         terms = tuple(term for term in matcher.find(clean) if term.start not in inside) if matcher else ()
-        covered = [(span.start, span.end) for span in protected] + [(term.start, term.end) for term in terms]
+        links = [(span.start, span.end) for span in protected]
+        if terms and _DIGIT.search(clean):  # the unit of a number is kept with it
+            units = {at for number in numbers_in(clean, links) for at in range(number.core[1], number.end)}
+            terms = tuple(t for t in terms if t.start not in units or t.forms[0] != clean[t.start : t.end])
+        covered = links + [(term.start, term.end) for term in terms]
         wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if any(mark.text for mark in marks) else frozenset()
         if not wants <= options.wants:
             options = replace(options, wants=options.wants | wants)
-        request = TranslationRequest(clean, options)
-        return cls(source, marks, request, matcher, protected, tuple(numbers_in(clean, covered)), terms)
+        numbers = tuple(numbers_in(clean, covered))
+        request = TranslationRequest(without_capitals(clean, options.source_language) if capitals else clean, options)
+        return cls(source, marks, request, matcher, protected, numbers, terms, capitals)
 
     def without_links(self) -> PreparedSentence:
         """The same sentence with its links removed like marks."""
@@ -312,7 +322,16 @@ class PreparedSentence:
     @property
     def plain(self) -> bool:
         """Whether the translation needs no repair."""
-        return not (self.protected or self.numbers or self.terms or (self.marks and self.shown_marks))
+        repaired = self.protected or self.numbers or self.terms or self.capitals
+        return not (repaired or (self.marks and self.shown_marks))
+
+    def numbers_of(self, translation: str) -> list[Number]:
+        """The numbers of its translation, besides those within links and terms."""
+        keys = {span.key for span in self.protected}
+        links = [(span.start, span.end) for span in protected_spans(translation) if span.key in keys] if keys else []
+        return numbers_in(
+            translation, [*links, *(span for t in self.terms for span in term_spans(translation, t.forms))]
+        )
 
     @property
     def constrained_request(self) -> TranslationRequest:

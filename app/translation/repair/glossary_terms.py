@@ -24,11 +24,14 @@ _MAX_TERM_COST_NATS = 6.0
 Span = tuple[int, int]
 
 
-def with_terms(translation: TranslationResult, terms: Sequence[Term], clean: str) -> TranslationResult:
-    """Replaces the words aligned with the source of each lost term, or inserts the term. terms: of `clean`."""
+def with_terms(
+    translation: TranslationResult, terms: Sequence[Term], clean: str, kept: Sequence[Span] = ()
+) -> TranslationResult:
+    """Replaces the words aligned with the source of each lost term, or inserts the term. terms: of `clean`. kept: spans
+    of the translation that no term replaces."""
     text = translation.text
     claims = _claimed_spans(translation, terms)
-    taken = [claim for claim in claims if claim is not None]
+    taken = [*kept, *(claim for claim in claims if claim is not None)]
     edits, lost = [], []
     for term, claim in zip(terms, claims, strict=True):
         if claim is not None:

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from app.engine.interface import AlignedWord, TranslationResult
 from app.text.character_references import first_bare, written_characters
-from app.text.glossary_matching import Term, term_spans
 from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
-from app.text.numbers import LostNumber, Number, lost_numbers, numbers_in, surplus_numbers
-from app.text.protected_spans import protected_spans
+from app.text.numbers import JOINED_DIGITS, LostNumber, Number, lost_numbers, surplus_numbers
 from app.translation.prepare import Mark, PreparedSentence
 from app.translation.repair.text_edits import Edit, with_edits
 
 _WORD_CHARACTER = re.compile(r"\w")
 _ATTACHED_LETTERS = re.compile(r"[^\W\d_]+")
+_LETTERS_BEFORE = re.compile(r"[^\W\d_]+\Z")
+_LONGEST_WORD = 30
 _SENTENCE_END = ".!?…。！？"
 
 
@@ -129,17 +129,12 @@ def _mark_edit(text: str, at: int, mark: Mark, before: str) -> Edit:
     return Edit(at, end, shown)
 
 
-def numbers_beside_terms(text: str, terms: Sequence[Term]) -> list[Number]:
-    spans = [span for term in terms for span in term_spans(text, term.forms)]
-    return numbers_in(text, [*((span.start, span.end) for span in protected_spans(text)), *spans])
-
-
 def with_lost_numbers(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
     """Lost numbers of the sentence replace their own remains or wrong numbers, preferably aligned, or are inserted."""
     target_language = sentence.request.options.target_language
     # A repair may make another one needless, or join its number to the digits beside it, which the next one parts.
     for _ in range(2 * len(sentence.numbers)):
-        present = numbers_beside_terms(translation.text, sentence.terms)
+        present = sentence.numbers_of(translation.text)
         lost = lost_numbers(sentence.numbers, translation.text, present, target_language)
         if not lost:
             break
@@ -162,14 +157,22 @@ def _with_number(
     if unit.isalpha() and re.search(rf"(?<!\w){re.escape(unit)}(?!\w)", translation.text):
         written = sentence.clean[number.start : number.core[1]]
     if lost.place or wrong:
-        start, end = lost.place or wrong[0].core
+        start, end = lost.place or _joined_digits(translation.text, *wrong[0].core)
         ending = _ATTACHED_LETTERS.match(translation.text, end)  # "50s" for "50%"
-        return with_edits(translation, [Edit(start, ending.end() if ending else end, written)])
+        beginning = _LETTERS_BEFORE.search(translation.text, max(0, start - _LONGEST_WORD), start)  # "eleven5"
+        edit = Edit(beginning.start() if beginning else start, ending.end() if ending else end, written)
+        return with_edits(translation, [edit])
     for start, end in aligned_spans(translation, number.start, number.end):
         alone = not translation.text[:start] or translation.text[start - 1].isspace()
         if alone and not _WORD_CHARACTER.search(translation.text[start:end]):
             return with_edits(translation, [Edit(start, end, written)])
     return with_inserted(translation, sentence.clean, number.start, number.end, written)
+
+
+def _joined_digits(text: str, start: int, end: int) -> tuple[int, int]:
+    """A wrong number with the digits that are joined to it: 176.06.1996 of 176."""
+    spans = (found.span() for found in JOINED_DIGITS.finditer(text))
+    return next(((first, last) for first, last in spans if first <= start and end <= last), (start, end))
 
 
 def aligned_spans(translation: TranslationResult, start: int, end: int) -> list[tuple[int, int]]:

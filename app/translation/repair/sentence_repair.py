@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.interface import Notice, TranslationOptions, TranslationRequest, TranslationResult, Usage
-from app.text.glossary_matching import Term, holds_term
+from app.text.capitals import with_capitals
+from app.text.glossary_matching import Term, holds_term, term_spans
 from app.text.numbers import lost_numbers
 from app.text.protected_spans import protected_spans
 from app.translation.cached_engine import CachedEngine, in_thread_if_long
@@ -22,7 +23,6 @@ from app.translation.repair.glossary_terms import (
     with_terms,
 )
 from app.translation.repair.marks_and_numbers import (
-    numbers_beside_terms,
     with_lost_numbers,
     with_marks,
     with_references,
@@ -87,7 +87,7 @@ def _keeps_links(sentence: PreparedSentence, text: str) -> bool:
 
 def _loses_number_or_term(sentence: PreparedSentence, text: str) -> bool:
     if sentence.numbers:
-        present = numbers_beside_terms(text, sentence.terms)
+        present = sentence.numbers_of(text)
         if lost_numbers(sentence.numbers, text, present, sentence.request.options.target_language):
             return True
     return not all(holds_term(text, term.forms) for term in sentence.terms)
@@ -101,10 +101,33 @@ def _repaired(sentence: PreparedSentence, translation: TranslationResult) -> Tra
         translation = with_references(sentence, translation)
     if not sentence.plain:
         translation = with_marks(sentence, _with_repaired_alternatives(sentence, translation))
+    if sentence.capitals:
+        translation = _in_capitals(sentence, translation)
     if not sentence.marks:
         return translation
     alignment = None if translation.alignment is None else sentence.in_source(translation.alignment)
     return replace(translation, alignment=alignment, notices=_notices_in_source(sentence, translation.notices))
+
+
+def _in_capitals(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """The translation in capital letters but for its terms."""
+    language = sentence.request.options.target_language
+
+    def written(text: str) -> str:
+        spans = [span for term in sentence.terms for span in term_spans(text, term.forms)]
+        return with_capitals(text, language, spans)
+
+    text = written(translation.text)
+    tokens, at = [], 0
+    for token in translation.tokens or ():
+        tokens.append(replace(token, text=text[at : at + len(token.text)]))
+        at += len(token.text)
+    return replace(
+        translation,
+        text=text,
+        alternatives=tuple(map(written, translation.alternatives)),
+        tokens=None if translation.tokens is None else tuple(tokens),
+    )
 
 
 def _notices_in_source(sentence: PreparedSentence, notices: Sequence[Notice]) -> tuple[Notice, ...]:
@@ -119,7 +142,8 @@ def _notices_in_source(sentence: PreparedSentence, notices: Sequence[Notice]) ->
 
 def _with_numbers_and_terms(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
     translation = with_lost_numbers(sentence, translation)
-    return with_terms(translation, sentence.terms, sentence.clean)
+    kept = [(number.start, number.end) for number in sentence.numbers_of(translation.text)] if sentence.numbers else []
+    return with_terms(translation, sentence.terms, sentence.clean, kept)
 
 
 def _with_repaired_alternatives(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:

@@ -51,6 +51,13 @@ def test_digits_of_any_script() -> None:
         ("bei -5 °C", "at minus 5 degrees"),
         ("3 bier und 1 brot", "three beers and a loaf"),
         ("am 3. Mai", "on the third of May"),
+        ("3,5 kg und 0,125 g", "3.5 kg and 0.125 g"),
+        ("1.234,567", "1,234.567"),
+        ("um 8.30 Uhr", "at 8:30"),
+        ("um 14h30", "at 14:30"),
+        ("14-24", "14 to 24"),
+        ("EUR 5 und § 12", "5 euros and Section 12"),
+        ("am 12.03.2024", "on 12 March 2024"),
     ],
 )
 def test_another_way_to_write_a_number_keeps_it(source: str, translation: str) -> None:
@@ -69,6 +76,15 @@ def test_another_way_to_write_a_number_keeps_it(source: str, translation: str) -
         ("bei -5 °C", "at 5 °C", [("-5 °C", "5 °C")]),
         ("3 bier und 5 brote", "three beers and bread", [("5", None)]),
         ("5 und 5 und 1.000", "5 and 1,000", [("5", None)]),
+        ("am 3.4.", "on the 34", [("3.4", None)]),
+        ("10-12 km", "1012 km", [("10-12 km", None)]),
+        ("14-24", "14 men are serving 24", [("14-24", "14 men are serving 24")]),
+        ("EUR 5 und § 12", "5 and 12", [("EUR 5", "5"), ("§ 12", "12")]),
+        ("27%", "at 27:00", [("27%", "27:00")]),
+        ("am 22.07.1984", "on 22.17.1984", [("22.07.1984", None)]),
+        ("am 14.09.2028", "on 14.4.09.2028", [("14.09.2028", "14.4.09.2028")]),
+        ("am 13.01.2019", "on 13.03.101.2019", [("13.01.2019", None)]),
+        ("um 14h30", "at 14", [("14h30", None)]),
     ],
 )
 def test_lost_and_torn_numbers(source: str, translation: str, lost: list[tuple[str, str | None]]) -> None:

@@ -61,6 +61,33 @@ def test_addresses_versions_and_paths_are_protected(text: str, wanted: list[str]
     assert protected_texts(text) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("[2001:db8::8a2e]:8080, fe80::1%eth0", ["[2001:db8::8a2e]:8080", "fe80::1%eth0"]),
+        (
+            "DE89 3704 0044 0532 0130 00 und DE89370400440532013000.",
+            ["DE89 3704 0044 0532 0130 00", "DE89370400440532013000"],
+        ),
+        (
+            "550e8400-e29b-41d4-a716-446655440000, 7913d10e, 0x1F",
+            ["550e8400-e29b-41d4-a716-446655440000", "7913d10e", "0x1F"],
+        ),
+        (
+            "A380, F-16, SHA256, x86_64, ISO-8859-1, 5G, 12a",
+            ["A380", "F-16", "SHA256", "x86_64", "ISO-8859-1", "5G", "12a"],
+        ),
+        ("CO2-Ausstoß, H2O, H₂O, ½, 52°31'12\"N", ["CO2", "H2O", "H₂O", "½", "52°31'12\"N"]),
+        ("2 + 2 = 4, 10^6, 1e-5", ["2 + 2 = 4", "10^6", "1e-5"]),
+        ("#hund, #12345-AB! @anna_m: @bob@chaos.social.", ["#hund", "#12345-AB", "@anna_m", "@bob@chaos.social"]),
+        ('mit `git commit -m "x"` und ``a b``', ['`git commit -m "x"`', "``a b``"]),
+        ("#1, C#, Nummer17, Haus5, 80kg, 2x, 30er, $5M, 1980er, EUR12, wie geht`s und geht`s, 第3章, 10-12, a = b", []),
+    ],
+)
+def test_codes_formulas_and_hashtags_are_protected(text: str, wanted: list[str]) -> None:
+    assert protected_texts(text) == wanted
+
+
 def test_text_without_protected_spans() -> None:
     assert without_protected("a https://x.org b") == "a   b"
     assert without_protected("{x}").strip() == ""
@@ -93,6 +120,17 @@ def test_text_without_protected_spans() -> None:
         "~/a",
         "((http://",
         "{{",
+        "`a",
+        "#a",
+        "#1",
+        "@a.",
+        "[::",
+        "A1-",
+        "AB12 ",
+        "1+1 ",
+        "A₁",
+        "1° ",
+        "0a",
     ],
 )
 def test_time_is_linear_in_the_length_of_the_text(pattern: str) -> None:

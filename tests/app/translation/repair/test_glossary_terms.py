@@ -11,6 +11,9 @@ import pytest
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult
 from app.engine.output.text_stream import WrittenToken
 from app.errors import UnknownCharacters
+from app.text.glossary_matching import TermMatcher
+from app.translation.prepare import PreparedSentence
+from app.translation.repair.glossary_terms import with_terms
 from app.translation.text_translator import Translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
@@ -141,3 +144,18 @@ def test_alternatives_contain_the_terms() -> None:
     )
     assert (result.text, result.alternatives) == ("i want a tea", ("i want an tea", "i want some tea"))
     assert result.scores == (-0.1, -0.2, -0.3)  # the third became the best itself
+
+
+def test_term_replaces_no_number() -> None:
+    translation = TranslationResult("buys 62 kg", alignment=(AlignedWord(5, 7, 0, 5, 0.9),))
+    (term,) = TermMatcher({"stadt": "town"}).find("stadt 62 kg")
+    assert with_terms(translation, [term], "stadt 62 kg").text == "buys town kg"
+    assert with_terms(translation, [term], "stadt 62 kg", [(5, 10)]).text.replace("town ", "").strip() == "buys 62 kg"
+
+
+def test_copied_unit_belongs_to_its_number() -> None:
+    """A demo model copies words that it does not know; "kg" is not put anywhere else than behind its number."""
+    sentence = PreparedSentence.of("kauft 62 kg brot", text_request("").options, TermMatcher({"kg": "kg"}))
+    assert (sentence.terms, [number.key for number in sentence.numbers]) == ((), ["62"])
+    asked = PreparedSentence.of("kauft 62 kg brot", text_request("").options, TermMatcher({"kg": "kilos"}))
+    assert [term.forms for term in asked.terms] == [("kilos",)]

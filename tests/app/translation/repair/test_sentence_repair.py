@@ -185,3 +185,30 @@ def test_retry_without_links_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(engine, "translate", full_at_second_call)
     assert "http://a.example/b" in translate(engine, "see http://a.example/b now").text
     assert calls >= 3
+
+
+def test_sentence_in_capitals_is_read_in_lower_case() -> None:
+    engine = WordEngine(words={"der": "the", "hund": "dog", "schläft": "sleeps"})
+    request = text_request("DER HUND 😀 SCHLÄFT", "de", "en", wants=frozenset({"alignment", "tokens"}), alternatives=1)
+    (result,) = asyncio.run(Translator(engine).translate([request]))
+    assert engine.source_texts == ["Der hund schläft"]
+    assert result.text == "THE DOG 😀 SLEEPS"
+    assert [text.replace(" 😀", "") for text in result.alternatives] == ["THE DOG SLEEPS (1)"]
+    assert "".join(token.text for token in result.tokens or ()) == result.text
+    words = [(result.text[w.target_start : w.target_end], w.source_start) for w in result.alignment or ()]
+    assert words == [("THE", 0), ("DOG", 4), ("SLEEPS", 11)]
+    assert translate(engine, "Der Hund\nDER HUND").text == "the dog\nTHE DOG"
+
+
+def test_prefix_is_written_as_it_is_for_a_sentence_in_capitals() -> None:
+    assert translate(WordEngine(words={"hund": "dog"}), "HUND SCHLÄFT", prefix="Our").text.startswith("Our dog")
+
+
+def test_number_written_as_a_part_of_a_word_is_replaced_with_it() -> None:
+    engine = WordEngine(words={"875,99": "eleven5", "€": ""})
+    assert translate(engine, "Hund 875,99 € da").text == "HUND 875,99 € DA"
+
+
+def test_wrong_number_is_replaced_with_the_digits_joined_to_it() -> None:
+    engine = WordEngine(words={"14.04.1979": "14.04.197"})
+    assert translate(engine, "Am 14.04.1979 da").text == "AM 14.04.1979 DA"
