@@ -47,10 +47,9 @@ def fastest(settings: Sequence[Setting], cells: Mapping[str, Work]) -> dict[str,
 def race(
     name: str, checkpoint: Path, peer: Path, cells: Mapping[str, Work], rounds: int, *, mapped: bool
 ) -> list[dict[str, Any]]:
-    layouts = [(processes, threads) for processes, threads in LAYOUTS if threads == 1]
     kinds = [kind for kind in ctranslate2.compute_types("cpu") if kind.startswith("int8")]
     plain = [ctranslate2.CTranslate2(str(peer), kind, *layout) for kind in kinds for layout in LAYOUTS]
-    ours = [Parlance(str(checkpoint), *layout, "int8", SLOTS) for layout in layouts]
+    ours = [Parlance(str(checkpoint), *layout, "int8", SLOTS) for layout in LAYOUTS]
     systems: dict[str, Sequence[Setting]] = {
         "ours": ours,
         "all_logits": [replace(setting, shortlist=False) for setting in ours],

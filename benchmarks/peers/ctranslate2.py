@@ -67,14 +67,19 @@ class Opened:
 
     def translate(self, work: Work) -> list[list[str]]:
         """No minimum length and no suppression: the weights see to both, so CTranslate2 does not pay for them."""
-        results = self.translator.translate_batch(
-            [[f"t{token}" for token in source] for source in work.sources],
-            beam_size=work.beam,
-            max_decoding_length=max(work.limits),
-            max_input_length=0,
-            max_batch_size=max(1, -(-work.concurrent // self.inter)),
-            use_vmap=self.vocabulary_map,
-        )
+        sources = [[f"t{token}" for token in source] for source in work.sources]
+        # it splits a batch between its translators, so one call would keep them all at work
+        size = len(sources) if work.concurrent >= self.inter else work.concurrent
+        results = []
+        for first in range(0, len(sources), size):
+            results += self.translator.translate_batch(
+                sources[first : first + size],
+                beam_size=work.beam,
+                max_decoding_length=max(work.limits),
+                max_input_length=0,
+                max_batch_size=max(1, -(-work.concurrent // self.inter)),
+                use_vmap=self.vocabulary_map,
+            )
         return [result.hypotheses[0] for result in results]
 
 

@@ -118,6 +118,8 @@ def times(
     rows, (into, _kept) = len(x), quantized(library, x)
     y = torch.full((rows, packed.outputs), torch.nan)
     library.multiply(
-        byref(packed), into, c_int64(rows), None if residual is None else pointer(residual), activation, pointer(y)
+        c_int64(1),  # thread
+        *(byref(packed), into, c_int64(rows)),
+        *(None if residual is None else pointer(residual), activation, pointer(y)),
     )
     return y

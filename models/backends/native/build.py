@@ -37,7 +37,9 @@ class Variant:
     name: str
     needed: frozenset[str]
     flags: tuple[str, ...]
-    sources: tuple[str, ...] = ("products.c", "attention.c", "likeliest.c", "screen.c", "copying.c", "transformer.c")
+    sources: tuple[str, ...] = (
+        *("team.c", "products.c", "attention.c", "likeliest.c", "screen.c", "copying.c", "transformer.c"),
+    )
     headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "tiles.h")
     folder: Path = HERE
 

@@ -74,7 +74,7 @@ typedef struct { /* see screen.c */
 
 typedef struct { /* [L, slots, T, 2, H, D] and [L, slots, S, 2, H, D] */
     float *own, *source;
-    int64_t slots, target_length, source_length;
+    int64_t slots, target_length, source_length, threads; /* threads: that a call may use */
 } Cache;
 
 typedef struct { /* rows in int8, as a product reads them */
@@ -96,14 +96,23 @@ typedef struct {
     float *highest; /* [rows, panels]: of each panel of outputs */
 } Bounds;
 
+/* Threads that share the parts of one call, see team.c. Wherever `threads` is asked for, it is of `begin_team`, or 1. */
+enum { MOST_THREADS = 16 };
+typedef void Task(const void *job, int64_t part, int64_t thread); /* thread: from 0, below `threads` */
+
+int64_t begin_team(int64_t threads);
+void end_team(int64_t threads);
+void share(int64_t threads, Task *task, const void *job, int64_t parts);
+
 void quantize(const float *x, int64_t rows, int64_t width, Bytes into);
-void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, int activation, float *y);
+void multiply(int64_t threads, const Product *p, Bytes x, int64_t rows, const float *residual, int activation,
+              float *y);
 int64_t panel_width(void);
-void bound_panels(const Product *p, Bytes x, int64_t rows, const Bounds *bounds);
+void bound_panels(int64_t threads, const Product *p, Bytes x, int64_t rows, const Bounds *bounds);
 void multiply_row(const Product *p, Bytes x, int64_t row, int64_t panel, float *y);
 void find_likeliest(const float *x, int64_t width, float *value, int64_t *place);
-int64_t choose_likeliest(const Product *projection, const Screen *screen, int64_t rows, Bytes bytes, int64_t *tokens,
-                         int64_t *computed);
+int64_t choose_likeliest(int64_t threads, const Product *projection, const Screen *screen, int64_t rows, Bytes bytes,
+                         int64_t *tokens, int64_t *computed);
 void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, float *y);
 void attend(const Model *model, const float *query, Readable row, float *scores, float *context);
 

@@ -9,6 +9,7 @@
 #include <math.h>
 
 enum { PANEL = VECTORS * LANES, PARTS = 4 / PER_LANE, CHUNK = 120, AHEAD = 4096 };
+enum { SHARED = 1 << 17 }; /* bytes of weights that a thread takes at once */
 
 int64_t packed_size(int64_t outputs, int64_t inputs) { return padded(outputs) * ((inputs + 3) / 4) * 4; }
 
@@ -169,22 +170,41 @@ static Floats activated(Floats x, int activation) {
     return x * every(0.5f) * twice;
 }
 
-static void multiply_panels(const Product *p, Bytes x, int64_t rows, const Finish *f) {
-    int64_t steps = (p->inputs + 3) / 4;
-    for (int64_t row = 0; row < rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
-        int64_t end = row + CHUNK < rows ? row + CHUNK : rows;
-        for (int64_t output = 0; output < p->outputs; output += PANEL)
-            multiply_panel(p->weight + output * steps * 4, steps, x, row, end, output, f);
+typedef struct {
+    const Product *product;
+    const Finish *finish;
+    Bytes x;
+    int64_t rows, outputs; /* outputs: of a part */
+} Multiplied;
+
+static void multiply_part(const void *job, int64_t part, int64_t thread) {
+    (void)thread;
+    const Multiplied *m = job;
+    const Product *p = m->product;
+    int64_t steps = (p->inputs + 3) / 4, first = part * m->outputs, last = first + m->outputs;
+    if (last > p->outputs) last = p->outputs;
+    for (int64_t row = 0; row < m->rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
+        int64_t end = row + CHUNK < m->rows ? row + CHUNK : m->rows;
+        for (int64_t output = first; output < last; output += PANEL)
+            multiply_panel(p->weight + output * steps * 4, steps, m->x, row, end, output, m->finish);
     }
+}
+
+static void multiply_panels(int64_t threads, const Product *p, Bytes x, int64_t rows, const Finish *f) {
+    int64_t outputs = SHARED / padded(p->inputs) / PANEL * PANEL;
+    if (threads < 2) outputs = p->outputs;
+    else if (outputs < PANEL) outputs = PANEL;
+    Multiplied job = {p, f, x, rows, outputs};
+    share(threads, multiply_part, &job, (p->outputs + outputs - 1) / outputs);
 }
 
 int64_t panel_width(void) { return PANEL; }
 
 /* x [rows, I] -> bounds->highest. */
-void bound_panels(const Product *p, Bytes x, int64_t rows, const Bounds *bounds) {
+void bound_panels(int64_t threads, const Product *p, Bytes x, int64_t rows, const Bounds *bounds) {
     int64_t panels = (p->outputs + PANEL - 1) / PANEL;
     Finish f = {p->scale, p->bias, NULL, NULL, panels, p->outputs, -INFINITY, bounds};
-    multiply_panels(p, x, rows, &f);
+    multiply_panels(threads, p, x, rows, &f);
 }
 
 /* One row of x times one panel -> y [panel_width()], -inf beyond the outputs: the numbers of `multiply`. */
@@ -196,13 +216,27 @@ void multiply_row(const Product *p, Bytes x, int64_t row, int64_t panel, float *
     multiply_panel(p->weight + output * steps * 4, steps, one, 0, 1, 0, &f);
 }
 
+typedef struct {
+    float *y;
+    int64_t width;
+    int activation;
+} Activated;
+
+static void activate_row(const void *job, int64_t row, int64_t thread) {
+    (void)thread;
+    const Activated *a = job;
+    float *y = a->y + row * a->width;
+    for (int64_t i = 0; i < a->width; i += LANES) {
+        Lanes lanes = before(i, a->width);
+        store(y + i, lanes, activated(load(lanes, y + i), a->activation));
+    }
+}
+
 /* x [rows, I] -> y [rows, O]; residual [rows, O] or null is added (with no activation, or RELU after the sum). */
-void multiply(const Product *p, Bytes x, int64_t rows, const float *residual, int activation, float *y) {
+void multiply(int64_t threads, const Product *p, Bytes x, int64_t rows, const float *residual, int activation,
+              float *y) {
     Finish f = {p->scale, p->bias, residual, y, p->outputs, p->outputs, activation == RELU ? 0.0f : -INFINITY, NULL};
-    multiply_panels(p, x, rows, &f);
-    if (activation == GELU || activation == SILU)
-        for (int64_t i = 0; i < rows * p->outputs; i += LANES) {
-            Lanes lanes = before(i, rows * p->outputs);
-            store(y + i, lanes, activated(load(lanes, y + i), activation));
-        }
+    multiply_panels(threads, p, x, rows, &f);
+    Activated job = {y, p->outputs, activation};
+    if (activation == GELU || activation == SILU) share(threads, activate_row, &job, rows);
 }

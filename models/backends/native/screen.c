@@ -22,11 +22,16 @@ enum { TOGETHER = 4 }; /* rows that are rotated at once */
 static const float MARGIN = 4e-4f, RELATIVE = 1e-6f;
 
 typedef struct {
-    float *read, *turned;   /* [TOGETHER, C] x̂ of some rows; [rows, K] z */
-    float *slack, *left;    /* [rows] see Bounds */
-    float *highest;         /* [rows, panels] */
-    Bytes bytes, remaining; /* p; the rows that are computed as a whole, in int8 */
-    int64_t *whole;         /* which rows these are */
+    const Product *projection;
+    const Screen *screen;
+    Bytes x; /* as it is given */
+    int64_t rows, width, panels, threads;
+    float *read, *turned;       /* [rows, C] x̂; [rows, K] z */
+    float *slack, *left;        /* [rows] see Bounds */
+    float *highest;             /* [rows, panels] */
+    Bytes bytes, remaining;     /* p; the rows that are computed as a whole, in int8 */
+    int64_t *whole;             /* which rows these are */
+    int64_t *tokens, *computed; /* [rows] the likeliest, or -1; panels of outputs that were computed for it */
     void *memory;
 } Room;
 
@@ -36,16 +41,18 @@ static void *take(char **free_memory, int64_t size) {
     return taken;
 }
 
-static int begin(Room *room, const Product *projection, const Screen *s, int64_t rows, int64_t stride) {
-    int64_t kept = s->prefix.inputs, panels = projection->outputs / panel_width() + 1;
-    int64_t floats = padded(TOGETHER * projection->inputs) + rows * (padded(kept) + panels + 6);
+/* The first fields of the room are set. 0 if there is no memory. */
+static int begin(Room *room) {
+    int64_t kept = room->screen->prefix.inputs, rows = room->rows, stride = room->x.stride;
+    int64_t floats = rows * (padded(room->width) + padded(kept) + room->panels + 6);
     int64_t elements = rows * (padded(kept) + stride) * (int64_t)sizeof(Element);
-    room->memory = aligned_alloc(64, (size_t)padded(4 * floats + elements + 8 * rows + 64 * 16));
+    room->memory = aligned_alloc(64, (size_t)padded(4 * floats + elements + 16 * rows + 64 * 16));
     if (!room->memory) return 0;
     char *next = room->memory;
-    room->read = take(&next, 4 * TOGETHER * projection->inputs), room->turned = take(&next, 4 * rows * kept);
+    room->read = take(&next, 4 * rows * room->width), room->turned = take(&next, 4 * rows * kept);
     room->slack = take(&next, 4 * rows), room->left = take(&next, 4 * rows);
-    room->highest = take(&next, 4 * rows * panels), room->whole = take(&next, 8 * rows);
+    room->highest = take(&next, 4 * rows * room->panels);
+    room->whole = take(&next, 8 * rows), room->computed = take(&next, 8 * rows);
     room->bytes.stride = padded(kept), room->remaining.stride = stride;
     room->bytes.bytes = take(&next, rows * padded(kept) * (int64_t)sizeof(Element));
     room->remaining.bytes = take(&next, rows * stride * (int64_t)sizeof(Element));
@@ -63,81 +70,109 @@ static float squared_norm(const float *x, int64_t width) {
     return sum_of(sum);
 }
 
-/* z = R·x for `rows` rows, a constant where this is inlined; rotation [C, K]; K a multiple of 32. */
+/* Two vectors of z = R·x for `rows` rows, a constant where this is inlined; rotation [C, K], z [rows, K]. */
 static inline __attribute__((always_inline)) void turn(const int rows, const float *rotation, const float *x,
                                                        int64_t width, int64_t kept, float *z) {
-    for (int64_t first = 0; first < kept; first += 2 * LANES) {
-        Floats sums[TOGETHER][2];
+    Floats sums[TOGETHER][2];
 #pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = every(0.0f);
-        for (int64_t i = 0; i < width; i++) {
-            const float *row = rotation + i * kept + first;
-            Floats one = load_whole(row), two = load_whole(row + LANES);
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) {
-                Floats value = every(x[r * width + i]);
-                sums[r][0] = multiply_add(value, one, sums[r][0]);
-                sums[r][1] = multiply_add(value, two, sums[r][1]);
-            }
-        }
+    for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = every(0.0f);
+    for (int64_t i = 0; i < width; i++, rotation += kept) {
+        Floats one = load_whole(rotation), two = load_whole(rotation + LANES);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; r++) {
-            store_whole(z + r * kept + first, sums[r][0]);
-            store_whole(z + r * kept + first + LANES, sums[r][1]);
+            Floats value = every(x[r * width + i]);
+            sums[r][0] = multiply_add(value, one, sums[r][0]);
+            sums[r][1] = multiply_add(value, two, sums[r][1]);
         }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        store_whole(z + r * kept, sums[r][0]);
+        store_whole(z + r * kept + LANES, sums[r][1]);
     }
 }
 
-/* p of each row, and what the bounds of its logits add. */
-static void prepare(Room *room, const Screen *s, Bytes x, int64_t rows, int64_t width) {
-    int64_t kept = s->prefix.inputs;
-    for (int64_t row = 0; row < rows; row++) {
-        float unit = x.largest[row] / 127.0f, *read = room->read + row % TOGETHER * width;
-        for (int64_t i = 0; i < width; i++) read[i] = (float)x.bytes[row * x.stride + i] * unit;
-        room->left[row] = squared_norm(read, width);
-        if (row % TOGETHER == TOGETHER - 1)
-            turn(TOGETHER, s->rotation, room->read, width, kept, room->turned + (row + 1 - TOGETHER) * kept);
-        else if (row == rows - 1)
-            for (int64_t single = row / TOGETHER * TOGETHER; single <= row; single++)
-                turn(1, s->rotation, room->read + single % TOGETHER * width, width, kept, room->turned + single * kept);
+/* x̂ of a row, and its squared norm. */
+static void read_row(const void *job, int64_t row, int64_t thread) {
+    (void)thread;
+    const Room *room = job;
+    float unit = room->x.largest[row] / 127.0f, *read = room->read + row * room->width;
+    for (int64_t i = 0; i < room->width; i++) read[i] = (float)room->x.bytes[row * room->x.stride + i] * unit;
+    room->left[row] = squared_norm(read, room->width);
+}
+
+/* A part is two vectors of z of some rows. */
+static void turn_part(const void *job, int64_t part, int64_t thread) {
+    (void)thread;
+    const Room *room = job;
+    int64_t kept = room->screen->prefix.inputs, vectors = kept / (2 * LANES), row = part / vectors * TOGETHER;
+    int64_t first = part % vectors * 2 * LANES, rows = room->rows - row;
+    const float *rotation = room->screen->rotation + first, *read = room->read + row * room->width;
+    float *z = room->turned + row * kept + first;
+    switch (rows) {
+    case 1: turn(1, rotation, read, room->width, kept, z); break;
+    case 2: turn(2, rotation, read, room->width, kept, z); break;
+    case 3: turn(3, rotation, read, room->width, kept, z); break;
+    default: turn(TOGETHER, rotation, read, room->width, kept, z);
     }
-    quantize(room->turned, rows, kept, room->bytes);
-    for (int64_t row = 0; row < rows; row++) {
-        float *z = room->turned + row * kept, whole = room->left[row], inside = squared_norm(z, kept);
-        float step = room->bytes.largest[row] / 127.0f;
-        const Element *p = room->bytes.bytes + row * room->bytes.stride;
-        for (int64_t i = 0; i < kept; i++) z[i] -= (float)p[i] * step; /* f */
-        float moved = sqrtf(squared_norm(z, kept)), norm = sqrtf(inside) + moved; /* of p */
-        room->left[row] = sqrtf(fmaxf(whole - inside, 0.0f) + MARGIN * whole);
-        room->slack[row] = 127.0f * (norm * s->rounding + moved * s->size);
-    }
+}
+
+/* p of a row, and what the bounds of its logits add. */
+static void round_row(const void *job, int64_t row, int64_t thread) {
+    (void)thread;
+    const Room *room = job;
+    int64_t kept = room->screen->prefix.inputs;
+    float *z = room->turned + row * kept, whole = room->left[row], inside = squared_norm(z, kept);
+    Element *p = room->bytes.bytes + row * room->bytes.stride;
+    Bytes into = {p, room->bytes.largest + row, room->bytes.sums + row, room->bytes.stride};
+    quantize(z, 1, kept, into);
+    float step = *into.largest / 127.0f;
+    for (int64_t i = 0; i < kept; i++) z[i] -= (float)p[i] * step; /* f */
+    float moved = sqrtf(squared_norm(z, kept)), norm = sqrtf(inside) + moved; /* of p */
+    room->left[row] = sqrtf(fmaxf(whole - inside, 0.0f) + MARGIN * whole);
+    room->slack[row] = 127.0f * (norm * room->screen->rounding + moved * room->screen->size);
+}
+
+static void prepare(const Room *room) {
+    int64_t groups = (room->rows + TOGETHER - 1) / TOGETHER;
+    share(room->threads, read_row, room, room->rows);
+    share(room->threads, turn_part, room, groups * (room->screen->prefix.inputs / (2 * LANES)));
+    share(room->threads, round_row, room, room->rows);
 }
 
 /* The best output of a row among those whose bound reaches the best, starting with the highest bound. -1: the whole row
    has to be computed. */
-static int64_t search(const Product *p, Bytes x, int64_t row, const float *highest, int64_t panels, int64_t most,
-                      int64_t *computed) {
+static int64_t search(const Room *room, int64_t row) {
     float y[64] __attribute__((aligned(64))), best, value;
+    const Product *p = room->projection;
+    const float *highest = room->highest + row * room->panels;
     int64_t place, found, first, width = panel_width(), count = 0;
-    find_likeliest(highest, panels, &best, &first);
-    if (!isfinite(x.largest[row]) || !isfinite(best)) return -1;
-    multiply_row(p, x, row, first, y);
+    find_likeliest(highest, room->panels, &best, &first);
+    if (!isfinite(room->x.largest[row]) || !isfinite(best)) return -1;
+    multiply_row(p, room->x, row, first, y);
     find_likeliest(y, width, &best, &place);
     place += first * width;
     if (!isfinite(best)) return -1;
     float least = best - fabsf(best) * RELATIVE;
-    for (int64_t panel = 0; panel < panels; panel++) count += highest[panel] >= least;
-    if (count > most) return -1;
-    for (int64_t panel = 0; panel < panels; panel++) {
+    for (int64_t panel = 0; panel < room->panels; panel++) count += highest[panel] >= least;
+    if (count > room->screen->most) return -1;
+    for (int64_t panel = 0; panel < room->panels; panel++) {
         if (panel == first || highest[panel] < best - fabsf(best) * RELATIVE) continue;
-        multiply_row(p, x, row, panel, y);
+        multiply_row(p, room->x, row, panel, y);
         find_likeliest(y, width, &value, &found);
         found += panel * width;
         if (value > best || (value == best && found < place)) best = value, place = found; /* of equals the first */
-        ++*computed;
+        ++room->computed[row];
     }
-    ++*computed;
+    ++room->computed[row];
     return place;
+}
+
+static void search_row(const void *job, int64_t row, int64_t thread) {
+    (void)thread;
+    const Room *room = job;
+    room->computed[row] = 0;
+    room->tokens[row] = search(room, row);
 }
 
 static void copy_row(Bytes from, int64_t row, Bytes to, int64_t at, int64_t width) {
@@ -145,33 +180,39 @@ static void copy_row(Bytes from, int64_t row, Bytes to, int64_t at, int64_t widt
     to.largest[at] = from.largest[row], to.sums[at] = from.sums[row];
 }
 
-/* The likeliest output of each row, the first of equals; bytes [rows, C]: x in int8. */
-int64_t choose_likeliest(const Product *projection, const Screen *screen, int64_t rows, Bytes bytes, int64_t *tokens,
-                         int64_t *computed) {
-    Room room;
-    int64_t panels = (projection->outputs + panel_width() - 1) / panel_width(), remaining = 0, most = screen->most;
-    if (!begin(&room, projection, screen, rows, bytes.stride)) return NO_MEMORY;
-    prepare(&room, screen, bytes, rows, projection->inputs);
-    Bounds bounds = {screen->rest, room.slack, room.left, room.highest};
-    bound_panels(&screen->prefix, room.bytes, rows, &bounds);
-    *computed = 0;
-    for (int64_t row = 0; row < rows; row++) {
-        tokens[row] = search(projection, bytes, row, room.highest + row * panels, panels, most, computed);
-        if (tokens[row] < 0) room.whole[remaining] = row, copy_row(bytes, row, room.remaining, remaining++, padded(projection->inputs));
-    }
-    int64_t status = DONE;
-    if (remaining) {
-        float *logits = aligned_alloc(64, (size_t)padded(4 * remaining * projection->outputs)), value;
-        if (logits) {
-            multiply(projection, room.remaining, remaining, NULL, NO_ACTIVATION, logits);
-            for (int64_t i = 0; i < remaining; i++)
-                find_likeliest(logits + i * projection->outputs, projection->outputs, &value, tokens + room.whole[i]);
-            *computed += remaining * panels;
-        } else {
-            status = NO_MEMORY;
+/* All logits of the rows whose tokens are -1. */
+static int64_t compute_whole(const Room *room) {
+    const Product *p = room->projection;
+    int64_t remaining = 0;
+    for (int64_t row = 0; row < room->rows; row++)
+        if (room->tokens[row] < 0) {
+            copy_row(room->x, row, room->remaining, remaining, padded(room->width));
+            room->whole[remaining++] = row, room->computed[row] = room->panels;
         }
-        free(logits);
-    }
+    if (!remaining) return DONE;
+    float *logits = aligned_alloc(64, (size_t)padded(4 * remaining * p->outputs)), value;
+    if (!logits) return NO_MEMORY;
+    multiply(room->threads, p, room->remaining, remaining, NULL, NO_ACTIVATION, logits);
+    for (int64_t i = 0; i < remaining; i++)
+        find_likeliest(logits + i * p->outputs, p->outputs, &value, room->tokens + room->whole[i]);
+    free(logits);
+    return DONE;
+}
+
+/* The likeliest output of each row, the first of equals; bytes [rows, C]: x in int8. computed: panels of outputs that
+   were computed for all rows together. */
+int64_t choose_likeliest(int64_t threads, const Product *projection, const Screen *screen, int64_t rows, Bytes bytes,
+                         int64_t *tokens, int64_t *computed) {
+    int64_t panels = (projection->outputs + panel_width() - 1) / panel_width();
+    Room room = {projection, screen, bytes, rows, projection->inputs, panels, threads, .tokens = tokens};
+    if (!begin(&room)) return NO_MEMORY;
+    prepare(&room);
+    Bounds bounds = {screen->rest, room.slack, room.left, room.highest};
+    bound_panels(threads, &screen->prefix, room.bytes, rows, &bounds);
+    share(threads, search_row, &room, rows);
+    int64_t status = compute_whole(&room);
+    *computed = 0;
+    for (int64_t row = 0; row < rows; row++) *computed += room.computed[row];
     free(room.memory);
     return status;
 }

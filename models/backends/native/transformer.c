@@ -6,11 +6,17 @@
 
 typedef struct {
     const Model *model;
-    int64_t rows;
-    float *x, *normed, *parts, *context, *wide, *scores; /* [rows, C], [rows, C], [rows, 3·H·D], [rows, H·D], [rows, I] */
+    int64_t rows, longest; /* longest: how many positions a row attends to at most */
+    float *x, *normed, *parts, *context, *wide;           /* [rows, C], [rows, C], [rows, 3·H·D], [rows, H·D], [rows, I] */
+    float *scores;                                        /* [threads, H, longest] */
+    Readable *readable;                                   /* [rows] */
+    int64_t stride;                                       /* of what `attend_rows` reads in parts */
     Bytes bytes;
     void *memory;
+    int64_t threads;
 } Work;
+
+enum { ROWS_OF_A_PART = 4 }; /* in tasks between the products */
 
 static void *take(char **free_memory, int64_t size) {
     void *taken = *free_memory;
@@ -18,22 +24,30 @@ static void *take(char **free_memory, int64_t size) {
     return taken;
 }
 
-/* longest: how many positions a row attends to at most. 0 if there is no memory. */
-static int begin(Work *work, const Model *m, int64_t rows, int64_t longest) {
+/* 0 if there is no memory; otherwise `end` frees it. */
+static int begin(Work *work, const Model *m, int64_t rows, int64_t longest, int64_t most_threads) {
     int64_t attended = m->heads * m->head_width, widest = m->inner > m->width ? m->inner : m->width;
     if (attended > widest) widest = attended;
-    int64_t floats = rows * (2 * m->width + 4 * attended + m->inner + 1) + m->heads * longest;
+    int64_t threads = most_threads > 1 ? MOST_THREADS : 1; /* helpers of an earlier call may take part */
+    int64_t floats = rows * (2 * m->width + 4 * attended + m->inner + 1) + threads * m->heads * longest;
     int64_t bytes = rows * padded(widest) * (int64_t)sizeof(Element);
-    work->memory = aligned_alloc(64, (size_t)padded(padded(floats * 4) + bytes + rows * 4 + 16 * 64));
+    work->memory = aligned_alloc(64, (size_t)padded(padded(floats * 4) + bytes + rows * (4 + (int64_t)sizeof(Readable)) + 16 * 64));
     if (!work->memory) return 0;
     char *next = work->memory;
-    work->model = m, work->rows = rows;
+    work->model = m, work->rows = rows, work->longest = longest;
     work->x = take(&next, rows * m->width * 4), work->normed = take(&next, rows * m->width * 4);
     work->parts = take(&next, rows * 3 * attended * 4), work->context = take(&next, rows * attended * 4);
-    work->wide = take(&next, rows * m->inner * 4), work->scores = take(&next, m->heads * longest * 4);
+    work->wide = take(&next, rows * m->inner * 4), work->scores = take(&next, threads * m->heads * longest * 4);
     work->bytes.stride = padded(widest), work->bytes.bytes = take(&next, bytes);
+    work->readable = take(&next, rows * (int64_t)sizeof(Readable));
     work->bytes.largest = take(&next, rows * 4), work->bytes.sums = take(&next, rows * 4);
+    work->threads = begin_team(most_threads);
     return 1;
+}
+
+static void end(Work *work) {
+    end_team(work->threads);
+    free(work->memory);
 }
 
 static void embed(Work *work, const float *table, const float *positions, const int64_t *ids, const int64_t *places) {
@@ -52,27 +66,62 @@ static int within(const int64_t *places, int64_t count, int64_t limit) {
     return 1;
 }
 
-static void times(Work *work, const Product *p, const float *x, const float *residual, int activation, float *y) {
-    quantize(x, work->rows, p->inputs, work->bytes);
-    multiply(p, work->bytes, work->rows, residual, activation, y);
+/* Rows of x, `width` wide: their norm, if there is one, goes to normed; then they go into int8, if that is asked. */
+typedef struct {
+    const Work *work;
+    const Norm *norm;
+    const float *x;
+    float *normed;
+    int64_t width, rounds;
+} Readied;
+
+static void ready_part(const void *job, int64_t part, int64_t thread) {
+    (void)thread;
+    const Readied *r = job;
+    int64_t first = part * ROWS_OF_A_PART, left = r->work->rows - first, rows = left < ROWS_OF_A_PART ? left : ROWS_OF_A_PART;
+    const float *x = r->x + first * r->width;
+    Bytes to = r->work->bytes;
+    Bytes into = {to.bytes + first * to.stride, to.largest + first, to.sums + first, to.stride};
+    if (r->norm) normalize(r->norm, x, rows, r->width, r->normed + first * r->width), x = r->normed + first * r->width;
+    if (r->rounds) quantize(x, rows, r->width, into);
 }
 
-/* What a sublayer reads. */
-static const float *enter(Work *work, const Norm *norm) {
-    if (!norm->before) return work->x;
-    normalize(norm, work->x, work->rows, work->model->width, work->normed);
-    return work->normed;
+static void ready(Work *work, const Norm *norm, const float *x, int64_t width, float *normed, int rounds) {
+    Readied job = {work, norm, x, normed, width, rounds};
+    share(work->threads, ready_part, &job, (work->rows + ROWS_OF_A_PART - 1) / ROWS_OF_A_PART);
+}
+
+/* What the sublayer reads, times its first matrix. */
+static void enter(Work *work, const Norm *norm, const Product *p, int activation, float *y) {
+    ready(work, norm->before ? norm : NULL, work->x, work->model->width, work->normed, 1);
+    multiply(work->threads, p, work->bytes, work->rows, NULL, activation, y);
 }
 
 /* x + y·Wᵀ, and the norm if it stands here. */
 static void leave(Work *work, const Norm *norm, const Product *p, const float *y) {
-    times(work, p, y, work->x, NO_ACTIVATION, work->x);
-    if (!norm->before) normalize(norm, work->x, work->rows, work->model->width, work->x);
+    ready(work, NULL, y, p->inputs, NULL, 1);
+    multiply(work->threads, p, work->bytes, work->rows, work->x, NO_ACTIVATION, work->x);
+    if (!norm->before) ready(work, norm, work->x, work->model->width, work->x, 0);
 }
 
 static void feed_forward(Work *work, const FeedForward *layer) {
-    times(work, &layer->widen, enter(work, &layer->around), NULL, (int)layer->activation, work->wide);
+    enter(work, &layer->around, &layer->widen, (int)layer->activation, work->wide);
     leave(work, &layer->around, &layer->narrow, work->wide);
+}
+
+static void attend_part(const void *job, int64_t part, int64_t thread) {
+    const Work *work = job;
+    const Model *m = work->model;
+    int64_t attended = m->heads * m->head_width, last = (part + 1) * ROWS_OF_A_PART;
+    for (int64_t row = part * ROWS_OF_A_PART; row < last && row < work->rows; row++)
+        attend(m, work->parts + row * work->stride, work->readable[row],
+               work->scores + thread * m->heads * work->longest, work->context + row * attended);
+}
+
+/* Attention of each row of work->parts, which begin with a query and are `stride` apart, to work->readable. */
+static void attend_rows(Work *work, int64_t stride) {
+    work->stride = stride;
+    share(work->threads, attend_part, work, (work->rows + ROWS_OF_A_PART - 1) / ROWS_OF_A_PART);
 }
 
 /* Tokens of `count` sources, one below the other; places: where in its source each stands. Their representation goes,
@@ -85,31 +134,29 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
         !within(ids, rows, m->source_vocabulary))
         return OUT_OF_RANGE;
     Work work;
-    if (!begin(&work, m, rows, longest)) return NO_MEMORY;
+    if (!begin(&work, m, rows, longest, cache->threads)) return NO_MEMORY;
     embed(&work, m->source_embedding, positions, ids, places);
+    for (int64_t s = 0, row = 0; s < count; s++) {
+        const float *first = work.parts + row * 3 * attended;
+        for (int64_t last = row + lengths[s]; row < last; row++)
+            work.readable[row] = (Readable){first + attended, first + 2 * attended, 3 * attended, lengths[s]};
+    }
     for (const Encoding *layer = m->encoding; layer < m->encoding + m->encoder_layers; layer++) {
-        times(&work, &layer->attention.projection, enter(&work, &layer->attention.around), NULL, NO_ACTIVATION,
-              work.parts);
-        for (int64_t s = 0, row = 0; s < count; s++) {
-            const float *first = work.parts + row * 3 * attended;
-            Readable source = {first + attended, first + 2 * attended, 3 * attended, lengths[s]};
-            for (int64_t end = row + lengths[s]; row < end; row++)
-                attend(m, work.parts + row * 3 * attended, source, work.scores, work.context + row * attended);
-        }
+        enter(&work, &layer->attention.around, &layer->attention.projection, NO_ACTIVATION, work.parts);
+        attend_rows(&work, 3 * attended);
         leave(&work, &layer->attention.around, &layer->attention.output, work.context);
         feed_forward(&work, &layer->feed_forward);
     }
-    if (m->encoder_norm.weight) normalize(&m->encoder_norm, work.x, rows, m->width, work.x);
-    quantize(work.x, rows, m->width, work.bytes);
+    ready(&work, m->encoder_norm.weight ? &m->encoder_norm : NULL, work.x, m->width, work.x, 1);
     for (int64_t number = 0; number < m->decoder_layers; number++) {
-        multiply(&m->decoding[number].cross.key_value, work.bytes, rows, NULL, NO_ACTIVATION, work.parts);
+        multiply(work.threads, &m->decoding[number].cross.key_value, work.bytes, rows, NULL, NO_ACTIVATION, work.parts);
         const float *from = work.parts;
         for (int64_t s = 0; s < count; from += lengths[s] * 2 * attended, s++) {
             int64_t first = (number * cache->slots + slots[s]) * cache->source_length;
             memcpy(cache->source + first * 2 * attended, from, (size_t)(lengths[s] * 2 * attended) * sizeof(float));
         }
     }
-    free(work.memory);
+    end(&work);
     return DONE;
 }
 
@@ -118,15 +165,15 @@ static void self_attention(Work *work, const SelfAttention *layer, float *cache,
                            const int64_t *places) {
     const Model *m = work->model;
     int64_t attended = m->heads * m->head_width, position = 2 * attended;
-    times(work, &layer->projection, enter(work, &layer->around), NULL, NO_ACTIVATION, work->parts);
+    enter(work, &layer->around, &layer->projection, NO_ACTIVATION, work->parts);
     for (int64_t row = 0; row < work->rows; row++)
         memcpy(cache + (slots[row] * length + places[row]) * position, work->parts + row * 3 * attended + attended,
                (size_t)position * sizeof(float));
     for (int64_t row = 0; row < work->rows; row++) {
         const float *first = cache + slots[row] * length * position;
-        Readable written = {first, first + attended, position, places[row] + 1};
-        attend(m, work->parts + row * 3 * attended, written, work->scores, work->context + row * attended);
+        work->readable[row] = (Readable){first, first + attended, position, places[row] + 1};
     }
+    attend_rows(work, 3 * attended);
     leave(work, &layer->around, &layer->output, work->context);
 }
 
@@ -134,18 +181,18 @@ static void cross_attention(Work *work, const CrossAttention *layer, const float
                             const int64_t *sources, const int64_t *source_lengths) {
     const Model *m = work->model;
     int64_t attended = m->heads * m->head_width, position = 2 * attended;
-    times(work, &layer->query, enter(work, &layer->around), NULL, NO_ACTIVATION, work->parts);
+    enter(work, &layer->around, &layer->query, NO_ACTIVATION, work->parts);
     for (int64_t row = 0; row < work->rows; row++) {
         const float *first = cache + sources[row] * length * position;
-        Readable source = {first, first + attended, position, source_lengths[row]};
-        attend(m, work->parts + row * attended, source, work->scores, work->context + row * attended);
+        work->readable[row] = (Readable){first, first + attended, position, source_lengths[row]};
     }
+    attend_rows(work, attended);
     leave(work, &layer->around, &layer->output, work->context);
 }
 
 /* Tokens of any slots; places: where in its slot each stands; sources: the slot whose source it reads. Several tokens of
-   one slot may come at once, if all that stands before them is there or comes too. work->x is what the output matrix
-   reads, if the status is DONE: then the caller frees work->memory. */
+   one slot may come at once, if all that stands before them is there or comes too. work->x, and in int8 work->bytes, is what the output
+   matrix reads, if the status is DONE: then the caller calls `end`. */
 static int64_t read_tokens(Work *work, const Model *m, const Cache *cache, const float *positions, int64_t rows,
                            const int64_t *ids, const int64_t *slots, const int64_t *places, const int64_t *sources,
                            const int64_t *source_lengths) {
@@ -158,7 +205,7 @@ static int64_t read_tokens(Work *work, const Model *m, const Cache *cache, const
         !within(sources, rows, cache->slots) || !within(source_lengths, rows, cache->source_length + 1) ||
         !within(ids, rows, m->target_vocabulary))
         return OUT_OF_RANGE;
-    if (!begin(work, m, rows, longest)) return NO_MEMORY;
+    if (!begin(work, m, rows, longest, cache->threads)) return NO_MEMORY;
     embed(work, m->target_embedding, positions, ids, places);
     for (int64_t number = 0; number < m->decoder_layers; number++) {
         const Decoding *layer = m->decoding + number;
@@ -169,7 +216,7 @@ static int64_t read_tokens(Work *work, const Model *m, const Cache *cache, const
                         cache->source_length, sources, source_lengths);
         feed_forward(work, &layer->feed_forward);
     }
-    if (m->decoder_norm.weight) normalize(&m->decoder_norm, work->x, rows, m->width, work->x);
+    ready(work, m->decoder_norm.weight ? &m->decoder_norm : NULL, work->x, m->width, work->x, 1);
     return DONE;
 }
 
@@ -181,8 +228,8 @@ int64_t decode(const Model *m, const Cache *cache, const float *positions, int64
     int64_t status = read_tokens(&work, m, cache, positions, rows, ids, slots, places, sources, source_lengths);
     if (status != DONE) return status;
     if (features) memcpy(features, work.x, (size_t)(rows * m->width) * sizeof(float));
-    if (logits) times(&work, &m->projection, work.x, NULL, NO_ACTIVATION, logits);
-    free(work.memory);
+    if (logits) multiply(work.threads, &m->projection, work.bytes, rows, NULL, NO_ACTIVATION, logits);
+    end(&work);
     return DONE;
 }
 
@@ -195,8 +242,7 @@ int64_t decode_likeliest(const Model *m, const Cache *cache, const float *positi
     Work work;
     int64_t status = read_tokens(&work, m, cache, positions, rows, ids, slots, places, sources, source_lengths);
     if (status != DONE) return status;
-    quantize(work.x, rows, m->width, work.bytes);
-    status = choose_likeliest(projection, screen, rows, work.bytes, tokens, computed);
-    free(work.memory);
+    status = choose_likeliest(work.threads, projection, screen, rows, work.bytes, tokens, computed);
+    end(&work);
     return status;
 }

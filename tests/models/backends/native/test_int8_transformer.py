@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from models.backends import select
+from models.backends.native import int8_transformer
 from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.select import prepared
 from models.backends.torch.transformer_step import EagerTransformer
@@ -104,3 +106,28 @@ def test_all_that_decodes_decodes_together_as_alone(library: ctypes.CDLL, option
     chosen = DecodingOptions(max_new_tokens=8, **options)
     together = decode(network, rules, PROMPTS, chosen, slots=6, precision="int8")
     assert together == [decode(network, rules, [prompt], chosen, precision="int8")[0] for prompt in PROMPTS]
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8_transformer, "threads_for", lambda weights: 2)
+
+
+@pytest.mark.parametrize("name", ["post", "gelu", "marian"])
+def test_threads_of_a_step_change_no_bit(
+    library: ctypes.CDLL, two_threads: None, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    network = select.decodable(tiny.transformer(**tiny.OPTIONS[name]), "int8")
+    assert network.allocate(1, 9, 12).caches.threads == 2
+    together = logits_of(network, PROMPTS)
+    monkeypatch.undo()
+    assert network.allocate(1, 9, 12).caches.threads == 1
+    assert torch.equal(logits_of(network, PROMPTS), together)
+
+
+def test_steps_of_two_callers_at_once_are_as_alone(library: ctypes.CDLL, two_threads: None) -> None:
+    network = select.decodable(tiny.transformer(), "int8")
+    alone = logits_of(network, PROMPTS)
+    with ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda _: logits_of(network, PROMPTS), range(40))
+    assert all(torch.equal(result, alone) for result in results)

@@ -51,16 +51,20 @@ def made(library: ctypes.CDLL, weight: Tensor, bias: Tensor, states: Tensor) -> 
 
 
 def chosen(
-    library: ctypes.CDLL, short: Shortlist, x: Tensor, suppressed: tuple[int, ...] = ()
+    library: ctypes.CDLL, short: Shortlist, x: Tensor, suppressed: tuple[int, ...] = (), threads: int = 1
 ) -> tuple[list[int], int]:
     """The tokens of rows x [N, C], and how many panels were computed for them."""
     tokens, computed = torch.full((len(x),), -7), c_int64()
     read, keep = quantized(library, x)
     projection, screen = short.without(suppressed)
     library.choose_likeliest.restype = c_int64
+    library.begin_team.restype = c_int64
+    team = c_int64(library.begin_team(c_int64(threads)))
     status = library.choose_likeliest(
-        byref(projection), byref(screen), c_int64(len(x)), read, ctypes.c_void_p(tokens.data_ptr()), byref(computed)
+        *(team, byref(projection), byref(screen), c_int64(len(x)), read),
+        *(ctypes.c_void_p(tokens.data_ptr()), byref(computed)),
     )
+    library.end_team(team)
     assert status == 0 and keep
     return tokens.tolist(), computed.value
 
@@ -83,6 +87,7 @@ def agrees(
         short = made(library, weight, bias, states)
         tokens, computed = chosen(library, short, states, suppressed)
         assert tokens == of_all_logits(library, weight, bias, states, suppressed)
+        assert chosen(library, short, states, suppressed, threads=2) == (tokens, computed)
     return short, computed
 
 
