@@ -5,8 +5,10 @@ exit status is 0. A second signal ends at once."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Coroutine
 from types import FrameType
@@ -14,7 +16,7 @@ from types import FrameType
 import uvicorn
 
 from app.main import create_app
-from app.settings import Settings, SettingsParser
+from app.settings import Settings, SettingsParser, mistakes_end_with_status_2
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,27 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    settings, _ = SettingsParser("python -m app").settings(None)
-    serve(settings)
+    with mistakes_end_with_status_2():
+        settings, _ = SettingsParser("python -m app").settings(None)
+        check_address(settings.host, settings.port)
+        serve(settings)
+
+
+def check_address(host: str, port: int) -> None:
+    """SystemExit with a sentence where the server could not listen, as another program may do."""
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = f"port {port} of {host} is in use; stop the program that listens there, or choose another --port"
+        else:
+            reason = f"it cannot listen on {host}, port {port} ({error.strerror}); choose another --host or --port"
+        raise SystemExit(f"Parlance cannot start: {reason}.") from None
 
 
 def serve(settings: Settings) -> None:

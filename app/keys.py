@@ -26,8 +26,9 @@ VARIABLE = "PARLANCE_KEYS_FILE"
 Keys = list[dict[str, Any]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, program: str = "python -m app.keys") -> int:
+    """program: how the user started it."""
+    options = _parser(program).parse_args(arguments)
     try:
         if options.file is None:
             raise ValueError(f"There is no keys file: set {VARIABLE}, or give --file.")
@@ -83,8 +84,8 @@ def _read_keys(path: Path) -> Keys:
     return [fields for _, fields in key_file.read_key_lines(path)]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m app.keys", description="API keys of a server.")
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="API keys of a server.")
     default = os.environ.get(VARIABLE)
     parser.add_argument("--file", type=Path, default=Path(default) if default else None, help=f"instead of {VARIABLE}")
     commands = parser.add_subparsers(dest="what", required=True)

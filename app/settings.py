@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import ipaddress
+import os
 import re
+import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeVar
@@ -27,11 +30,14 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict
 
 from app.access.rate_limits import parse_quotas, parse_rates
+from parlance import __version__
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PREFIX = "PARLANCE_"
+_READ_BY_BACKENDS = ("NATIVE", "SHORTLIST")  # for diagnosis: `models.backends.native` reads them
+_SHORTCUTS = {"port": "p", "models": "model"}  # as other servers spell these options
 Text = TypeVar("Text", str, SecretStr)
 Section = TypeVar("Section", bound="DataclassInstance")
 
@@ -258,18 +264,20 @@ class SettingsParser(argparse.ArgumentParser):
 
     program: how the user started it, such as "python -m app"."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, usage: str = "%(prog)s [options]") -> None:
         super().__init__(
             prog=program,
-            usage="%(prog)s [options]",
+            usage=usage,
             description="Serves the checkpoints of a folder over HTTP: a page at /, the API's documentation at /docs.",
             epilog=f"Each option is an environment variable too: {PREFIX}PORT is --port. The option wins. Give secrets"
             f" ({PREFIX}ADMIN_KEY, {PREFIX}REDIS_URL) in the environment: command lines are no secret.",
             allow_abbrev=False,
         )
+        self.add_argument("-V", "--version", action="version", version=f"parlance {__version__}")
         self._source = CliSettingsSource[argparse.ArgumentParser](
-            Settings, root_parser=self, cli_kebab_case=True, cli_implicit_flags=True, cli_hide_none_type=True
-        )
+            Settings, root_parser=self, cli_kebab_case=True, cli_implicit_flags=True, cli_hide_none_type=True,
+            cli_shortcuts=_SHORTCUTS,
+        )  # fmt: skip
 
     def settings(self, arguments: Sequence[str] | None) -> tuple[Settings, Namespace]:
         """Settings from the arguments (default: of the process) and the environment; and all that was parsed, with the
@@ -280,9 +288,21 @@ class SettingsParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         unknown = re.search("unrecognized arguments: (--[^ =]+)", message)
-        nearest = get_close_matches(unknown[1], self._option_string_actions, 1) if unknown else []
-        suggestion = f"; did you mean {nearest[0]}?" if nearest else ";"
+        nearest = get_close_matches(unknown[1], self._option_string_actions, 1, 0.7) if unknown else []
+        suggestion = f"; did you mean {nearest[0]}?" if nearest else "."
         self.exit(2, f"Parlance cannot start: {message}{suggestion} See {self.prog} --help.\n")
+
+
+@contextlib.contextmanager
+def mistakes_end_with_status_2() -> Iterator[None]:
+    """SystemExit with a sentence, for which Python's status is 1, prints it and becomes SystemExit(2)."""
+    try:
+        yield
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            raise
+        sys.stderr.write(f"{end.code}\n")
+        raise SystemExit(2) from None
 
 
 def load_settings() -> Settings:
@@ -292,11 +312,21 @@ def load_settings() -> Settings:
 
 def _checked_settings(options: set[str], **sources: Any) -> Settings:
     """options: fields whose values come from the command line."""
+    _warn_of_misspelt_variables()
     try:
         return Settings(**sources)
     except ValidationError as error:
         problems = [_describe_error(details, options) for details in error.errors()]
         raise SystemExit(f"Parlance cannot start: {'; '.join(problems)}.") from None
+
+
+def _warn_of_misspelt_variables() -> None:
+    """Only where a setting's name is near: an orchestrator may set variables of this prefix, as Kubernetes does for a
+    service called parlance."""
+    known = [*_READ_BY_BACKENDS, *(field.upper() for field in Settings.model_fields)]
+    for name in sorted(name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)):
+        if name not in known and (nearest := get_close_matches(name, known, 1, 0.75)):
+            sys.stderr.write(f"{PREFIX}{name} is no setting and is ignored; did you mean {PREFIX}{nearest[0]}?\n")
 
 
 def _describe_error(details: ErrorDetails, options: set[str]) -> str:

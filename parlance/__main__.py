@@ -35,32 +35,54 @@ HELP = """\
 usage: parlance COMMAND [options]
 
   serve [options]          serve the checkpoints of a folder over HTTP; the demo models where there are none
-{training}
+{}
   keys                     make, list and remove API keys
 
 parlance COMMAND --help explains a command; parlance --version says which version this is."""
+
+HELP_OF_TRAIN = """\
+usage: parlance train MODEL [options]
+
+{}
+
+parlance train MODEL --help explains the options."""
+HELP_OPTIONS = ("-h", "--help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of the command; 2 after a mistake in the arguments, with a sentence on standard error."""
     if arguments is None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a command takes over, Ctrl-C ends without a traceback
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help", "help"):
-        lines = (f"  {words:<24} {text}" for words, (text, _) in TRAINING_COMMANDS.items())
-        print(HELP.format(training="\n".join(lines)))
+    try:
+        return run_command(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:  # the reader of the output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's exit
+        return 128 + signal.SIGPIPE
+
+
+def run_command(given: list[str]) -> int:
+    if given[:1] == ["help"]:
+        given = [*given[1:], "--help"]
+    if not given or given[0] in HELP_OPTIONS:
+        print(HELP.format(command_lines()))
         return 0
     if given[0] in ("-V", "--version", "version"):
         print(f"parlance {__version__} (Python {platform.python_version()})")
         return 0
     command, rest = given[0], given[1:]
     if command == "serve":
-        return serve(rest)
+        from app.settings import mistakes_end_with_status_2
+
+        with mistakes_end_with_status_2():
+            return serve(rest)
     if command == "keys":
         from app.keys import main as keys  # each command imports its own half: PyTorch takes seconds
 
-        return keys(rest)
+        return keys(rest, "parlance keys")
     if command == "train":
+        if rest[:1] and rest[0] in HELP_OPTIONS:
+            print(HELP_OF_TRAIN.format(command_lines("train ")))
+            return 0
         command, rest = f"train {rest[0]}" if rest else "train", rest[1:]
     if command not in TRAINING_COMMANDS:
         return refuse(command)
@@ -68,6 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from training.__main__ import main as train
 
     return train([*TRAINING_COMMANDS[command][1], *rest], STARTED)
+
+
+def command_lines(start: str = "") -> str:
+    """A line of help for each command of `training` whose words begin so."""
+    commands = {words: text for words, (text, _) in TRAINING_COMMANDS.items() if words.startswith(start)}
+    return "\n".join(f"  {words:<24} {text}" for words, text in commands.items())
 
 
 def refuse(command: str) -> int:
@@ -87,7 +115,7 @@ def serve(arguments: Sequence[str]) -> int:
     models for a folder without checkpoints."""
     from app.settings import SettingsParser
 
-    parser = SettingsParser("parlance serve")
+    parser = SettingsParser("parlance serve", "%(prog)s [options] [MODEL ...]")
     text = "what --models takes: Helsinki-NLP/opus-mt-de-en, de-en, the address of a page on the hub, or a local folder"
     parser.add_argument("model", nargs="*", metavar="MODEL", help=text)
     parser.add_argument(
@@ -99,23 +127,24 @@ def serve(arguments: Sequence[str]) -> int:
     settings, given = parser.settings(arguments)
     if given.model:
         settings = settings.model_copy(update={"models": ",".join(given.model)})
+    from app.__main__ import check_address
+    from app.__main__ import serve as serve_checkpoints
+
+    check_address(settings.host, settings.port)  # before minutes of downloads or training
     if status := fetch_models(settings.models, settings.checkpoints):
         return status
     if given.demo and lacks_models(settings.checkpoints, settings.models):
         print("Training the demo models (once, a few minutes) ...", flush=True)
         # in a process of its own: the server would keep PyTorch's memory
-        trained = subprocess.run(
-            [sys.executable, "-m", "training", "demo", "--out", str(settings.checkpoints)], check=False
-        )
-        if trained.returncode:
-            return trained.returncode
-    address = f"http://{settings.host}:{settings.port}"
+        command = [sys.executable, "-m", "training", "demo", "--out", str(settings.checkpoints)]
+        if status := run_to_end(command):
+            return status
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{settings.port}"
     print(f"\nParlance starts on {address}  (stop with Ctrl-C)")
     for what, path in (("the page", ""), ("the API to try things in", "/docs"), ("is it ready?", "/health/ready")):
         print(f"  {what:<26} {address}{path}")
     print("".join(f"\n{line}" for line in demo_lines(settings.checkpoints, settings.models)), flush=True)
-    from app.__main__ import serve as serve_checkpoints
-
     serve_checkpoints(settings)
     return 0
 
@@ -148,11 +177,28 @@ def fetch_models(models: str, checkpoints: Path) -> int:
         return 0
     # in a process of its own: the server would keep PyTorch's memory
     command = [sys.executable, "-m", "parlance", "import", *missing, "--into", str(checkpoints)]
-    status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+    status = run_to_end(command, stdout=subprocess.DEVNULL)
     if status == os.EX_TEMPFAIL:
         print("Parlance serves without it; start it again to try once more.", file=sys.stderr, flush=True)
         return 0
     return status
+
+
+def run_to_end(command: Sequence[str], stdout: int | None = None) -> int:
+    """The exit status of a child process, 128 + N if signal N ended it. Signals that end this process go to the child
+    and its own children, which would otherwise go on alone; a process group of their own keeps Ctrl-C from reaching them
+    twice."""
+    child = subprocess.Popen(command, stdout=stdout, process_group=0)
+    handlers = {
+        number: signal.signal(number, lambda number, _: os.killpg(child.pid, number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return 128 - status if status < 0 else status
 
 
 def lacks_models(checkpoints: Path, models: str = "") -> bool:

@@ -171,8 +171,8 @@ def stopped_sentence(arguments: argparse.Namespace, given: Sequence[str]) -> str
 
 
 def resuming(given: Sequence[str]) -> str:
-    """The command that goes on with this run."""
-    resume = [] if "--resume" in given else ["--resume"]
+    """The command that goes on with this run. `demo` goes on by itself."""
+    resume = [] if given[0] == "demo" or "--resume" in given else ["--resume"]
     return command_line(*given, *resume)
 
 

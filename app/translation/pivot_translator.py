@@ -94,10 +94,11 @@ def _second(request: TextRequest, legs: Sequence[Pair], first: TranslationResult
 
 
 def _joined(legs: Sequence[Pair], first: TranslationResult, second: TranslationResult) -> TranslationResult:
-    """The second model's answer, with the cost and the notices of both. Of its notices, those with places are of a text
-    that the caller has not seen."""
+    """The second model's answer, with the cost and the notices of both. The second model's have no places: they would
+    be in a text that the caller has not seen, whose words the first model wrote."""
     models = tuple(name for name in (first.model, second.model) if name)
-    notices = [*first.notices, *(notice for notice in second.notices if notice.start is None)]
+    later = [replace(notice, start=None, end=None) for notice in second.notices if notice.code != "unknown_words"]
+    notices = [*first.notices, *dict.fromkeys(later)]
     if models:
         by = f"{models[0]} twice" if models == (models[0],) * _BOTH_LEGS else " and then ".join(models)
         pivot = language_name(legs[0][1])

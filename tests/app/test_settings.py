@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import PREFIX, Settings, load_settings
+from app.settings import PREFIX, Settings, SettingsParser, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +71,23 @@ def test_all_invalid_values_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLANCE_CPU_THREADS", "-1")
     with pytest.raises(SystemExit, match=r"CPU_THREADS is .*; PARLANCE_BEAM_SIZE is"):
         load_settings()
+
+
+def test_misspelt_variable_is_named_and_ignored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PROT", "MODEL", "NATIVE", "SERVICE_HOST", "PORT_8000_TCP"):
+        monkeypatch.setenv(PREFIX + name, "1")
+    assert load_settings().port == 8000
+    assert capsys.readouterr().err == (
+        "PARLANCE_MODEL is no setting and is ignored; did you mean PARLANCE_MODELS?\n"
+        "PARLANCE_PROT is no setting and is ignored; did you mean PARLANCE_PORT?\n"
+    )
+
+
+def test_options_are_spelled_as_other_servers_spell_them() -> None:
+    settings, _ = SettingsParser("serve").settings(["-p", "81", "--model", "de-en"])
+    assert (settings.port, settings.models) == (81, "de-en")
 
 
 def test_slots_must_hold_one_translation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from app.__main__ import main as serve_app
 from parlance import __version__
 from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, fetch_models, lacks_models, main
 from tests.readme import ROOT
 from training.cli.commands import COMMANDS
 from training.demo import demo_models
 from training.program import CONSOLE_WORDS
+
+TRAINED = ("translator", "lyrics", "demo")
 
 
 def test_help_lists_every_command_of_training(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,6 +37,28 @@ def test_words_of_messages_are_the_words_of_the_console_command() -> None:
     assert {spelled[words[0]]: words for _, words in TRAINING_COMMANDS.values()} == {
         name: words for name, (_, words) in TRAINING_COMMANDS.items()
     }
+
+
+def test_help_of_train_and_of_a_named_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == main(["help", "train"]) == 0
+    once = capsys.readouterr().out
+    assert once[: len(once) // 2] == once[len(once) // 2 :]
+    assert [line.split()[1] for line in once.splitlines() if line.startswith("  train ")] == [*TRAINED, *TRAINED]
+    for words, usage in (
+        (["help", "serve"], "parlance serve [options] [MODEL ...]"),
+        (["keys", "-h"], "parlance keys "),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 0
+        assert capsys.readouterr().out.startswith(f"usage: {usage}")
+
+
+def test_help_ends_quietly_when_its_reader_goes() -> None:
+    command = f"{sys.executable} -u -m parlance --help | head -n 1"
+    result = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.startswith("usage: parlance COMMAND")
+    assert result.stderr == ""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,11 +106,11 @@ def test_missing_models_are_fetched_before_the_server_starts(
 ) -> None:
     calls, status = [], os.EX_TEMPFAIL
 
-    def run_import(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run_import(command: list[str], stdout: int) -> int:
         calls.append(command[1:])
-        return subprocess.CompletedProcess(command, status)
+        return status
 
-    monkeypatch.setattr(subprocess, "run", run_import)
+    monkeypatch.setattr("parlance.__main__.run_to_end", run_import)
     (tmp_path / "opus-mt-de-en").mkdir()
     (tmp_path / "opus-mt-de-en" / "config.json").touch()
     assert fetch_models("", tmp_path) == fetch_models("Helsinki-NLP/opus-mt-de-en", tmp_path) == 0
@@ -109,9 +138,55 @@ def test_serve_explains_its_options_and_refuses_unknown_ones() -> None:
     assert "  --max-text-characters int\n" in output
     refused = run("parlance", "serve", "--prot", "80")
     assert refused.returncode == 2
+    assert run("parlance", "serve", "-V").stdout == f"parlance {__version__}\n"
     assert refused.stderr == (
         "Parlance cannot start: unrecognized arguments: --prot; did you mean --port? See parlance serve --help.\n"
     )
+
+
+@pytest.mark.parametrize("command", [lambda: main(sys.argv[1:]), serve_app])
+def test_server_that_cannot_start_ends_with_status_2(
+    command: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*options: str) -> str:
+        words = [] if command is serve_app else ["serve"]
+        monkeypatch.setattr(sys, "argv", ["parlance", *words, "--checkpoints", str(tmp_path), *options])
+        with pytest.raises(SystemExit) as end:
+            command()
+        assert end.value.code == 2
+        out, error = capsys.readouterr()
+        assert out == ""  # no demo model is trained first
+        return error
+
+    assert refused("-p", "x") == 'Parlance cannot start: --port is "x": it should be a valid integer.\n'
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert refused("--port", str(port)) == (
+            f"Parlance cannot start: port {port} of 127.0.0.1 is in use; stop the program that listens there, or choose"
+            " another --port.\n"
+        )
+    assert "it cannot listen on 192.0.2.1, port 8000 (" in refused("--host", "192.0.2.1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_process_that_is_waited_for(number: signal.Signals, tmp_path: Path) -> None:
+    """As of the demo models' training, which has children of its own."""
+    child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    script = (
+        f"import sys; from parlance.__main__ import run_to_end; sys.exit(run_to_end([sys.executable, '-c', {child!r}]))"
+    )
+    waiting = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.DEVNULL)
+    pid = ""
+    for _ in range(600):
+        if (pid := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else "") or waiting.poll():
+            break
+        time.sleep(0.05)
+    waiting.send_signal(number)
+    assert waiting.wait(30) in (128 + number, 1)  # 1: Python's own status of an interrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
 
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

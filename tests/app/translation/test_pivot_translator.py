@@ -88,13 +88,13 @@ def test_notices_of_the_first_model_keep_their_places() -> None:
     unknown = Notice("unknown_words", "x", 3, 7)
     engine.notices = {
         "der Quax": (unknown,),
-        "en:der Quax": (Notice("unknown_words", "y", 0, 2), Notice("low_probability", "z")),
+        "en:der Quax": (Notice("unknown_words", "y", 0, 2), Notice("low_probability", "z", 0, 11)),
     }
     engine.repetitive = frozenset({"der Quax"})
     (result,) = translated(engine, text_request("der Quax", "de", "fr"))
     assert result.text == "fr:en:der Quax"
     assert [notice.code for notice in result.notices] == ["pivot", "unknown_words", "low_probability"]
-    assert result.notices[1] == unknown
+    assert result.notices[1:] == (unknown, Notice("low_probability", "z"))  # its place would be in the English text
     assert result.finish_reason == "repetition"
 
 

@@ -19,7 +19,7 @@ from models import checkpoint as checkpoints
 from tests.training.cli.commands import SING, TRANSLATE
 from tests.training.runs import timeless
 from tests.training.small import text
-from training.__main__ import main
+from training.__main__ import main, resuming
 from training.loop import snapshot
 from training.loop import trainer as loops
 
@@ -151,3 +151,9 @@ def test_interrupt_during_the_imports_shows_no_traceback() -> None:
     assert process.returncode == -signal.SIGINT, imported
     assert "Traceback" not in rest
     assert "KeyboardInterrupt" not in rest
+
+
+def test_command_that_goes_on_is_one_that_exists() -> None:
+    assert resuming(["lyrics", "--out", "m"]) == "python -m training lyrics --out m --resume"
+    assert resuming(["lyrics", "--resume"]) == "python -m training lyrics --resume"
+    assert resuming(["demo", "--out", "m"]) == "python -m training demo --out m"  # it has no --resume and goes on
