@@ -186,7 +186,7 @@ def fetch_models(models: str, checkpoints: Path) -> int:
 
 def run_to_end(command: Sequence[str], stdout: int | None = None) -> int:
     """The exit status of a child process, 128 + N if signal N ended it. Signals that end this process go to the child
-    and its children, which would otherwise go on alone; their own process group keeps Ctrl-C from reaching them twice."""
+    and its children, which would otherwise go on alone; their own process group spares them a second Ctrl-C."""
     child = subprocess.Popen(command, stdout=stdout, process_group=0)
     handlers = {
         number: signal.signal(number, lambda number, _: os.killpg(child.pid, number))

@@ -51,7 +51,7 @@ def test_help_of_train_and_of_a_named_command(capsys: pytest.CaptureFixture[str]
         with pytest.raises(SystemExit) as end:
             main(words)
         assert end.value.code == 0
-        assert capsys.readouterr().out.startswith(f"usage: parlance {usage}")
+        assert capsys.readouterr().out.startswith(f"usage: {usage}")
 
 
 def test_help_ends_quietly_when_its_reader_goes() -> None:
