@@ -185,7 +185,7 @@ class NativeTransformer:
         config = self.config
         positions = self.network.position_vectors(max(source_length, target_length)).float()
         widths = (config.decoder_layers, config.heads, config.head_width)
-        weights = sum(parameter.numel() for parameter in self.network.decoder.parameters())
+        weights = sum(p.numel() for layer in self.network.decoder for p in layer.parameters())
         threads = threads_for(weights + self.network.output_weight.numel())
         return NativeState(slots, max(1, source_length), target_length, widths, positions, threads)
 
