@@ -138,7 +138,7 @@ class Settings(BaseSettings):
     "cuda:0,cuda:1"."""
     cpu_threads: int = Field(default=0, ge=0, le=1024)
     """Threads of each CPU device process; 0 shares out all cores. An inspection on an idle machine takes all. Native
-    steps use one."""
+    steps of small models, and of lyricists, use one."""
     cpu_workers: int = Field(default=0, ge=0, le=256)
     """Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each core, at most
     4."""
