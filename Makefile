@@ -24,11 +24,12 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.
 export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-bench gpu-check \
+.PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-bench gpu-check \
   image-check compose-check bench train-multi30k clean
 
 help:
 	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
+	@echo "make install      install only; then . .venv/bin/activate, and parlance --help"
 	@echo "make serve MODEL=de-en,en-fr   fetch these translators of OPUS-MT, or others by name on the hub, and serve them"
 	@echo "make test         install, lint, types, import contracts, the fast tests"
 	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
@@ -62,6 +63,9 @@ $(VENV)/.installed-dev: $(VENV)/.torch pyproject.toml
 	@echo "Installing Parlance and what its tests need ..."
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+install: $(VENV)/.installed
+	@echo "Installed. '. $(VENV)/bin/activate' makes parlance a command of this shell; parlance --help lists what it does."
 
 serve: $(VENV)/.installed
 	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(if $(MODEL),PARLANCE_MODELS="$(MODEL)") $(RUN) -m parlance serve

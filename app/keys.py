@@ -1,9 +1,9 @@
-"""python -m app.keys: makes, lists and removes the API keys of PARLANCE_KEYS_FILE.
+"""parlance keys (or python -m app.keys): makes, lists and removes the API keys of PARLANCE_KEYS_FILE.
 
-    python -m app.keys add "web shop" --rate-limit 60/minute --quota 500000/month
-    python -m app.keys add deploy --scope admin
-    python -m app.keys list
-    python -m app.keys remove "web shop"
+    parlance keys add "web shop" --rate-limit 60/minute --quota 500000/month
+    parlance keys add deploy --scope admin
+    parlance keys list
+    parlance keys remove "web shop"
 
 A key is printed once, when it is made: the file has only its hash. A server that runs reads the file again within
 seconds."""
@@ -27,7 +27,7 @@ Keys = list[dict[str, Any]]
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m app.keys") -> int:
-    """program: how the user started it."""
+    """The exit status. program: how the user started it."""
     options = _parser(program).parse_args(arguments)
     try:
         if options.file is None:

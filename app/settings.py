@@ -213,7 +213,7 @@ class Settings(BaseSettings):
     admin_key: SecretKey = SecretStr("")
     """Key of the endpoints that load, reload and unload models; empty switches them off."""
     keys_file: str = ""
-    """File of API keys, made by `python -m app.keys add`; empty: everybody may use the service."""
+    """File of API keys, made by `parlance keys add`; empty: everybody may use the service."""
     key_required: bool = True
     """With a keys file, refuse requests without a key; a wrong key is always refused."""
     rate_limit: RateLimits = ""

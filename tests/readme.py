@@ -21,6 +21,7 @@ class Example(NamedTuple):
     answers: list[Any]
 
 
+TUTORIALS = tuple(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/tutorials").glob("*.md")))
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("api", "gpu", "inspection", "protocols", "serving", "training")))
 
 

@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 
 from app.settings import PREFIX, Settings
-from tests.readme import BLOCK, PAGES, ROOT, examples, json_values, same_shape
+from parlance.__main__ import TRAINING_COMMANDS
+from tests.readme import BLOCK, PAGES, ROOT, TUTORIALS, examples, json_values, same_shape
 
 SERVING = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
 PROTOCOLS = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
@@ -50,10 +51,46 @@ def test_every_documented_command_is_run_by_a_test() -> None:
         "curl -s -X POST 'http://127.0.0.1:8000/models/": "tests/test_readme.py",
         "curl -s -X DELETE http://127.0.0.1:8000/models/": "tests/test_readme.py",
         "curl -sN http://127.0.0.1:8000/": "tests/test_readme.py",
-        ".venv/bin/python -m training ": "tests/test_readme.py",
+        **{f"parlance {command} ": "tests/test_readme.py" for command in TRAINING_COMMANDS},
     }
     for command in (command for example in examples() for command in example.commands):
         assert any(command.startswith(known) for known in run_by), f"no test runs: {command}"
+    # of a tutorial all commands are run, in order
+    tests = "".join(
+        (ROOT / "tests" / name).read_text(encoding="utf-8")
+        for name in ("test_readme.py", "test_documented_tutorials.py")
+    )
+    assert len(TUTORIALS) >= 4
+    for page in TUTORIALS:
+        assert f'Tutorial("{page}"' in tests, f"no test runs the commands of {page}"
+
+
+def test_chinese_readme_is_level_with_the_english_one() -> None:
+    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+    link, heading = re.compile(r"\]\((docs/[^)#]+|http[^)]+)"), re.compile(r"^#+ ", re.MULTILINE)
+    assert link.findall(chinese) == link.findall(english)
+    assert heading.findall(chinese) == heading.findall(english)
+    assert BLOCK.findall(chinese) == BLOCK.findall(english)
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    pages = [ROOT / page for page in ("README.md", "README.zh-CN.md")] + sorted((ROOT / "docs").glob("**/*.md"))
+    anchors = {page.resolve(): heading_anchors(page.read_text(encoding="utf-8")) for page in pages}
+    for page in pages:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            if target.startswith("http"):
+                continue
+            file = (page.parent / path).resolve() if path else page.resolve()
+            assert file.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors.get(file, {anchor}), f"{page.name} links to {target}"
+
+
+def heading_anchors(text: str) -> set[str]:
+    """As GitHub makes them: lower case, without punctuation, spaces as hyphens."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 def test_every_endpoint_has_a_documented_example() -> None:
@@ -74,7 +111,7 @@ def test_no_module_has_a_generic_name() -> None:
 
 
 def test_answers_are_short_enough_to_read() -> None:
-    for page in PAGES:
+    for page in (*PAGES, *TUTORIALS):
         for kind, body in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
             lines = body.splitlines()
             assert kind not in ("json", "text") or len(lines) <= 25, f"{page}: {lines[:3]}"

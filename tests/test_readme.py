@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import shlex
@@ -26,8 +27,11 @@ import pytest
 
 from models import checkpoint as checkpoints
 from tests.app.api.test_event_stream import events
-from tests.readme import ROOT, Example, examples, same_shape
+from tests.readme import ROOT, Example, examples, json_values, same_shape
+from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.demo import aligned
+from tests.training.importers.marian import folders
+from tests.tutorial import Tutorial, checkout
 from training.demo import phrasebook
 from training.demo.demo_models import lyrics
 from training.demo.first_sentences import first_sentences
@@ -35,6 +39,7 @@ from training.demo.first_sentences import first_sentences
 pytestmark = pytest.mark.slow
 KEY = "a-long-secret-of-yours"  # as the README has it
 DIRECTIONS = [("de", "en"), ("en", "es")]
+IMPORT_S = 30  # of a download; commands on a busy machine take a second or two
 TRAIN_S, READY_S = 1500, 120  # no measure of speed: only so that a hang ends
 
 
@@ -45,7 +50,19 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandInHub]:
+    """The models that the documentation imports, with random weights. They come slowly: an import takes longer than the
+    commands that watch it and cancel it."""
+    with stand_in_hub() as hub:
+        name = "Helsinki-NLP/opus-mt-de-en"
+        repository = hub.add(name, folders.write(tmp_path_factory.mktemp("hub") / "opus-mt-de-en", pair=("de", "en")))
+        size = sum(file.path.stat().st_size for file in repository.files.values() if file.lfs)
+        hub.rate = size / IMPORT_S
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, hub: StandInHub) -> Iterator[Served]:
     """`make serve` with an empty folder for checkpoints, until it is ready."""
     folder = tmp_path_factory.mktemp("the demo")
     with socket.socket() as probe:
@@ -63,7 +80,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 "PARLANCE_DATA": str(folder / "data"),
                 "PARLANCE_ADMIN_KEY": KEY,
                 "PARLANCE_CPU_WORKERS": "1",
-                "HF_ENDPOINT": "http://127.0.0.1:9",  # where no hub is: imports begin, and change nothing
+                "HF_ENDPOINT": hub.address,
+                "HF_HOME": str(folder / "hub-cache"),
             },
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -195,6 +213,9 @@ def test_curl_example_answers_as_shown(served: Served, example: Example) -> None
         result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True)
         got = json.loads(result.stdout)
         assert same_shape(shown, got) == []
+        if "/models/import" in command:
+            states = [job["state"] for job in (shown if isinstance(shown, list) else [shown])]
+            assert [job["state"] for job in (got if isinstance(got, list) else [got])] == states
         if "/translate" in command and "translatedText" in shown:
             assert got["translatedText"] == shown["translatedText"]
 
@@ -253,13 +274,14 @@ def test_training_commands_of_the_readme_run(tmp_path: Path) -> None:
     (tmp_path / "songs.txt").write_text(lyrics()[:4000])
     (tmp_path / "more-songs.txt").write_text(lyrics()[4000:4500])
     reverse = "translator --source en --target de --train pairs.tsv --columns 2,1 --max-epochs 1"
-    commands = [f".venv/bin/python -m training {reverse} --out checkpoints/my-en-de"]
-    commands += [c for e in examples() if "-m training" in e.commands[0] for c in e.commands if "Helsinki-NLP" not in c]
+    commands = [f"parlance train {reverse} --out checkpoints/my-en-de"]
+    commands += [c for e in examples() if e.commands[0].startswith("parlance ") for c in e.commands]
+    commands = [command for command in commands if "Helsinki-NLP" not in command]
     for command in dict.fromkeys(commands):  # two of them stand on two pages
         shown = command.replace("--max-minutes 15", "--max-minutes 0.1")
-        if re.search(r"training (translator|lyrics) ", shown) and "--max-" not in shown:
+        if re.search(r"train (translator|lyrics) ", shown) and "--max-" not in shown:
             shown += " --max-epochs 1"
-        shown = shown.replace(".venv/bin/python", shlex.quote(sys.executable))
+        shown = re.sub("^parlance ", f"{shlex.quote(sys.executable)} -m parlance ", shown)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         result = subprocess.run(
             shown, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
@@ -289,3 +311,19 @@ def test_training_commands_of_the_readme_run(tmp_path: Path) -> None:
         expected_kind = "lyrics" if name in ("my-lyrics", "my-songs") else "translator"
         assert checkpoints.read(tmp_path / "checkpoints" / name).config.kind == expected_kind
     assert (tmp_path / "exported/my-de-en/model.safetensors").is_file()
+
+
+def test_teach_attention(served: Served, tmp_path: Path) -> None:
+    page = Tutorial("docs/tutorials/teach-attention.md", checkout(tmp_path / "checkout"))
+    outputs = [step.output for step in page.run(served={"make serve": served.base})]
+    pairs = outputs[0].split()
+    assert {"0-0", "1-3", "3-2"} <= set(pairs), "the verb and the subject cross"
+    row = json.loads(outputs[1])["qk"]
+    allowed = [score for score, seen in zip(row["scores"], row["mask"], strict=True) if seen]
+    exponentials = [math.exp(score) for score in allowed]
+    expected = [value / sum(exponentials) for value in exponentials]
+    assert row["softmax"][: len(allowed)] == pytest.approx(expected, abs=1e-3)
+    assert set(row["softmax"][len(allowed) :]) == {0}
+    one, all_heads = [answer["ablation"] for answer in json_values(outputs[3])]
+    assert all_heads["logprob_sum_after"] < -10 < one["logprob_sum_after"], "one head is hardly missed"
+    assert json.loads(outputs[4])["logprob"] < -10, "the German order is improbable"

@@ -19,7 +19,9 @@ from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, fetch_models, lack
 from tests.readme import ROOT
 from training.cli.commands import COMMANDS
 from training.demo import demo_models
+from training.loop.progress import Outcome, Progress
 from training.program import CONSOLE_WORDS
+from training.report.closing_lines import closing_lines
 
 TRAINED = ("translator", "lyrics", "demo")
 
@@ -130,6 +132,29 @@ def test_help_spells_the_command_as_it_was_started(module: str, usage: str) -> N
     output = run(module, "translate", "--help").stdout
     assert output.startswith(usage)
     assert f"\n  {usage.removeprefix('usage: ')}checkpoints/my-de-en < in.txt > out.txt\n" in output
+
+
+def test_keys_spells_its_help_as_it_was_started(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["keys", "add", "--help"])
+    assert capsys.readouterr().out.startswith("usage: parlance keys add ")
+
+
+def test_trained_model_is_served_by_the_program_that_trained_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = Outcome({}, Progress(), ended_by="the limit of 2 epochs")
+
+    def last_line(program: str, out: str) -> str:
+        monkeypatch.setattr(sys, "argv", [program])
+        return list(closing_lines(Path(out), outcome, {}))[-1]
+
+    console, module = "/usr/bin/parlance", "/usr/lib/training/__main__.py"
+    assert (
+        last_line(console, "checkpoints/m") == "Next: parlance evaluate checkpoints/m --test FILE, or parlance serve."
+    )
+    assert last_line(console, "m").endswith("or move it to checkpoints/ and parlance serve.")
+    assert last_line(module, "checkpoints/m") == (
+        "Next: python -m training evaluate checkpoints/m --test FILE, or make serve."
+    )
 
 
 def test_serve_explains_its_options_and_refuses_unknown_ones() -> None:

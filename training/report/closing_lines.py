@@ -7,9 +7,9 @@ from pathlib import Path
 
 from training.evaluation.scores import Scores, score_summary
 from training.loop.progress import Outcome
-from training.program import command_line
+from training.program import CONSOLE, command_line, program
 
-SERVED_FOLDER = "checkpoints"  # `make serve` serves what lies in it
+SERVED_FOLDER = "checkpoints"  # what `make serve` and `parlance serve` serve
 
 
 def closing_lines(out: Path, outcome: Outcome, scores: Scores) -> Iterator[str]:
@@ -18,8 +18,8 @@ def closing_lines(out: Path, outcome: Outcome, scores: Scores) -> Iterator[str]:
     for name, score in scores.items():
         yield f"{name}: {score_summary(score)}"
     test = "--corpus FILE" if any("nats_per_character" in score for score in scores.values()) else "--test FILE"
-    serve = (
-        "make serve" if out.absolute().parent.name == SERVED_FOLDER else f"move it to {SERVED_FOLDER}/ and make serve"
-    )
+    serve = f"{CONSOLE} serve" if program() == CONSOLE else "make serve"
+    if out.absolute().parent.name != SERVED_FOLDER:
+        serve = f"move it to {SERVED_FOLDER}/ and {serve}"
     yield f"The model lies in {out}, described by {out / 'README.md'}."
     yield f"Next: {command_line('evaluate', str(out))} {test}, or {serve}."
