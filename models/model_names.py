@@ -1,9 +1,9 @@
 """How people name a translator to import, and the checkpoint folder that belongs to the name. No torch, no network.
 
 Helsinki-NLP/opus-mt-de-en      a name on the Hugging Face Hub, with @REVISION for a branch, tag or commit
-https://huggingface.co/…        the address of its page, on the Hub or a mirror
+https://huggingface.co/…        the address of its page, on the Hub or a mirror, or of its git repository
 opus-mt-de-en                   of Helsinki-NLP
-de-en                           OPUS-MT for this pair: opus-mt-de-en, or else opus-mt-tc-big-de-en
+de-en, de_en, de2en, de:en      OPUS-MT for this pair: opus-mt-de-en, or else opus-mt-tc-big-de-en
 demo-de-en                      a checkpoint that is there already"""
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ FAMILIES = ("opus-mt-", "opus-mt-tc-big-")  # in the order in which a pair of la
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _PLAIN = re.compile(r"[\w.-]+")
 _LANGUAGE = r"[a-z]{2,3}(?:_[a-z]{2,5})?"
-_PAIR = re.compile(rf"({_LANGUAGE})(?:-|→|->|>)({_LANGUAGE})", re.IGNORECASE)
+_PAIR = re.compile(rf"({_LANGUAGE})(?:->|-to-|[-→–>_:/2])({_LANGUAGE})", re.IGNORECASE)
+_HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")  # that are told from folders without https:// before them
+_OTHER_PAGES = ("datasets", "spaces", "collections", "papers", "docs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +46,45 @@ def parse_model_name(given: str) -> ModelName:
     given = given.strip()
     name, revision = _without_address(given)
     name, _, behind = name.partition("@")
+    name = name if name.startswith(("/", ".")) else name.rstrip("/").removesuffix(".git")
     revision = behind or revision
-    if HUB_NAME.fullmatch(name):
-        return ModelName(given, (name,), revision)
     if pair := _PAIR.fullmatch(name):
         source, target = pair[1].lower(), pair[2].lower()
         repositories = tuple(f"{OPUS_MT}/{family}{source}-{target}" for family in FAMILIES)
         return ModelName(given, repositories, revision, (source, target))
-    if _PLAIN.fullmatch(name) and name.startswith("opus-mt"):
-        return ModelName(given, (f"{OPUS_MT}/{name}",), revision)
+    if _PLAIN.fullmatch(name) and name.lower().startswith("opus-mt"):
+        name = f"{OPUS_MT}/{name}"
+    if HUB_NAME.fullmatch(name):
+        return ModelName(given, (_as_opus_mt_spells_it(name),), revision)
     return ModelName(given, ())
 
 
+def _as_opus_mt_spells_it(name: str) -> str:
+    """Owner and family of an OPUS-MT model in their own case; the languages of its name keep theirs (ROMANCE)."""
+    owner, _, repository = name.partition("/")
+    if owner.lower() != OPUS_MT.lower():
+        return name
+    family = re.match(r"opus-mt(?:-tc)?(?:-big|-base|-bible)*", repository, re.IGNORECASE)
+    start = family[0] if family else ""
+    return f"{OPUS_MT}/{start.lower()}{repository[len(start) :]}"
+
+
 def _without_address(given: str) -> tuple[str, str | None]:
-    """(owner/name, revision) of a page's address; others as they are."""
-    bare = re.match(r"(huggingface\.co|hf\.co)/", given)
+    """(owner/name, revision) of a page's address; others as they are. A mirror's addresses may have more before the
+    owner, which HF_ENDPOINT tells."""
+    bare = given.partition("/")[0].lower() in _HOSTS
     if not bare and "://" not in given:
         return given, None
     address = urlsplit(f"https://{given}" if bare else given)
-    parts = [part for part in address.path.split("/") if part]
+    mirror = urlsplit(os.environ.get("HF_ENDPOINT", "").strip().rstrip("/"))
+    path = address.path.removeprefix(f"{mirror.path}/") if address.netloc == mirror.netloc else address.path
+    parts = [part for part in path.split("/") if part]
     if address.scheme == "hf":  # hf://owner/name
         parts = [address.netloc, *parts]
     if parts[:1] == ["models"]:
         parts = parts[1:]
+    if parts and parts[0] in _OTHER_PAGES:
+        return given, None
     shown = len(parts) > 3 and parts[2] in ("tree", "blob", "resolve", "commit")
     return "/".join(parts[:2]), parts[3] if shown else None
 

@@ -9,6 +9,7 @@ import pytest
 from models.model_names import checkpoint_folder, parse_model_name, split_names
 
 OPUS = "Helsinki-NLP/opus-mt-de-en"
+PAIR = (OPUS, "Helsinki-NLP/opus-mt-tc-big-de-en")
 
 
 @pytest.mark.parametrize(
@@ -24,15 +25,26 @@ OPUS = "Helsinki-NLP/opus-mt-de-en"
         (f"hf://{OPUS}", (OPUS,), None),
         (f"{OPUS}@0123abc", (OPUS,), "0123abc"),
         ("opus-mt-de-en", (OPUS,), None),
-        ("de-en", (OPUS, "Helsinki-NLP/opus-mt-tc-big-de-en"), None),
-        ("DE→EN", (OPUS, "Helsinki-NLP/opus-mt-tc-big-de-en"), None),
+        ("de-en", PAIR, None),
+        *((pair, PAIR, None) for pair in ("DE→EN", "de_en", "de2en", "de:en", "de/en", "de->en", "de-to-en", "de–en")),
+        (f"www.huggingface.co/{OPUS}/", (OPUS,), None),
+        (f"https://huggingface.co/{OPUS}.git", (OPUS,), None),
+        (f"https://mirror.example/hub/v1/{OPUS}/tree/v2", (OPUS,), "v2"),  # of HF_ENDPOINT
+        (f"{OPUS}/", (OPUS,), None),
+        (OPUS.lower(), (OPUS,), None),
+        ("OPUS-MT-TC-Big-en-ROMANCE", ("Helsinki-NLP/opus-mt-tc-big-en-ROMANCE",), None),
+        ("https://huggingface.co/datasets/Helsinki-NLP/opus-100", (), None),
+        ("https://huggingface.co/Helsinki-NLP", (), None),
         ("demo-de-en", (), None),
         ("./de/en", (), None),
         ("/models/opus", (), None),
         ("", (), None),
     ],
 )
-def test_names_addresses_and_pairs(given: str, repositories: tuple[str, ...], revision: str | None) -> None:
+def test_names_addresses_and_pairs(
+    given: str, repositories: tuple[str, ...], revision: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example/hub/v1/")
     name = parse_model_name(given)
     assert (name.repositories, name.revision) == (repositories, revision)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from models.model_names import split_names
 from training.config.run_config import raise_all
+from training.errors import TrainingError
 from training.importers.import_progress import ConsoleProgress, ImportProgress, JsonProgress
 
 PROGRESS = ("bar", "json")
@@ -43,6 +44,8 @@ def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
         arguments.into = Path("checkpoints")
     raise_all(_contradictions(arguments))
     progress: ImportProgress = JsonProgress(sys.stdout) if arguments.progress == "json" else ConsoleProgress()
+    if not _names(arguments.names):
+        raise TrainingError("Name a model to import, such as Helsinki-NLP/opus-mt-de-en or de-en.")
     if arguments.into is not None:
         outcome = import_models(_names(arguments.names), arguments.into, progress, update=arguments.update)
         for error in outcome.errors:
@@ -58,9 +61,10 @@ def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
 
 def _names(given: Sequence[str]) -> list[str]:
     """Each argument is a folder, or a list of names with commas between them."""
-    return list(
-        dict.fromkeys(name for part in given for name in ([part] if Path(part).is_dir() else split_names(part)))
-    )
+    names = dict[str, None]()
+    for part in given:
+        names |= dict.fromkeys([part] if part and Path(part).is_dir() else split_names(part))
+    return list(names)
 
 
 def _contradictions(arguments: argparse.Namespace) -> Iterator[str]:

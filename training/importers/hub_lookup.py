@@ -28,7 +28,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.hf_api import ModelInfo
 
-from models.model_names import FAMILIES, ModelName
+from models.model_names import FAMILIES, OPUS_MT, ModelName
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import CARD_FILE, PICKLE, SAFETENSORS, first_line
 
@@ -113,6 +113,8 @@ def _described(info: ModelInfo, revision: str | None) -> HubModel:
 def _unknown(name: ModelName) -> str:
     near = near_names(name)
     hint = f"did you mean {' or '.join(near)}?" if near else "check its spelling on the page of the model."
+    if name.pair is not None and not near:
+        hint = f"{constants.ENDPOINT}/{OPUS_MT} lists those that there are, some of them for several languages."
     listed = " nor ".join(name.repositories)
     if name.pair is not None:
         return f"The hub has no OPUS-MT model for {' → '.join(name.pair)}, neither {listed}; {hint}"
@@ -125,10 +127,15 @@ def near_names(name: ModelName) -> list[str]:
     given = name.repositories[0]
     owner, _, repository = given.partition("/")
     stem = re.split(r"[-_.][^-_.]*$", repository)[0]
-    searches = [(owner, f"{family}{name.pair[0]}-") for family in FAMILIES] if name.pair else [(owner, stem)]
+    languages = re.search(r"[-_.][^-_.]*[-_.][^-_.]*$", repository)
+    if name.pair:
+        searches = [(owner, f"{family}{name.pair[0]}-") for family in FAMILIES]
+    else:  # the same languages in another family come first: opus-mt-tc-big-en-pt for opus-mt-en-pt
+        searches = [*([(owner, languages[0])] if languages else []), (owner, stem)]
     try:
         for author, search in (*searches, (None, repository)):
             models = [model.id for model in HfApi().list_models(author=author, search=search, limit=100)]
+            models = [model for model in models if model != given]
             if near := difflib.get_close_matches(given, models, NEAR_NAMES, 0.7):
                 return near
     except (httpx2.HTTPError, OSError, ValueError):

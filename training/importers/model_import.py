@@ -28,6 +28,8 @@ from training.importers.marian.convert_checkpoint import (
 from training.importers.marian.hub_folder import MarianFolder
 from training.importers.marian.marian_languages import TokenNeeded
 
+EXAMPLE_PAGE = "https://huggingface.co/Helsinki-NLP/opus-mt-de-en"
+
 
 @dataclass(frozen=True, slots=True)
 class ImportedModel:
@@ -73,6 +75,8 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
         progress.stage("done", there.name)
         return ImportedModel(given, there, imported=False)
     if not name.repositories and not Path(given).is_dir():
+        if "://" in given:
+            raise TrainingError(f"{given} is no address of a model's page on the hub, such as {EXAMPLE_PAGE}.")
         if "/" in given:
             raise TrainingError(f"There is no folder {given}.")
         raise TrainingError(

@@ -225,6 +225,12 @@ def test_unknown_name_gets_the_nearest_ones(hub: StandInHub, model: Path, progre
     for wrong in ("Helsinki-NLP/opus-mt-de-enn", "Helsinki-NPL/opus-mt-de-en"):
         with pytest.raises(TrainingError, match=f"no model {wrong}, or it is private .* did you mean {NAME}"):
             fetched(wrong, progress)
+    with pytest.raises(TrainingError, match=r"; http://127.0.0.1:\d+/Helsinki-NLP lists those that there are"):
+        fetched("fi-sv", progress)
+    hub.add("Helsinki-NLP/opus-mt-tc-big-en-pt", model)
+    hub.add("Helsinki-NLP/opus-mt-en-fr", model)
+    with pytest.raises(TrainingError, match=r"did you mean Helsinki-NLP/opus-mt-tc-big-en-pt"):
+        fetched("opus-mt-en-pt", progress)
     assert hub.fetched() == []
 
 

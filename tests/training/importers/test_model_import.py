@@ -166,6 +166,10 @@ def test_folders_that_cannot_be_imported_are_refused_in_a_sentence(
             into / "original"
         ): f"{into}/original is a checkpoint already: move it into the folder that the server reads.",
         str(tmp_path / "none"): f"There is no folder {tmp_path}/none.",
+        "https://huggingface.co/Helsinki-NLP": "https://huggingface.co/Helsinki-NLP is no address of a model's page on"
+        f" the hub, such as https://huggingface.co/{NAME}.",
+        "": "Name a model to import, such as Helsinki-NLP/opus-mt-de-en or de-en.",
+        ",": "Name a model to import, such as Helsinki-NLP/opus-mt-de-en or de-en.",
     }
     for given, sentence in sentences.items():
         assert imported(into, given) == 2
