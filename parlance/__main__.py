@@ -17,6 +17,7 @@ from pathlib import Path
 from parlance import __version__
 
 DEMO_MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
+SIGNALLED = 128  # and the number of the signal is the exit status of a command that one has ended
 TRAINING_COMMANDS = {
     "train translator": ("train a translator from pairs of sentences", ["translator"]),
     "train lyrics": ("train a character model from a text", ["lyrics"]),
@@ -165,8 +166,8 @@ def demo_lines(checkpoints: Path, models: str = "") -> list[str]:
 
 
 def fetch_models(models: str, checkpoints: Path) -> int:
-    """Imports the models that are not among the checkpoints; returns the exit status of an error that has to be mended
-    first. A hub that cannot be reached is no such error: what is there can be served."""
+    """Imports the models that are not among the checkpoints. Without one that cannot be had, whose error has been
+    printed, the others or the demo are served; returns the exit status of an interrupt, or else 0."""
     from models.model_names import checkpoint_folder, split_names
 
     missing = [name for name in split_names(models) if checkpoint_folder(name, checkpoints) is None]
@@ -178,10 +179,12 @@ def fetch_models(models: str, checkpoints: Path) -> int:
     # in a process of its own: the server would keep PyTorch's memory
     command = [sys.executable, "-m", "parlance", "import", *missing, "--into", str(checkpoints)]
     status = run_to_end(command, stdout=subprocess.DEVNULL)
-    if status == os.EX_TEMPFAIL:
-        print("Parlance serves without it; start it again to try once more.", file=sys.stderr, flush=True)
-        return 0
-    return status
+    if status > SIGNALLED:
+        return status
+    if status:
+        way = "start it again to try once more" if status == os.EX_TEMPFAIL else "start it again with another name"
+        print(f"Parlance serves without it; {way}.", file=sys.stderr, flush=True)
+    return 0
 
 
 def run_to_end(command: Sequence[str], stdout: int | None = None) -> int:

@@ -60,3 +60,14 @@ def os_error_reason(error: OSError, *, resumable: bool = True) -> str:
     name = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
     words = (os.strerror(error.errno) if error.errno > 0 else str(error.strerror)).lower()
     return OS_ERROR_MEANINGS.get(error.errno, f"{{name}}: {words}").replace("{name}", name)
+
+
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def unwritable_reason(error: OSError) -> str | None:
+    """Why a folder cannot be written, such as "disk full"; None for another error."""
+    number = errno.ENOSPC if error.errno is None and "No space left" in str(error) else error.errno
+    if number not in UNWRITABLE:
+        return None
+    return "disk full" if number == errno.ENOSPC else os.strerror(number).lower()

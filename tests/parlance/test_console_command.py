@@ -121,7 +121,11 @@ def test_missing_models_are_fetched_before_the_server_starts(
     assert calls == [["-m", "parlance", "import", "en-fr", "en-es", "--into", str(tmp_path)]]
     assert capfd.readouterr().err == "Parlance serves without it; start it again to try once more.\n"
     status = 2
-    assert fetch_models("de-xx", tmp_path) == 2
+    assert fetch_models("de-xx", tmp_path) == 0  # a name that the hub does not know
+    assert capfd.readouterr().err == "Parlance serves without it; start it again with another name.\n"
+    for interrupted in (130, 137, 143):
+        status = interrupted
+        assert fetch_models("en-es", tmp_path) == interrupted
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.hf_api import ModelInfo
 
 from models.model_names import FAMILIES, OPUS_MT, ModelName
-from training.errors import TrainingError
+from training.errors import TrainingError, unwritable_reason
 from training.importers.marian.hub_folder import CARD_FILE, PICKLE, SAFETENSORS, first_line
 
 CONFIG_FILE = "config.json"
@@ -177,6 +177,9 @@ def _refusal(error: Exception, name: str, revision: str | None) -> TrainingError
         return TrainingError(f"{name} has changed on the hub during the download: try once more.")
     if isinstance(error, httpx2.TransportError | LocalEntryNotFoundError | ConnectionError):
         return HubUnreachable(f"The hub ({hub}){_proxy()} cannot be reached for {name} ({_innermost(error)}).")
+    if isinstance(error, OSError) and (reason := unwritable_reason(error)) is not None:
+        way = f"make room for {name}, or set HF_HOME to another folder"
+        return TrainingError(f"The cache {constants.HF_HUB_CACHE} cannot be written ({reason}): {way}.")
     if broke_off(error):
         return HubUnreachable(f"The download of {name} from the hub broke off ({first_line(error)}).")
     return None

@@ -16,7 +16,7 @@ from pathlib import Path
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
 from models.model_names import ModelName, checkpoint_folder, parse_model_name
-from training.errors import TrainingError
+from training.errors import TrainingError, unwritable_reason
 from training.importers.hub_lookup import HubUnreachable
 from training.importers.import_progress import ImportProgress
 from training.importers.marian.convert_checkpoint import (
@@ -84,6 +84,22 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
         )
     folder = marian_folder(given, progress)
     place = into / folder.name.rpartition("/")[2]
+    try:
+        imported = _import_folder(folder, place, name, progress, update=update)
+    except OSError as error:
+        if (reason := unwritable_reason(error)) is None:
+            raise
+        raise TrainingError(
+            f"{into} cannot be written ({reason}): make room for {place.name}, or give another folder."
+        ) from error
+    progress.stage("done", place.name)
+    return ImportedModel(given, place, imported)
+
+
+def _import_folder(
+    folder: MarianFolder, place: Path, name: ModelName, progress: ImportProgress, *, update: bool
+) -> bool:
+    """Returns False if the checkpoint is there already."""
     with _alone(place):
         _finish_replacement(place)
         if place.is_dir() and checkpoints.is_checkpoint(place):
@@ -91,14 +107,12 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
                 origin = _recorded(place, "imported_from")
                 raise TrainingError(f"{place} is {origin}: import {folder.name} under another name, with --out.")
             if not update or _recorded(place, "revision") == folder.commit:
-                progress.stage("done", place.name)
-                return ImportedModel(given, place, imported=False)
+                return False
         elif place.exists():
             raise TrainingError(f"{place} is in the way: it is no checkpoint; move it, or import with --out.")
         progress.stage("convert", folder.name)
         _replace(place, _convert(folder))
-    progress.stage("done", place.name)
-    return ImportedModel(given, place, imported=True)
+    return True
 
 
 def _checked_name(given: str) -> ModelName:

@@ -99,7 +99,8 @@ class ModelImporter:
             way = "import the model where it can, with `parlance import`, and load it here"
             raise ModelConflict(f"{self.folder} cannot be written by this server: {way}.", field="model")
         running = [each for each in self._imports.values() if each.state == "running"]
-        if any(parse_model_name(each.model).repositories == repositories for each in running):
+        # a pair may mean several repositories, of which the first is nearly always the one
+        if any(parse_model_name(each.model).repositories[0] == repositories[0] for each in running):
             raise ModelConflict(f"{model} is being imported already.", field="model")
         if len(running) >= MOST_RUNNING:
             raise ModelConflict(f"{MOST_RUNNING} imports are running already: wait for one of them.", field="model")

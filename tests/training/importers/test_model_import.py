@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,7 +18,7 @@ from models import checkpoint as checkpoints
 from tests.stand_in_hub import Repository, StandInHub
 from tests.training.importers.marian import folders
 from training.__main__ import main
-from training.importers import model_import
+from training.importers import hub_download, model_import
 
 NAME = "Helsinki-NLP/opus-mt-de-en"
 
@@ -111,6 +112,31 @@ def test_import_that_was_killed_between_two_renames_is_finished(
     (into / ".opus-mt-de-en.new" / "model.safetensors").write_bytes(b"half of it")
     assert imported(into, "de-en") == 0
     assert checkpoints.read(into / "opus-mt-de-en").config.training["revision"] == repository.commit
+
+
+def test_full_disk_is_named_and_leaves_nothing(
+    hub: StandInHub,
+    repository: Repository,
+    into: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for module, written, way in (
+        (model_import, "write_conversion", f"{into} cannot be written (disk full): make room for opus-mt-de-en, or"),
+        (hub_download, "download_blob", f"The cache {constants.HF_HUB_CACHE} cannot be written (disk full): make room"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, written, fill)
+            if module is hub_download:
+                patch.setattr(constants, "HF_HUB_CACHE", f"{constants.HF_HUB_CACHE}-2")
+                way = way.replace("cache cannot", "cache-2 cannot")
+            assert imported(into, "de-en") == 2
+        assert capsys.readouterr().err.splitlines()[-1].startswith(f"error: {way}")
+        assert entries(into) == set()
+    assert imported(into, "de-en") == 0
 
 
 @pytest.mark.slow

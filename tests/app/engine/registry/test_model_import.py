@@ -88,8 +88,9 @@ def test_progress_is_that_of_the_process(server: Server, process: Callable[[str]
         while made.stage != "download":
             await asyncio.sleep(0.01)
         assert (made.bytes, made.total, made.seconds_left, made.note) == (50, 200, 6.0, "Once more.")
-        with pytest.raises(ModelConflict, match="is being imported already"):
-            server.importer.start("DE-EN")
+        for same in ("DE-EN", "opus-mt-de-en", "Helsinki-NLP/opus-mt-de-en@v1"):
+            with pytest.raises(ModelConflict, match="is being imported already"):
+                server.importer.start(same)
         server.importer.start("en-fr")
         with pytest.raises(ModelConflict, match="2 imports are running already"):
             server.importer.start("en-es")
