@@ -48,6 +48,10 @@ function buildRooms() {
     event.preventDefault();
     main.focus();
   });
+  // A file that misses the place for files would replace this page.
+  for (const type of ["dragover", "drop"]) {
+    addEventListener(type, (event) => event.dataTransfer?.types.includes("Files") && event.preventDefault());
+  }
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && store.get().room === "translate") free(store);
   });

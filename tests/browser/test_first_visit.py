@@ -110,6 +110,26 @@ def test_tour_leaves_the_caret_to_the_text(visitor: Watched) -> None:
     page.wait_for_selector(".tour h2")
     assert page.evaluate("document.activeElement.id") == "source"
     assert page.locator(".token.active").count() >= 1  # a step previews what it speaks of
+    for _ in range(4):  # past the buttons of both texts
+        page.keyboard.press("Tab")
+        if reached := page.evaluate("Boolean(document.activeElement.closest('.tour'))"):
+            break
+    assert reached
+    page.focus("#source")
+    page.keyboard.press("Escape")
+    assert not page.is_visible(".tour")
+    assert page.evaluate("document.activeElement.id") == "source"
+
+
+def test_address_without_languages_keeps_those_that_are_shown(visitor: Watched, served: Server) -> None:
+    page = visitor.goto("#translate?view=translate&pair=en.es&text=the+dog")
+    page.wait_for_selector("#copy:visible")
+    page.evaluate("location.hash = '#translate?view=inside&text=the+house'")
+    page.wait_for_selector(".inside .token")
+    assert page.input_value("#pair") == "en.es"
+    page.evaluate("location.hash = '#walkthrough?text=the+dog'")
+    page.wait_for_selector(".card h2")
+    assert page.input_value("#pair") == "en.es"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

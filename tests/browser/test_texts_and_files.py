@@ -118,6 +118,49 @@ def test_dropped_file_is_saved_under_its_own_name(watched: Watched, served: Serv
     assert page.locator(".uploads li").count() == 0
 
 
+DROP_MANY = """(names) => {
+  const data = new DataTransfer();
+  names.forEach((name) => data.items.add(new File([`der hund ${name}`], name)));
+  document.querySelector(".translating").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true }));
+}"""
+MISSED = """() => {
+  const data = new DataTransfer();
+  data.items.add(new File(["x"], "x.txt"));
+  return ["dragover", "drop"].map((type) => !document.getElementById("rooms").dispatchEvent(
+    new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true })));
+}"""
+
+
+def test_many_files_take_turns_in_the_languages_of_their_drop(watched: Watched) -> None:
+    held: list[Any] = []
+    page = alone(watched)
+    page.route("**/translate_file", lambda route: held.append(route))
+    page.evaluate(DROP_MANY, ["1.txt", "2.txt", "x.jpg", "3.txt", "4.txt", "5.txt"])
+    page.select_option("#pair", "en.es")
+    page.wait_for_timeout(500)
+    assert len(held) == 3
+    states = page.locator(".uploads li").all_inner_texts()
+    assert [("Translating" in state, "Waiting" in state) for state in states] == [
+        (True, False), (True, False), (False, False), (True, False), (False, True), (False, True)
+    ]  # fmt: skip
+    assert page.locator(".uploads [role=alert]:has-text('x.jpg: Files of this type')").count() == 1  # read aloud
+    page.locator(".uploads button >> nth=4").click()  # the fourth file is taken back
+    for route in held[:]:
+        route.continue_()
+    page.unroute("**/translate_file")
+    shown = "[...document.querySelectorAll('.uploads a.action')].filter(link => link.checkVisibility())"
+    watched.until(f"{shown}.length === 4")
+    saved = page.locator(".uploads a.action:visible").all_inner_texts()
+    assert saved == [f"Save {at}.en.txt" for at in (1, 2, 3, 5)]
+
+
+def test_file_that_misses_the_room_does_not_replace_the_page(watched: Watched) -> None:
+    page = alone(watched)
+    assert page.evaluate(MISSED) == [True, True]
+    page.click("nav [data-room=lyrics]")
+    assert page.evaluate(MISSED) == [True, True]
+
+
 def test_translation_is_copied_and_the_languages_are_swapped(watched: Watched) -> None:
     pairs = [{"source": "de", "target": "en"}, {"source": "en", "target": "de"}]
 

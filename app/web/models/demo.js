@@ -31,11 +31,16 @@ export function demoBanner(store, modelOf, use, offered) {
 export function about(demo, use) {
   const examples = demo.examples ?? [];
   return [
-    el("p", {}, el("strong", {}, `${t("demo.title")}. `), demo.summary),
+    el("p", {}, el("strong", {}, `${t("demo.title")}. `), withoutTitle(demo.summary)),
     examples.length > 0 && el("p", { class: "examples" }, el("span", { class: "caption" }, t("translate.try")),
       examples.map((each) => el("button", { class: "try", onclick: () => use(each) }, each))),
     demo.way_out && el("p", {}, coded(demo.way_out)),
   ];
+}
+
+// A summary is a sentence of its own elsewhere: "A demo: it has …".
+function withoutTitle(summary) {
+  return summary.replace(/^A demo: (.)/u, (_, first) => first.toUpperCase());
 }
 
 // A command stands between backticks, or at the end of the sentence.

@@ -51,6 +51,7 @@ export const CHINESE = {
   "file.choose": "翻译文件",
   "file.drop": "松开即翻译：{types}",
   "file.unsupported": "这里不翻译这种文件；可以翻译：{types}。",
+  "file.waiting": "等待前面的文件",
   "file.working": "正在翻译，{seconds} 秒",
   "file.done": "{name} 已就绪。",
   "file.save": "保存 {name}",

@@ -51,6 +51,7 @@ export const ENGLISH = {
   "file.choose": "Translate a file",
   "file.drop": "Drop to translate: {types}",
   "file.unsupported": "Files of this type are not translated here; these are: {types}.",
+  "file.waiting": "Waiting for the files before it",
   "file.working": "Translating, {seconds} s",
   "file.done": "{name} is ready.",
   "file.save": "Save {name}",

@@ -40,7 +40,7 @@ export function translateRoom(store) {
     el("div", { class: "top" }, choice(store), filesMenu(store, "attention", current, (state) => state.answer)),
     el("div", { class: "panes" }, sourcePane(store, files.button), targetPane(store)),
     noticesPanel(store), files.list, problem, note, banner, inside, startPanel(store));
-  element.append(tour(store, element));
+  element.querySelector(".panes").after(tour(store, element)); // next to the text for those who use the keyboard
   files.target(element);
 
   store.watch(["view"], ({ view }) => { element.dataset.shows = view; });

@@ -37,9 +37,10 @@ export function tour(store, room) {
 
   const go = (step) => store.set({ tour: step, ...NOTHING });
   const end = () => {
+    const inside = element.contains(document.activeElement);
     keep("tour", "done");
     go(-1);
-    (returning?.isConnected ? returning : document.getElementById("tour"))?.focus();
+    if (inside) (returning?.isConnected ? returning : document.getElementById("tour"))?.focus();
   };
   const forward = () => (store.get().tour === STEPS.length - 1 ? end() : go(store.get().tour + 1));
   back.addEventListener("click", () => go(store.get().tour - 1));
@@ -52,6 +53,11 @@ export function tour(store, room) {
     else return;
     event.preventDefault();
     event.stopPropagation();
+  });
+
+  // Also for those who go on typing beside it.
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !element.hidden) end();
   });
 
   store.watch(["answer", "view", "room", "phase"], (state) => {

@@ -6,6 +6,8 @@ import { grouped, t } from "../shell/language.js";
 import { say } from "../shell/live.js";
 import { problemOf } from "../shell/problem.js";
 
+const AT_ONCE = 3; // a browser opens six connections to a server, and typed texts need theirs
+
 // button: to stand below the text field. list: what became of each file. target(element): files may be dropped on it.
 export function uploads(store) {
   const input = el("input", { type: "file", multiple: true, class: "unseen", tabindex: "-1", "aria-hidden": "true" });
@@ -55,39 +57,44 @@ function upload(store, file) {
   const running = new AbortController();
   const bar = el("progress", { "aria-label": file.name });
   const said = el("span", { class: "caption" });
+  const problem = el("span", { class: "caption problem", role: "alert" });
   const drop = el("button", { class: "link", onclick: () => {
     running.abort();
     stop();
     URL.revokeObjectURL(link.href);
     element.remove();
   } });
-  const name = named(file.name, store.get().pair);
+  const { pair, model, settings } = store.get(); // another choice is one for later files
+  const name = named(file.name, pair);
   const link = el("a", { class: "action", hidden: true, download: name });
-  const element = el("li", {}, el("span", { class: "name" }, file.name), bar, said, link, drop);
+  const element = el("li", {}, el("span", { class: "name" }, file.name), bar, said, problem, link, drop);
   let state = {};
   const tell = (next) => {
     state = next;
-    setText(said, state.sentence ?? (state.key ? t(state.key, state.values) : ""));
-    said.classList.toggle("problem", Boolean(state.sentence));
+    setText(said, state.key ? t(state.key, state.values) : "");
+    if (state.sentence) fill(problem, el("span", { class: "unseen" }, `${file.name}: `), state.sentence);
     setText(drop, t(state.ended ? "file.remove" : "file.cancel"));
     drop.setAttribute("aria-label", `${drop.textContent}: ${file.name}`);
     setText(link, t("file.save", { name }));
     bar.hidden = Boolean(state.ended);
   };
-  const supported = store.get().settings.supportedFilesFormat;
-  if (!supported.some((ending) => file.name.toLowerCase().endsWith(ending))) tell({ ended: true, sentence: t("file.unsupported", { types: supported.join(", ") }) });
-  else work(store, file, running.signal, tell, link);
+  const supported = settings?.supportedFilesFormat ?? [];
+  if (!pair || !settings) tell({ ended: true, sentence: t("models.none") });
+  else if (!supported.some((ending) => file.name.toLowerCase().endsWith(ending))) tell({ ended: true, sentence: t("file.unsupported", { types: supported.join(", ") }) });
+  else work({ pair, model, file }, running.signal, tell, link);
   const stop = store.watch(["language"], () => tell(state));
   return element;
 }
 
-async function work(store, file, signal, tell, link) {
+async function work(request, signal, tell, link) {
+  tell({ key: "file.waiting" });
+  await turn();
   const begun = Date.now();
   const clock = () => tell({ key: "file.working", values: { seconds: grouped(Math.round((Date.now() - begun) / 1000)) } });
   const timer = setInterval(clock, 1000);
   clock();
   try {
-    const blob = await translateFile(store.get(), file, signal);
+    const blob = await translateFile(request, signal);
     link.href = URL.createObjectURL(blob);
     link.hidden = false;
     tell({ ended: true });
@@ -96,11 +103,26 @@ async function work(store, file, signal, tell, link) {
     if (!aborted(error) && !signal.aborted) tell({ ended: true, sentence: problemOf(error).sentence });
   } finally {
     clearInterval(timer);
+    endTurn();
   }
 }
 
+const waiting = []; // what starts each file that waits
+let taken = 0;
+
+function turn() {
+  if (taken === AT_ONCE) return new Promise((start) => waiting.push(start));
+  taken += 1;
+  return null;
+}
+
+function endTurn() {
+  if (waiting.length) waiting.shift()();
+  else taken -= 1;
+}
+
 // The translated file as a Blob.
-async function translateFile({ pair, model }, file, signal) {
+async function translateFile({ pair, model, file }, signal) {
   const [source, target] = pair.split(".");
   const form = new FormData();
   Object.entries({ source, target, model }).forEach(([name, value]) => value && form.append(name, value));
