@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from tests.readme import ROOT
 
-
 READY_S = 60
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator
 
 _WIDE_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"  # \u3000, as wide as an ideograph, is a break
 _SPACES = f" {_WIDE_SPACES}"
@@ -21,10 +19,9 @@ _EMOJI = f"(?:[0-9#*]\ufe0f?\u20e3|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u3297\u
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u3000"
 
 BREAK = re.compile(f"(?:[{_CONTROLS}]|[{_SPACES}]{{3,}})[{_CONTROLS}{_SPACES}]*")
-_GAP = re.compile(r"(?<=\S) {3,}(?=\S)")
-_LEAST_ROWS = 2  # of a table
-MARK = re.compile(f"(?:[{_SPACES}{_ZERO_WIDTH}]|{_EMOJI})+")
-UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad]|  |{_EMOJI}")  # rare in sentences
+# A line end within a sentence takes the quote signs of the next line with it.
+MARK = re.compile(f"(?:[{_SPACES}{_ZERO_WIDTH}]|{_EMOJI}|\r?\n(?:[ \t]*>)*[ \t]*)+")
+UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad\n]|  |{_EMOJI}")  # rare in sentences
 WIDE_SPACE = re.compile(r"(?! (?!\s))\s+")  # any white space except a single plain space
 MODEL_LAYOUT = re.compile(rf"[\s{_ZERO_WIDTH}{_PICTURES}]+")  # may be generated although the model's input has none
 ZERO_WIDTH = re.compile(f"[{_ZERO_WIDTH}]+")
@@ -34,24 +31,6 @@ JOINERS = "\u200c\u200d"
 CLOSING_PUNCTUATION = frozenset(",.;:!?…)]}»”’%，。；：！？、）】》」』")
 _FIRST_UNSPACED = 0x2E80  # first code point of Chinese and Japanese, punctuation included
 _FIRST_HANGUL, _AFTER_HANGUL = 0xAC00, 0xD7B0
-
-
-def breaks(text: str) -> Iterator[re.Match[str]]:
-    """The breaks of a text. Several plain spaces between words of a sentence ("ich   möchte") are none, unless other
-    lines have a column there."""
-    columns: Counter[int] | None = None
-    for match in BREAK.finditer(text):
-        before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-        if not match[0].strip(" ") and (before.isalpha() or before == ",") and after.islower():
-            columns = _columns(text) if columns is None else columns
-            if columns[match.end() - text.rfind("\n", 0, match.end())] < _LEAST_ROWS:
-                continue
-        yield match
-
-
-def _columns(text: str) -> Counter[int]:
-    """How many lines begin a column at each position."""
-    return Counter(match.end() - text.rfind("\n", 0, match.end()) for match in _GAP.finditer(text))
 
 
 def has_letters(text: str) -> bool:

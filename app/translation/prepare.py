@@ -25,14 +25,15 @@ from app.text.layout_characters import (
     UNUSUAL,
     WIDE_SPACE,
     ZERO_WIDTH,
-    breaks,
     has_letters,
     is_spelling_joiner,
     is_unspaced_script,
 )
+from app.text.line_breaks import breaks
 from app.text.numbers import Number, numbers_in, surplus_numbers
 from app.text.protected_spans import ProtectedSpan, may_hold_protected, protected_spans, without_protected
 from app.text.sentence_splitting import sentence_spans
+from app.text.text_blocks import cell_borders, untranslatable_blocks
 
 Span = tuple[int, int]
 CountTokens = Callable[[Sequence[str]], Awaitable[list[int]]]
@@ -40,7 +41,7 @@ CountTokens = Callable[[Sequence[str]], Awaitable[list[int]]]
 _LETTERS = "A-Za-zÀ-ÖØ-öø-ɏА-я"
 _PLAIN_SENTENCE = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
 _FINAL_PUNCTUATION = ".!?…。！？"
-_LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\))\s")
+_LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\)|\[[ xX]\]|\[\^[\w-]{1,20}\]:)\s")
 _DIGIT = re.compile(r"\d")
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
@@ -111,12 +112,27 @@ def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
     if one_plain_sentence(text):
         return SegmentedText(text, language, ((0, len(text)),))
     spans = []
-    for line_start, line_end in _between((match.span() for match in breaks(text)), 0, len(text)):
+    for line_start, line_end in _between(_cuts(text), 0, len(text)):
         line = text[line_start:line_end]
         inner = sentence_spans(line, language) if split else [(0, len(line))]
         for start, end in _split_at_marks(line, inner) if split and UNUSUAL.search(line) else inner:
             spans += _words_in(text, line_start + start, line_start + end)
     return SegmentedText(text, language, tuple(spans))
+
+
+def _cuts(text: str) -> list[Span]:
+    """Spans that always separate pieces, in order and without overlaps."""
+    breaks_in_text = [match.span() for match in breaks(text)]
+    blocks, borders = untranslatable_blocks(text), list(cell_borders(text))
+    if not blocks and not borders:
+        return breaks_in_text
+    cuts: list[Span] = []
+    for start, end in sorted([*blocks, *borders, *breaks_in_text]):
+        if not cuts or start >= cuts[-1][1]:
+            cuts.append((start, end))
+        elif end > cuts[-1][1]:
+            cuts.append((cuts[-1][1], end))
+    return cuts
 
 
 def _split_at_marks(line: str, spans: Iterable[Span]) -> Iterator[Span]:

@@ -19,6 +19,7 @@ _ATTACHED_LETTERS = re.compile(r"[^\W\d_]+")
 _LETTERS_BEFORE = re.compile(r"[^\W\d_]+\Z")
 _LONGEST_WORD = 30
 _SENTENCE_END = ".!?…。！？"
+_QUOTED_LINE_END = " \t\r\n>"
 
 
 def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
@@ -40,7 +41,7 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
         ):
             at = min(at, len(translation.text.rstrip(_SENTENCE_END)))  # an address belongs to the sentence
         at = max(least, at)
-        if mark.text.isspace():
+        if mark.text.isspace() or (mark.text[0] in "\r\n" and not mark.text.strip(_QUOTED_LINE_END)):
             at = _space_between_words(translation.text, at, least)
         before = edits[-1].text if edits and edits[-1].end == at else translation.text[:at]
         edits.append(_mark_edit(translation.text, at, mark, before[-1:]))
