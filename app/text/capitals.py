@@ -10,6 +10,7 @@ from app.text.language_codes import base_language
 from app.text.protected_spans import protected_spans, without_protected
 
 _LEAST_LETTERS = 7  # fewer are an abbreviation (UNESCO), which models know
+_WORD = re.compile(r"[^\W\d_]+")
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
 _ENGLISH_PRONOUN = re.compile(r"\bi\b")
 _TURKISH = ("tr", "az")  # I is ı there, and İ is i
@@ -17,6 +18,9 @@ _TURKISH = ("tr", "az")  # I is ı there, and İ is i
 
 def in_capitals(text: str) -> bool:
     """Whether the letters of a text are capitals, and enough of them for a sentence or a heading."""
+    first_word = _WORD.search(text)
+    if first_word is None or not first_word[0].isupper():  # a quick test for most texts
+        return False
     words = without_protected(text)
     return words.isupper() and sum(map(str.isupper, words)) >= _LEAST_LETTERS
 

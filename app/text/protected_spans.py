@@ -51,7 +51,7 @@ _PATH = (
     r"|(?<![\w./-])[A-Za-z0-9_-]{1,80}\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|md|csv|json|ya?ml|toml|xml|html?|css|js|ts|py"
     r"|cpp|rs|java|sh|exe|zip|gz|tar|png|jpe?g|gif|svg|mp3|mp4|srt|log|ini|cfg|sql)(?![\w-]|\.\w)"
 )
-_CODE_IN_TEXT = r"(?<![\w`])`{1,2}(?! )[^`\n]{1,200}`{1,2}(?![\w`])"  # as Markdown has it
+_CODE_IN_TEXT = r"\[\^[\w-]{1,20}\]|(?<![\w`])`{1,2}(?! )[^`\n]{1,200}`{1,2}(?![\w`])"  # as Markdown has it, with notes
 _NAMED = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u04ff"  # not of scripts without spaces, where a whole sentence may follow
 _HASHTAG = (
     rf"(?<![\w&#/.])#(?=[\d-]{{0,20}}[A-Za-z_\u00c0-\u024f\u0400-\u04ff])[{_NAMED}-]{{2,60}}"
@@ -75,13 +75,15 @@ _FORMULA = (
     r"|(?<!\w)\d{0,4}[¼-¾⅐-⅞](?!\w)"
     r"|(?<!\w)\d{1,3}° ?\d{1,2}['′’] ?(?:\d{1,2}(?:[.,]\d{1,4})?[\"″”] ?)?[NSEWO](?!\w)"
 )
-_SYNTAX = (_CODE_IN_TEXT, _BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)
-_LITERALS = (_DOMAIN, _IP, _TIMESTAMP, _VERSION, _TELEPHONE, _SERIAL, _PATH, _HASHTAG, _CODE, _FORMULA)
+_SYNTAX = (_BRACES, _PRINTF, _VARIABLE, _TAG, _SHORTCODE)
+_LITERALS = (_DOMAIN, _IP, _TIMESTAMP, _VERSION, _TELEPHONE, _SERIAL, _PATH)
 _PROTECTED = re.compile("|".join((_LINK, _ADDRESS, *_SYNTAX, *_LITERALS)))
-# Nearly all sentences contain none.
-_MAY_HOLD_PROTECTED = re.compile(
-    r"[:@{%$<&\\`=°₀-₉¼-¾⅐-⅞]|\w\.\w|[ (~.]/|^/|\d[ /)-]{1,3}\d|\+\d|#\w|[A-Za-z_]-?\d|\d[A-Za-z^]"
+_PROTECTED_AND_CODES = re.compile(
+    "|".join((_LINK, _ADDRESS, _CODE_IN_TEXT, *_SYNTAX, *_LITERALS, _HASHTAG, _CODE, _FORMULA))
 )
+# Nearly all sentences contain none, and few of the others a code.
+_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&\\]|\w\.\w|[ (~.]/|^/|\d[ /)-]{1,3}\d|\+\d")
+_MAY_HOLD_CODE = re.compile(r"[@`^=°₀-₉¼-¾⅐-⅞]|#\w|[A-Za-z_]-?\d|\d[A-Za-z]|\d-[A-Fa-f\d]{4}-")
 _TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
 
 
@@ -97,7 +99,8 @@ class ProtectedSpan:
 def protected_spans(text: str) -> list[ProtectedSpan]:
     """Links, addresses and placeholders, which must be preserved exactly."""
     spans = []
-    for match in _PROTECTED.finditer(text) if may_hold_protected(text) else ():
+    pattern = _PROTECTED_AND_CODES if _MAY_HOLD_CODE.search(text) else _PROTECTED
+    for match in pattern.finditer(text) if may_hold_protected(text) else ():
         part = match[0]
         if (part[0].isalnum() and ("@" not in part or ":" in part)) or part[0] in "/~.":
             part = _without_trailing_punctuation(part)
@@ -107,7 +110,7 @@ def protected_spans(text: str) -> list[ProtectedSpan]:
 
 def may_hold_protected(text: str) -> bool:
     """A quick test, negative for most texts."""
-    return _MAY_HOLD_PROTECTED.search(text) is not None
+    return _MAY_HOLD_PROTECTED.search(text) is not None or _MAY_HOLD_CODE.search(text) is not None
 
 
 def without_protected(text: str) -> str:

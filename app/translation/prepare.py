@@ -17,6 +17,7 @@ from app.engine.output.notices import untrained_words
 from app.text.capitals import in_capitals, without_capitals
 from app.text.character_references import lost_separators, references
 from app.text.glossary_matching import Term, TermMatcher, term_spans
+from app.text.inline_markup import Markup, markup_of, unclosed_signs
 from app.text.layout_characters import (
     CLOSING_PUNCTUATION,
     JOINERS,
@@ -41,7 +42,7 @@ CountTokens = Callable[[Sequence[str]], Awaitable[list[int]]]
 _LETTERS = "A-Za-zÀ-ÖØ-öø-ɏА-я"
 _PLAIN_SENTENCE = re.compile(rf"[{_LETTERS}][{_LETTERS} ,'’\-]*[.!?]?")
 _FINAL_PUNCTUATION = ".!?…。！？"
-_LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|\(?\d{1,3}[.)]|[a-zA-Z]\)|\[[ xX]\]|\[\^[\w-]{1,20}\]:)\s")
+_LIST_MARKER = re.compile(r"(?:[-–—*•·‣>#+]+|:|\(?\d{1,3}[.)]|[a-zA-Z]\)|\[[ xX]\]|\[\^[\w-]{1,20}\]:)\s")
 _DIGIT = re.compile(r"\d")
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
@@ -114,7 +115,7 @@ def segmented(text: str, language: str, *, split: bool = True) -> SegmentedText:
     spans = []
     for line_start, line_end in _between(_cuts(text), 0, len(text)):
         line = text[line_start:line_end]
-        inner = sentence_spans(line, language) if split else [(0, len(line))]
+        inner = list(_outside_links(line, sentence_spans(line, language))) if split else [(0, len(line))]
         for start, end in _split_at_marks(line, inner) if split and UNUSUAL.search(line) else inner:
             spans += _words_in(text, line_start + start, line_start + end)
     return SegmentedText(text, language, tuple(spans))
@@ -133,6 +134,16 @@ def _cuts(text: str) -> list[Span]:
         elif end > cuts[-1][1]:
             cuts.append((cuts[-1][1], end))
     return cuts
+
+
+def _outside_links(line: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """Joins sentences that end within a link or behind the ! of an image."""
+    links = [(own.opening[0], own.closing[1]) for own in markup_of(line) if line[own.closing[0]] == "]"]
+    begins = 0
+    for _, end in spans:
+        if not any(first < end < last for first, last in links):
+            yield begins, end
+            begins = end
 
 
 def _split_at_marks(line: str, spans: Iterable[Span]) -> Iterator[Span]:
@@ -157,6 +168,8 @@ def _words_in(text: str, start: int, end: int) -> list[Span]:
         start = mark.end()
     if start < end and MARK.match(text, end - 1, end):
         end = next((mark.start() for mark in MARK.finditer(text, start, end) if mark.end() == end), end)
+    begins, ends = unclosed_signs(text[start:end])
+    start, end = start + begins, end - ends
     piece = text[start:end]
     translatable = has_letters(piece) and (not may_hold_protected(piece) or has_letters(without_protected(piece)))
     return [(start, end)] if translatable else []
@@ -283,7 +296,7 @@ class Mark:
 class PreparedSentence:
     """A sentence as in the text (source) and as the model reads it (the request's text), with the elements that its
     translation must contain. protected: links and placeholders in the request's text. capitals: whether the source is
-    in capital letters, which the request's text is not."""
+    in capital letters, which the request's text is not. markup: of the source."""
 
     source: str
     marks: tuple[Mark, ...]
@@ -293,6 +306,7 @@ class PreparedSentence:
     numbers: tuple[Number, ...] = ()
     terms: tuple[Term, ...] = ()
     capitals: bool = False
+    markup: tuple[Markup, ...] = ()
 
     @classmethod
     def of(
@@ -303,7 +317,8 @@ class PreparedSentence:
         taken_out: Sequence[ProtectedSpan] = (),
     ) -> PreparedSentence:
         """Prepares a sentence. taken_out: links to remove from the model's input."""
-        clean, marks = _without_marks(source, taken_out)
+        markup = tuple(markup_of(source))
+        clean, marks = _without_marks(source, taken_out, markup)
         capitals = not options.prefix and in_capitals(clean)
         if matcher is None and not marks and not capitals and one_plain_sentence(clean):
             return cls(source, (), TranslationRequest(clean, options), matcher)
@@ -315,12 +330,13 @@ class PreparedSentence:
             units = {at for number in numbers_in(clean, links) for at in range(number.core[1], number.end)}
             terms = tuple(t for t in terms if t.start not in units or t.forms[0] != clean[t.start : t.end])
         covered = links + [(term.start, term.end) for term in terms]
-        wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if any(mark.text for mark in marks) else frozenset()
+        placed = bool(markup) or any(mark.text for mark in marks)
+        wants = _ALIGNMENT_AND_TOKENS if terms else _ALIGNMENT if placed else frozenset()
         if not wants <= options.wants:
             options = replace(options, wants=options.wants | wants)
         numbers = tuple(numbers_in(clean, covered))
         request = TranslationRequest(without_capitals(clean, options.source_language) if capitals else clean, options)
-        return cls(source, marks, request, matcher, protected, numbers, terms, capitals)
+        return cls(source, marks, request, matcher, protected, numbers, terms, capitals, markup)
 
     def without_links(self) -> PreparedSentence:
         """The same sentence with its links removed like marks."""
@@ -338,7 +354,7 @@ class PreparedSentence:
     @property
     def plain(self) -> bool:
         """Whether the translation needs no repair."""
-        repaired = self.protected or self.numbers or self.terms or self.capitals
+        repaired = self.protected or self.numbers or self.terms or self.capitals or self.markup
         return not (repaired or (self.marks and self.shown_marks))
 
     def numbers_of(self, translation: str) -> list[Number]:
@@ -354,6 +370,15 @@ class PreparedSentence:
         """The request with required terms."""
         options = replace(self.request.options, alternatives=0)
         return TranslationRequest(self.clean, options, tuple(dict.fromkeys(term.forms for term in self.terms)))
+
+    def in_clean(self, at: int) -> int:
+        """The position in `clean` of one in `source` that is not within a mark."""
+        shift = 0
+        for mark in self.marks:
+            if mark.at + shift >= at:
+                break
+            shift += mark.length - len(mark.gap)
+        return at - shift
 
     def in_source(self, words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
         """The alignment with offsets in `source` instead of `clean`."""
@@ -373,16 +398,22 @@ class PreparedSentence:
             yield start, max(start, last + growth[bisect_left(starts, last)])
 
 
-def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tuple[str, tuple[Mark, ...]]:
+def _without_marks(
+    source: str, taken_out: Sequence[ProtectedSpan] = (), markup: Sequence[Markup] = ()
+) -> tuple[str, tuple[Mark, ...]]:
     """The model's input, and the removed marks. taken_out: in order, without overlaps."""
     referred = {(start, end): character for start, end, character in references(source)}
-    if not taken_out and not referred and not UNUSUAL.search(source):
+    signs = {span for own in markup for span in (own.opening, own.closing)}
+    if not taken_out and not referred and not signs and not UNUSUAL.search(source):
         return source, ()
+    hidden = {at for start, end in signs for at in range(start, end)}
+    referred = {span: character for span, character in referred.items() if span[0] not in hidden}
+    taken_out = [span for span in taken_out if span.start not in hidden]
     clean: list[str] = []
     marks: list[Mark] = []
     at = length = 0
-    for start, end in _marked_spans(source, taken_out, list(referred)):
-        text = source[start:end]
+    for start, end in _marked_spans(source, taken_out, {*referred, *signs}):
+        text = "" if (start, end) in signs else source[start:end]
         if text == " ":
             continue
         character = referred.get((start, end), "")
@@ -406,9 +437,9 @@ def _without_marks(source: str, taken_out: Sequence[ProtectedSpan] = ()) -> tupl
     return "".join((*clean, source[at:])), tuple(marks)
 
 
-def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan], referred: Sequence[Span]) -> Iterator[Span]:
-    """Spans of marks, of `taken_out` and of references outside of these; adjacent spans are merged, except references
-    to characters that the model reads."""
+def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan], referred: Collection[Span]) -> Iterator[Span]:
+    """Spans of marks, of `taken_out` and of `referred` outside of these; adjacent spans are merged, except `referred`:
+    references to characters that the model reads, and signs of emphasis."""
     spans = [
         match.span()
         for match in MARK.finditer(source)

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from app.engine.interface import AlignedWord, TranslationResult
 from app.text.character_references import first_bare, written_characters
+from app.text.inline_markup import placed_signs
 from app.text.layout_characters import CLOSING_PUNCTUATION, is_unspaced_script
 from app.text.numbers import JOINED_DIGITS, LostNumber, Number, lost_numbers, surplus_numbers
+from app.text.tag_placement import AlignedSpan
 from app.translation.prepare import Mark, PreparedSentence
 from app.translation.repair.text_edits import Edit, with_edits
 
@@ -46,6 +48,24 @@ def with_marks(sentence: PreparedSentence, translation: TranslationResult) -> Tr
         before = edits[-1].text if edits and edits[-1].end == at else translation.text[:at]
         edits.append(_mark_edit(translation.text, at, mark, before[-1:]))
         least = edits[-1].end
+    return with_edits(translation, edits)
+
+
+def with_markup(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    """Sets the sentence's emphases and links around the words aligned with their own."""
+    alignment = [
+        AlignedSpan(word.target_start, word.target_end, word.source_start, word.source_end)
+        for word in translation.alignment or ()
+    ]
+    edits: list[Edit] = []
+    signs = placed_signs(
+        sentence.source, sentence.clean, sentence.markup, sentence.in_clean, translation.text, alignment
+    )
+    for at, sign in signs:
+        if edits and edits[-1].start == at:
+            edits[-1] = Edit(at, at, edits[-1].text + sign)
+        else:
+            edits.append(Edit(at, at, sign))
     return with_edits(translation, edits)
 
 

@@ -25,6 +25,7 @@ from app.translation.repair.glossary_terms import (
 from app.translation.repair.marks_and_numbers import (
     with_lost_numbers,
     with_marks,
+    with_markup,
     with_references,
 )
 
@@ -100,13 +101,17 @@ def _repaired(sentence: PreparedSentence, translation: TranslationResult) -> Tra
     if sentence.marks:
         translation = with_references(sentence, translation)
     if not sentence.plain:
-        translation = with_marks(sentence, _with_repaired_alternatives(sentence, translation))
+        translation = _with_marks_and_markup(sentence, _with_repaired_alternatives(sentence, translation))
     if sentence.capitals:
         translation = _in_capitals(sentence, translation)
     if not sentence.marks:
         return translation
     alignment = None if translation.alignment is None else sentence.in_source(translation.alignment)
     return replace(translation, alignment=alignment, notices=_notices_in_source(sentence, translation.notices))
+
+
+def _with_marks_and_markup(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
+    return with_marks(sentence, with_markup(sentence, translation) if sentence.markup else translation)
 
 
 def _in_capitals(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
@@ -150,11 +155,11 @@ def _with_repaired_alternatives(sentence: PreparedSentence, translation: Transla
     """Keeps alternatives that lose nothing and inserts their marks; others cannot be repaired without an alignment."""
     texts: list[str] = []
     scores = list(translation.scores[:1]) if translation.scores else []
-    best = with_marks(sentence, translation).text
+    best = _with_marks_and_markup(sentence, translation).text
     for number, text in enumerate(translation.alternatives, 1):
         if not _keeps_links(sentence, text) or _loses_number_or_term(sentence, text):
             continue
-        marked = with_marks(sentence, TranslationResult(text)).text
+        marked = _with_marks_and_markup(sentence, TranslationResult(text)).text
         if marked not in (best, *texts):  # terms may have made two alternatives equal
             texts.append(marked)
             scores += translation.scores[number : number + 1] if translation.scores else ()

@@ -215,3 +215,14 @@ def test_words_that_a_demo_model_does_not_know_are_copied() -> None:
     assert translate(WordEngine(words=words), "Ich wohne in Ulm.").text == "i live in ULM.", "no demo model"
     others = " ".join(f"und Wort{'abcdefghijklmnop'[n]}" for n in range(14))
     assert translate(engine, others).text.startswith("and WORTA"), "a text of unknown words is left to the model"
+
+
+def test_line_end_within_a_sentence_keeps_its_place() -> None:
+    text = (
+        "> ein Mann und eine Frau sitzen in einem Park und lesen\n> ein Buch, während zwei Hunde im Gras spielen und\n"
+        "> Kinder laufen.\n"
+    )
+    engine = WordEngine()
+    assert translate(engine, text).text == text.upper()
+    assert len(engine.source_texts) == 1
+    assert "\n" not in engine.source_texts[0]
