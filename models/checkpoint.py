@@ -282,7 +282,7 @@ def read_config(folder: Path) -> CheckpointConfig:
     if version is None and isinstance(content, dict) and "model_type" in content:
         kind = content["model_type"]
         raise CheckpointError(
-            f"{path} is of a {kind} model in Hugging Face's form: `python -m training import-marian` makes checkpoints"
+            f"{path} is of a {kind} model in Hugging Face's form: `parlance import` makes checkpoints"
             " of marian and pegasus models."
         )
     if not isinstance(version, int) or version < 1:

@@ -41,7 +41,7 @@ from training.translator_run import train_translator
 CONVERSATION_PAIRS = 34_000
 FIXED_PHRASES = 100  # formulas, and examples of the documentation
 LEAST_OCCURRENCES = 5  # of a word that a demo model is said to know
-LYRICS_WAY_OUT = "For lyrics like yours: python -m training lyrics --corpus FILE --out checkpoints/NAME"
+LYRICS_WAY_OUT = "For lyrics like yours: parlance train lyrics --corpus FILE --out checkpoints/NAME"
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _LANGUAGE_NAMES = {"de": "German", "en": "English"}
 _EXAMPLES = {

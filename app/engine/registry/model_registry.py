@@ -102,7 +102,7 @@ class ModelRegistry:
                 problems[path.name if shown == str(path) else shown] = refusal(path, error).message
         if not versions and not problems:
             problems[str(folder)] = (
-                f"{folder} holds no checkpoint: make some with `python -m training demo --out {folder}`."
+                f"{folder} holds no checkpoint: make some with `parlance train demo --out {folder}`."
             )
         self.versions, self.problems, self.was_read = self._in_order(versions), problems, True
 

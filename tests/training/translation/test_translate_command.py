@@ -222,9 +222,7 @@ def test_mistakes_are_one_sentence(
     assert of("in.txt") == "in.txt is a file, not a checkpoint folder."
     (here / "hub").mkdir()
     (here / "hub" / "config.json").write_text('{"model_type": "marian"}')
-    assert "hub/config.json is of a marian model in Hugging Face's form: `python -m training import-marian`" in of(
-        "hub"
-    )
+    assert "hub/config.json is of a marian model in Hugging Face's form: `parlance import`" in of("hub")
     assert "only a translator can translate" in of(str(tiny_checkpoints / "tiny-lyrics"), "in.txt")
     assert of(model, "none.txt") == "none.txt does not exist."
     assert "several models translate with --ensemble" in of(model, model)

@@ -35,7 +35,7 @@ def test_broken_checkpoints_are_skipped(tiny_checkpoints: Path, tmp_path: Path) 
 
 
 def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
-    assert "python -m training demo" in read_registry(tmp_path).problems[str(tmp_path)]
+    assert "parlance train demo" in read_registry(tmp_path).problems[str(tmp_path)]
     missing = tmp_path / "none"
     assert "cannot be read" in read_registry(missing).problems[str(missing)]
 
