@@ -29,8 +29,8 @@ class MarianShape:
     is the output matrix too ("one"); an embedding for each side, of which the target's is the output matrix ("two");
     the same with an output matrix of its own ("three"). vocabularies: 2 for vocab.json and target_vocab.json. eos: the
     id of </s>, 0 in models of 2020. languages: target languages with a token. form: config.json and
-    a pickle with position tables as the first conversions wrote them, or the files of today in float16; the Hub has
-    added generation_config.json to both."""
+    a pickle with position tables as the first conversions wrote them, or the files of today in float16.
+    generation_config: whether there is the file of that name, which the Hub has added to the folders of both forms."""
 
     like: str
     width: int = 512
@@ -46,6 +46,7 @@ class MarianShape:
     source_target: tuple[str, str] = ("de", "en")
     positions: int = 512
     form: Literal["2020", "float32", "float16"] = "float32"
+    generation_config: bool = True
 
     def small(self) -> MarianShape:
         """The same kind of network with few parameters, for tests."""
@@ -59,6 +60,7 @@ CHINESE = ("cmn", "cmn_Hans", "cmn_Hant", "yue_Hant", "zho")
 BIBLE = ("afr", "deu", "nld", "ltz", "srp_Cyrl", "srp_Latn")
 SHAPES = {
     "base": replace(BASE, form="2020"),
+    "base, without generation_config.json": replace(BASE, form="2020", generation_config=False),
     "base, 65,001 entries": MarianShape("opus-mt-zh-en", vocabulary=65_001, form="2020"),
     "base, Romance targets": MarianShape(
         "opus-mt-en-ROMANCE", vocabulary=65_001, languages=ROMANCE, source_target=("en", "ROMANCE"), form="2020"
@@ -246,12 +248,9 @@ def _files(shape: MarianShape, models: Sequence[bytes]) -> dict[str, Any]:
             "torch_dtype": shape.form,
         }
         options |= {"separate_vocabs": shape.vocabularies > 1, "model_max_length": 512}
-    files["generation_config.json"] = {
-        **tokens,
-        "forced_eos_token_id": shape.eos,
-        "renormalize_logits": True,
-        **search,
-    }
+    if shape.generation_config:
+        ends = {"forced_eos_token_id": shape.eos, "renormalize_logits": True}
+        files["generation_config.json"] = {**tokens, **ends, **search}
     sides = [models] if shape.vocabularies == 1 else [[model] for model in models]
     for name, own in zip(("vocab.json", "target_vocab.json"), sides, strict=False):
         files[name] = _pieces(own, shape)
