@@ -6,9 +6,12 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from app.settings import PREFIX, Settings
 from parlance.__main__ import TRAINING_COMMANDS
-from tests.readme import BLOCK, PAGES, ROOT, TUTORIALS, examples, json_values, same_shape
+from tests.readme import BLOCK, CUT, PAGES, ROOT, TUTORIALS, examples, json_values, same_shape
+from tests.tutorial import Tutorial, differing, missing
 
 SERVING = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
 PROTOCOLS = (ROOT / "docs/protocols.md").read_text(encoding="utf-8")
@@ -124,3 +127,21 @@ def test_cut_answers_are_compared_by_what_they_show() -> None:
     assert same_shape(shown, {"a": [], "b": "z"}) != []
     assert same_shape(shown, {"a": [1], "d": 4}) != []
     assert same_shape(other, [{"c": 2, "e": 3}, {"c": 5}]) == []
+
+
+def test_answers_of_tutorials_are_compared_by_their_words() -> None:
+    shown = {"translatedText": "The intercity arrives in Cologne at 14:32.", "code": "a", CUT: 0}
+    assert differing(shown, {"translatedText": "the intercity arrives in Cologne at 9:15", "code": "b", "d": 1}) == []
+    assert differing(shown, {"translatedText": "Where can I buy two tickets?", "code": "a"}) != []
+    assert differing([shown], [{"translatedText": shown["translatedText"]}]) != []
+    assert missing("     20 403\n…\nfour words that are cut …", "x\n     19 403\n") == []
+    assert missing("Where can I speak to the conductor?", "curl: (7) Failed to connect to localhost") != []
+
+
+def test_blocks_of_a_tutorial_share_a_shell_and_have_to_succeed(tmp_path: Path) -> None:
+    page = Tutorial("docs/tutorials/own-model.md", tmp_path)
+    page.text = "```sh\nexport A=8000; mkdir -p b; cd b\n```\n```sh\necho $A; pwd; false\n```\n"
+    steps = page.run()
+    next(steps)
+    with pytest.raises(AssertionError, match=f"{page.ports['8000']}\n{tmp_path}/b"):
+        next(steps)
