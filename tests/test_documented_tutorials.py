@@ -77,6 +77,8 @@ def test_private_translator(hub: StandInHub, tmp_path: Path) -> None:
     assert followed.printed("notice.save").count("|") == 2
     (glossary,) = followed.answers("glossary")
     assert "track" in str(glossary["translatedText"]) and "platform" not in str(glossary["translatedText"])
+    served = (page.folder / ".volumes/api.log").read_text(encoding="utf-8")
+    assert "GET /languages 200" in served, "by the containers, and not by the server before them"
     files = [name for name in hub.fetched() if name == "model.safetensors"]
     assert len(files) == 2, "once for this machine and once for the volume of the containers"
 
@@ -90,4 +92,4 @@ def test_behind_nginx(hub: StandInHub, tmp_path: Path) -> None:
     assert codes == ["200", "200", "200", "429"]
     guesses = [line.split() for line in followed.printed("guess 127.0.0.3").splitlines()]
     assert [guess[-1] for guess in guesses] == ["403", "429", "403"] and guesses[0][0] == "20"
-    assert not (page.folder / "proxy/nginx.pid").exists()
+    assert "/translate" in (page.folder / "proxy/access.log").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """Runs the `sh` blocks of a page from top to bottom, as a reader would, in a folder that looks like a fresh checkout.
 
 What differs from a reader's shell: ports are free ones; the installation is that of the tests; HF_ENDPOINT names a
-stand-in for the Hub, and `docker` is `tests/stand_in_docker.py`. A block that serves runs beside the ones after it, as
-in a second terminal, until the next one that serves."""
+stand-in for the Hub, and `docker` is `tests/stand_in_docker.py`. A block that serves goes on in its terminal until the
+next one that serves; the blocks after it are typed into a second terminal, which knows nothing of the first."""
 
 from __future__ import annotations
 
@@ -75,18 +75,22 @@ class Tutorial:
         own |= {"OMP_NUM_THREADS": "1", "PARLANCE_CPU_WORKERS": "1", "HF_HOME": str(folder / ".hub-cache")}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PARLANCE_", "BASH_"))}
         self.environment = {**inherited, **own, **environment}
-        self._state = folder / ".shell-state"
-        self._state.write_text(f"cd {shlex.quote(str(folder))}\n")
+        self._first, self._second = (folder / f".terminal-{number}" for number in (1, 2))
+        for terminal in (self._first, self._second):
+            terminal.write_text(f"cd {shlex.quote(str(folder))}\n")
         self._server: subprocess.Popen[bytes] | None = None
 
     def run(self, served: Mapping[str, str] | None = None) -> Iterator[Step]:
         """Each block after it has been run and its answer, if the page shows one, has been compared.
 
         served: a command that serves -> the address at which it serves already, and is not started again."""
-        blocks = BLOCK.findall(self.text)
-        for index, (kind, body) in enumerate(blocks):
+        blocks = list(BLOCK.finditer(self.text))
+        for block, below in zip(blocks, [*blocks[1:], None], strict=True):
+            kind, body = block.groups()
             if kind != "sh":
                 continue
+            if "Stop the server" in self.text[: block.start()].rpartition("```")[2]:
+                self.stop()
             if address := (served or {}).get(body.strip()):
                 self.base = address
                 self.ports["8000"] = address.rpartition(":")[2]
@@ -98,7 +102,7 @@ class Tutorial:
             done = self._shell(body)
             output = done.stdout + done.stderr
             assert done.returncode == 0, f"{body}\n{output[-3000:]}"
-            shown_kind, shown = blocks[index + 1] if index + 1 < len(blocks) else ("", "")
+            shown_kind, shown = below.groups() if below else ("", "")
             if shown_kind == "json":
                 problems = differing(json_values(shown), json_values(done.stdout))
                 assert problems == [], f"{body}\n{problems}\n{output[-3000:]}"
@@ -107,14 +111,19 @@ class Tutorial:
                 assert problems == [], f"{body}\n{problems}\n{output[-3000:]}"
             yield Step(body, output)
 
-    def _script(self, body: str) -> str:
+    @property
+    def _terminal(self) -> Path:
+        """The file with the state of the shell into which commands are typed."""
+        return self._first if self._server is None else self._second
+
+    def _script(self, body: str, terminal: Path) -> str:
         for shown, port in self.ports.items():
             body = re.sub(rf"\b{shown}\b", port, body)
-        return f". {shlex.quote(str(self._state))}\nset -eo pipefail\n{body}"
+        return f". {shlex.quote(str(terminal))}\nset -eo pipefail\n{body}"
 
     def _shell(self, body: str) -> subprocess.CompletedProcess[str]:
-        kept = shlex.quote(str(self._state))
-        script = f'{self._script(body)}\n{{ export -p; printf "cd %q\\n" "$PWD"; }} > {kept}'
+        kept = shlex.quote(str(self._terminal))
+        script = f'{self._script(body, self._terminal)}\n{{ export -p; printf "cd %q\\n" "$PWD"; }} > {kept}'
         return subprocess.run(
             ["bash", "-c", script],
             cwd=self.folder,
@@ -129,7 +138,7 @@ class Tutorial:
         log = self.folder / "serve.log"
         with log.open("ab") as output:
             self._server = subprocess.Popen(
-                ["bash", "-c", self._script(body)],
+                ["bash", "-c", self._script(body, self._first)],
                 cwd=self.folder,
                 env=self.environment,
                 stdout=output,
