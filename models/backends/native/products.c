@@ -61,27 +61,57 @@ typedef struct {
     const Bounds *bounds; /* null: y is written. Otherwise the highest bound of each panel, and y is not */
 } Finish;
 
-/* Sums of one row and a vector of outputs -> their place in y. */
-static inline void finish(const Finish *f, Ints sums, int64_t row, int64_t output, float largest) {
-    Lanes lanes = before(output, f->outputs);
-    Floats y = to_floats(sums) * load(lanes, f->scale + output);
-    y = multiply_add(y, every(largest), load(lanes, f->bias + output));
-    if (f->residual) y = y + load(lanes, f->residual + row * f->stride + output);
-    store(f->y + row * f->stride + output, lanes, larger(every(f->least), y));
+/* Sums of `rows` rows from `row` on and a vector of outputs -> their places in y. */
+static inline __attribute__((always_inline)) void finish(const Finish *f, const Ints (*sums)[VECTORS], int rows,
+                                                         int64_t row, int64_t output, const float *largest,
+                                                         Lanes lanes) {
+    Floats scale = load(lanes, f->scale + output), bias = load(lanes, f->bias + output), least = every(f->least);
+    float *to = f->y + row * f->stride + output;
+    const float *residual = f->residual ? f->residual + row * f->stride + output : NULL;
+    for (int r = 0; r < rows; r++, to += f->stride) {
+        Floats y = multiply_add(to_floats(sums[r][0]) * scale, every(largest[r]), bias);
+        if (residual) y = y + load(lanes, residual + r * f->stride);
+        store(to, lanes, larger(least, y));
+    }
 }
 
-/* Sums of one row and a panel of outputs -> the highest bound of y. */
-static inline void bound(const Finish *f, const Ints *sums, int64_t row, int64_t output, float largest) {
+/* Sums of a panel of outputs -> the highest bounds of y. */
+static inline __attribute__((always_inline)) void bound(const Finish *f, const Ints (*sums)[VECTORS], int rows,
+                                                        int64_t row, int64_t output, const float *largest,
+                                                        int64_t outputs) {
     const Bounds *b = f->bounds;
-    Floats highest = every(-INFINITY), slack = every(b->slack[row]), left = every(b->left[row]);
-    for (int v = 0; v < VECTORS && output + LANES * v < f->outputs; v++) {
+    Floats highest[TILE];
+    for (int r = 0; r < rows; r++) highest[r] = every(-INFINITY);
+    for (int v = 0; v < VECTORS && LANES * v < outputs; v++) {
         int64_t at = output + LANES * v;
-        Lanes lanes = before(at, f->outputs);
-        Floats y = multiply_add(to_floats(sums[v]), every(largest), slack);
-        y = multiply_add(y, load(lanes, f->scale + at), load(lanes, f->bias + at));
-        highest = larger_some(lanes, highest, multiply_add(left, load(lanes, b->rest + at), y));
+        Lanes lanes = before(LANES * v, outputs);
+        Floats scale = load(lanes, f->scale + at), bias = load(lanes, f->bias + at), rest = load(lanes, b->rest + at);
+        for (int r = 0; r < rows; r++) {
+            Floats y = multiply_add(to_floats(sums[r][v]), every(largest[r]), every(b->slack[row + r]));
+            y = multiply_add(every(b->left[row + r]), rest, multiply_add(y, scale, bias));
+            highest[r] = larger_some(lanes, highest[r], y);
+        }
     }
-    b->highest[row * f->stride + output / PANEL] = largest_of(highest);
+    for (int r = 0; r < rows; r++) b->highest[(row + r) * f->stride + output / PANEL] = largest_of(highest[r]);
+}
+
+/* A whole panel has no masks. */
+static __attribute__((noinline)) void finish_panel(const Finish *f, const Ints (*sums)[VECTORS], int rows, int64_t row,
+                                                   int64_t output, const float *largest) {
+    int64_t outputs = f->outputs - output;
+    if (f->bounds && outputs >= PANEL) {
+        bound(f, sums, rows, row, output, largest, PANEL);
+    } else if (f->bounds) {
+        bound(f, sums, rows, row, output, largest, outputs);
+    } else if (outputs >= PANEL) {
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++)
+            finish(f, (const Ints(*)[VECTORS])&sums[0][v], rows, row, output + LANES * v, largest, before(0, LANES));
+    } else {
+        for (int v = 0; LANES * v < outputs; v++)
+            finish(f, (const Ints(*)[VECTORS])&sums[0][v], rows, row, output + LANES * v, largest,
+                   before(LANES * v, outputs));
+    }
 }
 
 /* `rows` rows from `row` on times one panel, while `lines` cache lines a step of a later one are fetched, `pace` bytes
@@ -118,17 +148,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) kept[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(kept) : "memory");
-    if (f->bounds) {
-#pragma GCC unroll 1
-        for (int r = 0; r < rows; r++) bound(f, kept[r], row + r, output, x.largest[row + r]);
-        return;
-    }
-#pragma GCC unroll 1
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 1
-        for (int v = 0; v < VECTORS; v++)
-            if (output + LANES * v < f->outputs)
-                finish(f, kept[r][v], row + r, output + LANES * v, x.largest[row + r]);
+    finish_panel(f, kept, rows, row, output, x.largest + row);
 }
 
 typedef void (*Tile)(const uint8_t *, int64_t, Bytes, int64_t, int64_t, const Finish *, const char *, int64_t);
