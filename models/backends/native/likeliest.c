@@ -93,22 +93,42 @@ void log_totals(const float *x, int64_t rows, int64_t stride, int64_t width, con
     for (int64_t row = 0; row < rows; row++) totals[row] = log_total(x + row * stride, width, largest[row]);
 }
 
+typedef struct {
+    const float *x;
+    int64_t stride, columns, count;
+    const int64_t *rows;
+    float *values, *totals; /* [hypotheses, count], [hypotheses] */
+    int64_t *places;        /* [hypotheses, count] */
+} Searched;
+
+static void search_hypothesis(const void *job, int64_t hypothesis, int64_t thread) {
+    (void)thread;
+    const Searched *s = job;
+    const float *row = s->x + s->rows[hypothesis] * s->stride;
+    Best own = {s->values + hypothesis * s->count, s->places + hypothesis * s->count, 0, s->count};
+    find(row, s->columns, &own);
+    s->totals[hypothesis] = log_total(row, s->columns, own.values[0]);
+}
+
 /* The likeliest continuations of beams of `width` hypotheses. rows [beams, width]: which row of x is which hypothesis;
    so_far [beams, width]: their log-probabilities; count: continuations of each that are looked at, at most 2·width.
-   values, parents, tokens [beams, kept]: log-probability, hypothesis, token. room: 2·width floats and as many int64 for
-   what is found in one row. */
+   values, parents, tokens [beams, kept]: log-probability, hypothesis, token. row_values [beams, width, count + 1] and
+   row_places [beams, width, count]: room for what is found in each row. threads: at most. */
 void continuations(const float *x, int64_t stride, int64_t columns, const int64_t *rows, int64_t beams, int64_t width,
                    const float *so_far, int64_t count, int64_t kept, float *values, int64_t *parents, int64_t *tokens,
-                   float *row_values, int64_t *row_places) {
-    for (int64_t beam = 0; beam < beams; beam++, rows += width, so_far += width) {
+                   float *row_values, int64_t *row_places, int64_t threads) {
+    Searched job = {x, stride, columns, count, rows, row_values, row_values + beams * width * count, row_places};
+    threads = begin_team(threads);
+    share(threads, search_hypothesis, &job, beams * width);
+    end_team(threads);
+    for (int64_t beam = 0; beam < beams; beam++) {
         Best best = {values + beam * kept, tokens + beam * kept, 0, kept}; /* places: hypothesis · columns + token */
         for (int64_t h = 0; h < width; h++) {
-            const float *row = x + rows[h] * stride;
-            Best own = {row_values, row_places, 0, count};
-            find(row, columns, &own);
-            float total = log_total(row, columns, own.values[0]);
-            for (int64_t rank = 0; rank < count; rank++)
-                if (!insert(&best, (own.values[rank] - total) + so_far[h], h * columns + own.places[rank])) break;
+            int64_t hypothesis = beam * width + h;
+            for (int64_t at = hypothesis * count; at < (hypothesis + 1) * count; at++) {
+                float value = (row_values[at] - job.totals[hypothesis]) + so_far[hypothesis];
+                if (!insert(&best, value, h * columns + row_places[at])) break;
+            }
         }
         for (int64_t i = beam * kept; i < (beam + 1) * kept; i++)
             parents[i] = tokens[i] / columns, tokens[i] %= columns;

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from models.backends.native import build
 
+WORTH_THREADS = 1 << 17  # logits, of 0.05 ms
 MOST = 64  # maximum count per row: insertion sort suits small ones
 POINTER = c_void_p
 ARGUMENTS = {
     "likeliest": (POINTER, *(c_int64,) * 4, POINTER, POINTER),
     "log_totals": (POINTER, *(c_int64,) * 3, POINTER, POINTER),
-    "continuations": (*(POINTER, c_int64, c_int64) * 3, *(POINTER,) * 5),
+    "continuations": (*(POINTER, c_int64, c_int64) * 3, *(POINTER,) * 5, c_int64),
 }
 
 
@@ -71,13 +72,15 @@ def native_continuations(
     loaded, (beams, width) = kernels(), rows.shape
     assert loaded is not None
     assert rows.flags.c_contiguous and so_far.flags.c_contiguous
-    values, size = np.empty((beams, kept), dtype=np.float32), beams * kept
-    held = np.empty(2 * size + 2 * count, dtype=np.int64)  # one array: an address costs as much as a small array
+    values, size, searched = np.empty((beams, kept), dtype=np.float32), beams * kept, beams * width
+    # one array: an address costs as much as a small array
+    held = np.empty(2 * size + searched * (count + (count + 2) // 2), dtype=np.int64)
     at = held.ctypes.data
+    threads = torch.get_num_threads() if searched * logits.size(1) >= WORTH_THREADS else 1
     loaded.continuations(
         *(logits.data_ptr(), logits.stride(0), logits.size(1)),
         *(rows.ctypes.data, beams, width, so_far.ctypes.data, count, kept),
-        *(values.ctypes.data, at, at + 8 * size, at + 8 * (2 * size + count), at + 16 * size),
+        *(values.ctypes.data, at, at + 8 * size, at + 8 * (2 * size + searched * count), at + 16 * size, threads),
     )
     return values, held[:size].reshape(beams, kept), held[size : 2 * size].reshape(beams, kept)
 
