@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -32,6 +33,12 @@ UNSPECIFIED_LANGUAGE = frozenset({"", "auto", "-"})  # as clients ask for detect
 # From this probability on, against the languages that are translated to it, a text is in the target language. Of German
 # texts of one word 0.1 % are taken for English, of two or more words none; 93 % of English words stay as they are.
 _LEAST_PROBABILITY = 0.7
+# In a text of several sentences one is left as it is, where it is in another language than the text, from so many words
+# and such a probability on.
+_LEAST_FOREIGN_WORDS = 3
+_LEAST_FOREIGN_PROBABILITY = 0.95
+_SENTENCE_END = re.compile(r"[.!?…]\s|\n")
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _NAMED_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200}?)?(/?)>")
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -94,12 +101,14 @@ class LoadedPairs:
 
 class AssignedPair(NamedTuple):
     """The languages of a text. unchanged: why the text is returned as it is: it is in the target language, or in none
-    that a model reads, which is then its source. detection: None if the request names the source."""
+    that a model reads, which is then its source. detection: None if the request names the source. foreign: of a
+    sentence in another language than the text the reason to leave it as it is."""
 
     source: str
     target: str
     unchanged: Notice | None = None
     detection: Detection | None = None
+    foreign: Callable[[str], Notice | None] | None = None
 
     @property
     def pair(self) -> Pair:
@@ -131,7 +140,20 @@ async def find_pairs(
             return AssignedPair(detection.language, detection.language, _already_in(detection.language), detection)
         if detection.language in targets:
             detection = detector.detect(words, list(by_source))
-        return AssignedPair(detection.language, by_source[detection.language], None, detection)
+        source = detection.language
+        several = text_format == "html" or _SENTENCE_END.search(text)
+        return AssignedPair(source, by_source[source], None, detection, partial(foreign, source) if several else None)
+
+    def foreign(source: str, sentence: str) -> Notice | None:
+        if len(_WORD.findall(sentence)) < _LEAST_FOREIGN_WORDS:
+            return None
+        found = detector.identify(sentence, [*by_source, *targets])
+        language = found.detection.language
+        if not found.is_candidate:
+            return _unsupported(language, list(by_source), target)
+        if base_language(language) == base_language(source) or found.probability < _LEAST_FOREIGN_PROBABILITY:
+            return None
+        return _already_in(language) if language in targets else _in_another(language, source)
 
     # The first call loads the detector, and a large batch takes a while.
     return await run_in_threadpool(lambda: [assign(text) for text in texts])
@@ -147,6 +169,12 @@ def _named_pair(loaded: LoadedPairs, source: str, target: str) -> AssignedPair:
 def _already_in(target: str) -> Notice:
     name = language_name(base_language(target))
     return Notice("already_in_target_language", f"This text is in {name} already; it is returned as it is.")
+
+
+def _in_another(language: str, source: str) -> Notice:
+    name, others = language_name(base_language(language)), language_name(base_language(source))
+    message = f"This sentence seems to be in {name} within a text in {others}; it is returned as it is."
+    return Notice("unsupported_language", message)
 
 
 def _unsupported(language: str, sources: Sequence[str], target: str) -> Notice:
@@ -257,6 +285,7 @@ async def translate_texts(
             terms,
             split,
             pair.unchanged,
+            pair.foreign,
         )
         for text, pair in zip(texts, pairs, strict=True)
     ]

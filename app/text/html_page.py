@@ -23,6 +23,8 @@ from app.text.html_passages import (
     PassageBuilder,
     tokenize_page,
 )
+from app.text.layout_characters import has_letters
+from app.text.protected_spans import without_protected
 from app.text.tag_placement import AlignedSpan, PlacedElement, TagPlacement, aligned_words
 
 _LEFT_ALONE = HIDDEN | VERBATIM
@@ -147,7 +149,7 @@ def passage_html(passage: Passage, translation: str, alignment: Sequence[Aligned
     """The escaped translation, with the passage's tags and surrounding whitespace."""
     if not passage.inline:
         return passage.before + _escaped(passage, translation) + passage.behind
-    words = aligned_words(passage.text, translation, alignment, list(_verbatim_elements(passage.inline)))
+    words = aligned_words(passage.text, translation, alignment, list(_verbatim_elements(passage.inline, passage.text)))
     tags = list(_placed_tags(TagPlacement(passage.text, words).placed(passage.inline), passage.text))
     out: list[str] = []
     next_tag = replaced_until = 0
@@ -172,11 +174,14 @@ def _escaped(passage: Passage, text: str) -> str:
     return text.replace("\xa0", "&nbsp;") if passage.no_break_reference else text
 
 
-def _verbatim_elements(inline: Sequence[InlineElement]) -> Iterator[InlineElement]:
+def _verbatim_elements(inline: Sequence[InlineElement], text: str) -> Iterator[InlineElement]:
+    """Elements whose text is in a translation as it is: code, and links around an address or a number."""
     for element in inline:
-        if element.part == "verbatim":
+        shown = text[element.start : element.end]
+        if element.part == "verbatim" or (shown.strip() and not has_letters(without_protected(shown))):
             yield element
-        yield from _verbatim_elements(element.within)
+        else:
+            yield from _verbatim_elements(element.within, text)
 
 
 def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_PlacedTag]:

@@ -14,10 +14,10 @@ from typing import Literal
 _NAME = re.compile(r"\w+")
 BLOCKS = frozenset(
     _NAME.findall(
-        "address article aside base blockquote body br caption center col colgroup dd details dialog dir div dl dt "
-        "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li "
-        "link main menu meta nav noscript ol optgroup option p param pre search section select summary table tbody td "
-        "template tfoot th thead title tr ul"
+        "address article aside base blockquote body br button caption center col colgroup dd details dialog dir div dl "
+        "dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html label "
+        "legend li link main menu meta nav noscript ol optgroup option p param pre search section select summary table "
+        "tbody td template tfoot th thead title tr ul"
     )
 )
 VOID = frozenset(

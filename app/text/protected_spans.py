@@ -38,9 +38,11 @@ _VERSION = (
     rf"|(?<![\w.,])(?!{_DATE})(?!\d{{1,3}}(?:\.\d{{3}})+(?!\d))\d{{1,9}}(?:\.\d{{1,9}}){{2,5}}"
     r"(?:[-.]?(?:alpha|beta|rc|dev|post|a|b)[.\d]{0,9})?(?!\w|\.\d)"
 )
+_GAP = "[ \u00a0\u202f/.-]"
 _TELEPHONE = (
-    r"(?<![\w+])\+\d{1,3}[ /.-]?(?:\(\d{1,5}\) ?)?\d(?:[ /.-]?\d){4,13}(?!\w)"
-    rf"|(?<![\w.,/-])(?!{_DATE})(?:\(0\d{{1,5}}\) ?|0\d{{1,5}}[ /-]{{1,3}})[1-9]\d(?:[ /-]?\d){{2,11}}(?![\w/-])"
+    rf"(?<![\w+])\+\d{{1,3}}{_GAP}?(?:\(\d{{1,5}}\)[ \u00a0]?)?\d(?:{_GAP}?\d){{4,13}}(?!\w)"
+    rf"|(?<![\w.,/-])(?!{_DATE})(?:\(0\d{{1,5}}\) ?|0\d{{1,5}}[ \u00a0/-]{{1,3}})[1-9]\d"
+    r"(?:[ \u00a0/-]?\d){2,11}(?![\w/-])"
     r"|(?<![\w.-])(?:\(\d{3}\) ?|\d{3}-)\d{3}-\d{4}(?![\w-])"
 )
 _SERIAL = rf"(?<![\w.,/-])(?!{_DATE})\d{{1,12}}(?:-\d{{1,12}}){{2,6}}(?![\w-])"  # ISBN and the like
@@ -82,7 +84,7 @@ _PROTECTED_AND_CODES = re.compile(
     "|".join((_LINK, _ADDRESS, _CODE_IN_TEXT, *_SYNTAX, *_LITERALS, _HASHTAG, _CODE, _FORMULA))
 )
 # Nearly all sentences contain none, and few of the others a code.
-_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&\\]|\w\.\w|[ (~.]/|^/|\d[ /)-]{1,3}\d|\+\d")
+_MAY_HOLD_PROTECTED = re.compile(r"[:@{%$<&\\]|\w\.\w|[ (~.]/|^/|\d[ \u00a0/)-]{1,3}\d|\+\d")
 _MAY_HOLD_CODE = re.compile(r"[@`^=°₀-₉¼-¾⅐-⅞]|#\w|[A-Za-z_]-?\d|\d[A-Za-z]|\d-[A-Fa-f\d]{4}-")
 _TRAILING_PUNCTUATION = ".,;:!?…'’*_~"
 

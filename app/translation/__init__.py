@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +16,8 @@ TextFormat = Literal["text", "html"]
 class TextRequest:
     """A text to translate. options: of all sentences; the prefix applies to the first. glossary: source term -> target
     term. split: whether to split into sentences; else only text too long for the model is split. unchanged: the text is
-    returned as it is, with this notice."""
+    returned as it is, with this notice. foreign: says of a sentence that is in another language than the text,
+    as detected, why it is left as it is; None of any other."""
 
     text: str
     options: TranslationOptions
@@ -24,3 +25,4 @@ class TextRequest:
     glossary: Mapping[str, str] = field(default_factory=dict)
     split: bool = True
     unchanged: Notice | None = None
+    foreign: Callable[[str], Notice | None] | None = None

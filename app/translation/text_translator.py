@@ -43,11 +43,13 @@ _STREAM_WAIT_S = 50.0  # for later sentences of a stream, when text before them 
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """A text ready to translate. sentences: one per piece of the segmented text."""
+    """A text ready to translate. sentences: one per piece of the segmented text. left: of sentences in a foreign
+    language."""
 
     request: TextRequest
     segmented: SegmentedText
     sentences: list[PreparedSentence]
+    left: tuple[Notice, ...] = ()
 
     def assembled(self, translations: Sequence[TranslationResult]) -> TranslationResult:
         options, text = self.request.options, self.segmented
@@ -58,6 +60,7 @@ class PreparedText:
             scores=result.scores if "scores" in options.wants else None,
             tokens=result.tokens if "tokens" in options.wants else None,
             alignment=result.alignment if "alignment" in options.wants else None,
+            notices=(*self.left, *result.notices)[:MAX_NOTICES] if self.left else result.notices,
         )
 
 
@@ -104,6 +107,11 @@ class Translator:
             characters,
             lambda: [segmented(each.text, each.options.source_language, split=each.split) for each in requests],
         )
+        left: list[tuple[Notice, ...]] = [()] * len(texts)
+        if any(request.foreign for request in requests):
+            pairs = zip(requests, texts, strict=True)
+            parted = await asyncio.to_thread(lambda: [_without_foreign(*pair) for pair in pairs])
+            texts, left = [text for text, _ in parted], [notices for _, notices in parted]
         for number, (request, text) in enumerate(zip(requests, texts, strict=True)):
             if text.spans:
                 options = request.options
@@ -112,7 +120,8 @@ class Translator:
                 if certain or len(request.text.encode()) >= room - 2:  # else every piece fits
                     texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
         known_words = [self._known_words(request.options) for request in requests]
-        return await in_thread_if_long(characters, partial(_prepared_texts, requests, texts, known_words))
+        prepared = await in_thread_if_long(characters, partial(_prepared_texts, requests, texts, known_words))
+        return [replace(text, left=notices) if notices else text for text, notices in zip(prepared, left, strict=True)]
 
     def _known_words(self, options: TranslationOptions) -> Collection[str] | None:
         """The words that the model of these options was trained on, if it is a demo model."""
@@ -230,6 +239,20 @@ class Translator:
             return result
 
         return await retried_while_overloaded(attempt, time.monotonic() + _STREAM_WAIT_S if patient else 0.0)
+
+
+def _without_foreign(request: TextRequest, text: SegmentedText) -> tuple[SegmentedText, tuple[Notice, ...]]:
+    """The pieces to translate, and what is to be said of the others."""
+    if request.foreign is None or not text.spans:
+        return text, ()
+    spans, notices = list[tuple[int, int]](), list[Notice]()
+    for start, end in text.spans:
+        notice = request.foreign(text.text[start:end])
+        if notice is None:
+            spans.append((start, end))
+        else:
+            notices.append(replace(notice, start=start, end=end))
+    return replace(text, spans=tuple(spans)), tuple(notices)
 
 
 def _as_it_is(request: TextRequest) -> TranslationResult:

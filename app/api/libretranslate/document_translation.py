@@ -130,7 +130,8 @@ class DocumentTranslator:
         waited_s = 0.0
         for batch in _split_batches(texts):
             requests = [
-                TextRequest(text, options, text_format, glossary, body.split, languages.unchanged) for text in batch
+                TextRequest(text, options, text_format, glossary, body.split, languages.unchanged, languages.foreign)
+                for text in batch
             ]
             while True:
                 try:

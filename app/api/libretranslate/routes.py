@@ -112,7 +112,15 @@ async def translate(
         for pair in set(pairs)
     }
     jobs = [
-        TextRequest(text, options[each.pair], body.format, terms.get(each.pair, {}), body.split, each.unchanged)
+        TextRequest(
+            text,
+            options[each.pair],
+            body.format,
+            terms.get(each.pair, {}),
+            body.split,
+            each.unchanged,
+            each.foreign,
+        )
         for text, each in zip(texts, assigned, strict=True)
     ]
     await charge_second_models(texts, pairs, request, services)

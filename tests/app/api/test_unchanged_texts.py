@@ -55,7 +55,8 @@ def test_english_words_stay(word: str) -> None:
 @pytest.mark.parametrize("word", ["hallo", "danke", "Guten Morgen!", "bier", "Haus", "Moin", "WO IST DER BAHNHOF"])
 def test_german_words_are_translated(word: str) -> None:
     answer = translate(q=word)
-    assert (answer["translatedText"], answer["detectedLanguage"]["language"]) == (f"en:{word}", "de")
+    translation = f"EN:{word}" if word.isupper() else f"en:{word}"  # a text in capitals stays one
+    assert (answer["translatedText"], answer["detectedLanguage"]["language"]) == (translation, "de")
     assert "notices" not in answer
 
 
@@ -139,3 +140,22 @@ def test_detect_names_a_language_without_a_model() -> None:
     assert found[0]["language"] == "fr"
     assert found[0]["confidence"] > 90
     assert client().post("/detect", json={"q": "hola"}).json()[0]["language"] == "es"
+
+
+def test_sentences_in_another_language_than_the_text_stay() -> None:
+    text = f"{GERMAN} Das Wetter ist heute gut.\n> {ENGLISH}\n{FRENCH}"
+    answer = translate(q=text)
+    assert answer["translatedText"] == f"en:{GERMAN} en:Das Wetter ist heute gut.\n> {ENGLISH}\n{FRENCH}"
+    assert answer["detectedLanguage"]["language"] == "de"
+    left = [(notice["code"], text[notice["start"] : notice["end"]]) for notice in answer["notices"]]
+    assert left == [("already_in_target_language", ENGLISH), ("unsupported_language", FRENCH)]
+
+
+def test_passages_in_another_language_than_the_page_stay() -> None:
+    page = f"<p>{GERMAN}</p><p>{ENGLISH}</p><p>Das Wetter ist heute gut.</p><p>{FRENCH}</p><p>The New York Times</p>"
+    answer = translate(q=page, format="html")
+    assert answer["translatedText"] == (
+        f"<p>en:{GERMAN}</p><p>{ENGLISH}</p><p>en:Das Wetter ist heute gut.</p><p>{FRENCH}</p><p>The New York Times</p>"
+    )
+    named = translate(q=page, format="html", source="de")  # the language is not in question
+    assert named["translatedText"].count("en:") == 5

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.text.html_page import parse_page
+from app.text.html_page import parse_page, passage_html
 from app.text.html_passages import tokenize_page
+from app.text.tag_placement import AlignedSpan
 from tests.app.text.scripted_translation import at_random, backwards, same, translated
 
 PAGE = """\
@@ -49,6 +50,7 @@ def test_texts_of_a_full_page() -> None:
         ("<p>a\n   b <b> c</b></p>", ["a b c"]),
         ("1 &lt; 2 &#x1F600; &copy;", ["1 < 2 😀 ©"]),
         ("<td>a<td>b", ["a", "b"]),
+        ("<label>Name</label><input><button>Send</button><button>Cancel</button>", ["Name", "Send", "Cancel"]),
         ("<p translate=no>a <b>b</b></p><p>c</p>", ["c"]),
         ('<p class="x notranslate">a<p>b', ["b"]),
         ("<p>press <kbd>Enter</kbd> now</p>", ["press Enter now"]),
@@ -163,3 +165,11 @@ def test_misnested_tags_survive_any_alignment(pieces: list[str], seed: int) -> N
         )
 
     assert tags(translated(page, at_random(seed))) == tags(page)
+
+
+def test_link_around_an_address_keeps_it_wherever_the_words_stand() -> None:
+    (passage,) = [
+        part for part in parse_page('Mail <a href="m:a@b.de">a@b.de</a> now').parts if not isinstance(part, str)
+    ]
+    alignment = [AlignedSpan(0, 3, 0, 4), AlignedSpan(4, 7, 12, 15)]  # nothing is aligned with the address
+    assert passage_html(passage, "NOW MAIL a@b.de", alignment) == 'NOW MAIL <a href="m:a@b.de">a@b.de</a>'
