@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 from unittest import mock
 
@@ -42,6 +44,18 @@ def pytest_configure(config: pytest.Config) -> None:
         for variant in (kernel for kernel in (*VARIANTS, *FP32, *TRAINING) if kernel.needed <= flags):
             with contextlib.suppress(OSError, RuntimeError, subprocess.SubprocessError):
                 build.built(variant)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays until the end, and every full garbage collection would look at all of it:
+    a second, in whatever test it falls."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

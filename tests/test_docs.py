@@ -97,10 +97,9 @@ def heading_anchors(text: str) -> set[str]:
 
 
 def test_every_endpoint_has_a_documented_example() -> None:
-    from app.main import create_app
-    from tests.app.api.fake_engine import FakeEngine
+    from tests.app.api.client import described
 
-    for path in create_app(Settings(), FakeEngine()).openapi()["paths"]:
+    for path in described()["paths"]:
         shown = re.compile(":8000" + re.sub(r"\\{\w+\\}", "[^/ ]+", re.escape(path)) + r"(?=[? ']|$)")
         asked = any(shown.search(c.split(" -H")[0]) for e in examples() for c in e.commands)
         # the id that one request creates and the next one names has its row or sentence

@@ -11,9 +11,7 @@ import pytest
 from starlette.types import Message
 
 from app import errors
-from app.main import create_app
-from app.settings import Settings
-from tests.app.api.client import Client
+from tests.app.api.client import Client, described
 from tests.app.api.disconnecting import posted
 from tests.app.api.fake_engine import FakeEngine
 
@@ -229,7 +227,7 @@ def test_stalled_reader_is_disconnected_and_its_work_cancelled() -> None:
 
 
 def test_an_answer_in_events_is_documented() -> None:
-    paths = create_app(Settings(), FakeEngine()).openapi()["paths"]
+    paths = described()["paths"]
     for path in ("/translate", "/generate"):
         content = paths[path]["post"]["responses"]["200"]["content"]
         assert content.keys() == {"application/json", "text/event-stream"}

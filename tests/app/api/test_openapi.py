@@ -14,18 +14,11 @@ from typing import Any
 import jsonschema_rs
 
 from app.api.access_control import OPEN_PATHS
-from tests.app.api.client import Client
+from tests.app.api.client import Client, described
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.keyed_client import keys_file
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "openapi.json"
-
-
-def described() -> dict[str, Any]:
-    answer = Client().get("/openapi.json")
-    assert answer.status_code == 200
-    description: dict[str, Any] = answer.json()
-    return description
 
 
 def written(description: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from app.api.operations.web_pages import PAGE_POLICY, assets
-from tests.app.api.client import Client
+from tests.app.api.client import Client, described
 
 FILES = sorted(path for path in assets() if path != "index.html")
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
@@ -108,5 +108,5 @@ def test_other_methods_are_refused() -> None:
 
 
 def test_the_page_is_no_part_of_the_described_api() -> None:
-    paths = Client().get("/openapi.json").json()["paths"]
+    paths = described()["paths"]
     assert not [path for path in paths if path == "/" or path.startswith("/assets")]

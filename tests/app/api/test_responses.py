@@ -11,7 +11,7 @@ from app.api.inspection import attention_formats
 from app.engine.interface import AttentionResult, ModelChange
 from app.text.language_detection import Detection
 from models.inspection.results import AttentionFindings, OutputStep
-from tests.app.api.client import Client
+from tests.app.api.client import Client, described
 from tests.app.api.fake_engine import FakeEngine, translator
 
 
@@ -61,7 +61,7 @@ def test_suppressed_tokens_have_null_probabilities_as_documented() -> None:
     answer = client.post("/attention", json={"source": "bier", "include": ["steps"]}).json()
     assert answer["target"]["logprob_sum"] is None
     assert answer["steps"][0]["logprob"] is None
-    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    schemas = described()["components"]["schemas"]
     for name, field in (
         ("Target", "logprob_sum"),
         ("DecoderStep", "logprob"),

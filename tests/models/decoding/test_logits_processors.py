@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from models.backends.top_k import top_k
 from models.decoding.decoder import Decoder, decode
@@ -29,6 +28,9 @@ PREFIX = (1, 4, 4, 6)
 
 def changed(logits: Tensor, prefix: tuple[int, ...], written: list[int], way: dict[str, Any]) -> Tensor:
     """One row [V] by their formulas."""
+    # here: every worker imports this module, and it takes a second
+    from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+
     scores = logits[None].clone()
     if repetition := way.get("repetition_penalty"):
         scores = RepetitionPenaltyLogitsProcessor(repetition)(torch.tensor([[*prefix, *written]]), scores)
@@ -76,6 +78,8 @@ def test_greedy_texts_equal_the_formulas(way: dict[str, Any]) -> None:
 @given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 5))
 @settings(max_examples=200)
 def test_banned_tokens_equal_the_processor(written: list[int], size: int) -> None:
+    from transformers import NoRepeatNGramLogitsProcessor
+
     rows, tokens = repeated_ngram_tokens(np.array([written, written[::-1]], dtype=np.int64).reshape(2, -1), size)
     for row, each in enumerate((written, written[::-1])):
         scores = NoRepeatNGramLogitsProcessor(size)(torch.tensor([each], dtype=torch.long), torch.zeros(1, 4))[0]

@@ -25,7 +25,12 @@ from training.__main__ import main
 from training.evaluation.model_outputs import translate
 from training.importers.marian.convert_checkpoint import import_marian
 
-LINES = folders.lines("de")[10:30]
+Lines = tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def lines() -> Lines:
+    return folders.lines("de")[10:30]
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +51,17 @@ def running(root: Path) -> Iterator[Running]:
 
 
 @pytest.mark.slow
-def test_served_translation_equals_offline_decoding(running: Running, root: Path) -> None:
+def test_served_translation_equals_offline_decoding(running: Running, root: Path, lines: Lines) -> None:
     checkpoint = checkpoints.read(root / "de-es")
-    expected = translate(checkpoint, load_network(checkpoint), LINES, beam=4)
-    answers = running.do(running.pool.translate([translation_request(line, "de", "es") for line in LINES]))
+    expected = translate(checkpoint, load_network(checkpoint), lines, beam=4)
+    answers = running.do(running.pool.translate([translation_request(line, "de", "es") for line in lines]))
     assert [answer.text for answer in answers] == expected
     assert len(set(expected)) > 10
 
 
 @pytest.mark.slow
-def test_a_stream_joins_to_the_answer(running: Running) -> None:
-    for line in LINES[:6]:
+def test_a_stream_joins_to_the_answer(running: Running, lines: Lines) -> None:
+    for line in lines[:6]:
         request = translation_request(line, "de", "es")
         texts, result = running.do(read_stream(running.pool.stream_translation(request)))
         (whole,) = running.do(running.pool.translate([request]))
@@ -65,11 +70,11 @@ def test_a_stream_joins_to_the_answer(running: Running) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_may_name_its_target_language(running: Running, root: Path) -> None:
-    named = [f">>eng<< {line}" for line in LINES]
+def test_a_text_may_name_its_target_language(running: Running, root: Path, lines: Lines) -> None:
+    named = [f">>eng<< {line}" for line in lines]
     checkpoint = checkpoints.read(root / "de-es")
-    answers = running.do(running.pool.translate([translation_request(text, "de", "es") for text in [*named, *LINES]]))
-    english, spanish = answers[: len(LINES)], answers[len(LINES) :]
+    answers = running.do(running.pool.translate([translation_request(text, "de", "es") for text in [*named, *lines]]))
+    english, spanish = answers[: len(lines)], answers[len(lines) :]
     assert [answer.text for answer in english] == translate(checkpoint, load_network(checkpoint), named, beam=4)
     assert [answer.text for answer in english] != [answer.text for answer in spanish]
 
@@ -90,13 +95,15 @@ def test_a_text_without_words_is_not_translated(running: Running) -> None:
     assert (answer.text, answer.usage.new_tokens) == (" ", 0)
 
 
-def test_evaluate_scores_an_imported_model(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_scores_an_imported_model(
+    root: Path, tmp_path: Path, lines: Lines, capsys: pytest.CaptureFixture[str]
+) -> None:
     checkpoint = checkpoints.read(root / "de-es")
-    answers = translate(checkpoint, load_network(checkpoint), LINES)
-    pairs = [pair for pair in zip(LINES, answers, strict=True) if pair[1]]  # a line without words is left out
+    answers = translate(checkpoint, load_network(checkpoint), lines)
+    pairs = [pair for pair in zip(lines, answers, strict=True) if pair[1]]  # a line without words is left out
     assert len(pairs) > 10
-    for name, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for name, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
     test = f"{tmp_path / 'source'},{tmp_path / 'target'}"
     assert main(["evaluate", str(root / "de-es"), "--test", test, "--device", "cpu"]) == 0
     scores = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -105,10 +112,10 @@ def test_evaluate_scores_an_imported_model(root: Path, tmp_path: Path, capsys: p
 
 @needs_exact_int8
 @pytest.mark.slow  # a network of its own, measured and packed
-def test_imported_model_runs_in_int8(root: Path) -> None:
+def test_imported_model_runs_in_int8(root: Path, lines: Lines) -> None:
     checkpoint = checkpoints.read(root / "de-es")
     network = load_network(checkpoint)
-    prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in LINES]
+    prompts = [Prompt(checkpoint.source_ids(line)[:9], checkpoint.config.target_prefix) for line in lines]
     native = select.decodable(network, "int8")
     assert isinstance(native, NativeTransformer)
     in_pytorch = logits_of(EagerTransformer(prepared(network, "int8")), prompts)
