@@ -1,5 +1,6 @@
 """Tiny networks run fastest on one thread, and their numbers then depend on no machine."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,14 @@ def one_thread() -> Iterator[None]:
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skips drawing, which takes longer than training a tiny network; `test_report` checks the picture."""
     monkeypatch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b"no picture"))
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """A shell's background jobs ignore SIGINT, and what they start begins so, these tests too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="package")

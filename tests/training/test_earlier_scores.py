@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,25 @@ from training.output_folder import STAGING_FOLDER
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 RUN = [*TRANSLATE, "--valid", "valid.tsv", "--clean", "off"]
+TRAINED: list[tuple[Path, dict[str, Any]]] = []
 TEST = ["t.tsv (greedy)", "t.tsv (beam 5)"]
 
 
 @pytest.fixture
-def finished(here: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def finished(
+    here: Path, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """Trained for the first test, and copied for the others."""
     lines = (here / "pairs.tsv").read_text().splitlines(keepends=True)
     (here / "valid.tsv").write_text("".join(lines[:9]))  # what it learns by heart: every epoch is a gain
     (here / "t.tsv").write_text("a b c\tC B A\n")
     (here / "other.tsv").write_text("a b\tB A\nc\tC\n")
-    assert main([*RUN, *SHORT, "--test", "t.tsv"]) == 0
-    return scores(capsys)
+    if not TRAINED:
+        assert main([*RUN, *SHORT, "--test", "t.tsv"]) == 0
+        TRAINED.append((shutil.copytree("m", tmp_path_factory.mktemp("finished") / "m"), scores(capsys)))
+    folder, found = TRAINED[0]
+    shutil.copytree(folder, "m", dirs_exist_ok=True)
+    return found
 
 
 def scores(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def test_first_validation_is_the_loss_of_the_starting_weights(origin: Path, tmp_
     assert first["valid_loss"] == pytest.approx(float(scores["nats_per_token"]), abs=2e-4)
 
 
+@pytest.mark.slow
 def test_tuning_on_a_shifted_domain_gains(origin: Path, tmp_path: Path) -> None:
     tune(origin, tmp_path / "m", loop=LoopConfig(max_epochs=12))
     rows = [row["valid_loss"] for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row]
@@ -135,7 +136,7 @@ def test_average_of_a_quarter_lies_between(origin: Path, tmp_path: Path) -> None
         torch.testing.assert_close(mixed[name], 0.75 * tuned[name] + 0.25 * start[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("muon", marks=pytest.mark.slow)])
 def test_frozen_modules_keep_their_weights_bit_for_bit(optimizer: Any, origin: Path, tmp_path: Path) -> None:
     changes = {
         "optimizer": OptimizerConfig(name=optimizer, learning_rate=1e-2, weight_decay=0.1),
@@ -157,7 +158,7 @@ def test_freezing_an_unknown_module_or_everything_is_refused(origin: Path) -> No
         freeze(network, ["embeddings", "encoder", "decoder", "encoder_norm", "decoder_norm"])
 
 
-@pytest.mark.parametrize("which", ["origin", "marian"])
+@pytest.mark.parametrize("which", ["origin", pytest.param("marian", marks=pytest.mark.slow)])
 def test_killed_tuning_resumes_to_the_bit_without_its_origin(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

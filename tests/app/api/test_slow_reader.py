@@ -49,21 +49,21 @@ def served() -> Iterator[tuple[Fountain, int]]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            end = time.monotonic() + 10
+            end = time.monotonic() + 60
             while not server.started:
                 assert time.monotonic() < end
                 time.sleep(0.01)
             yield engine, listening.getsockname()[1]
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
 
 
 def asking(port: int) -> socket.socket:
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.settimeout(10)
+    client.settimeout(60)
     client.connect(("127.0.0.1", port))
     client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
     return client
@@ -72,7 +72,7 @@ def asking(port: int) -> socket.socket:
 def test_stalled_reader_is_disconnected(served: tuple[Fountain, int]) -> None:
     engine, port = served
     with asking(port) as client:
-        assert engine.cancelled.wait(10)
+        assert engine.cancelled.wait(60)
         assert engine.parts > 10  # the engine went on while the reader did not
         received = b""
         while part := client.recv(65536):
@@ -88,4 +88,4 @@ def test_disconnect_ends_the_work(served: tuple[Fountain, int]) -> None:
     client.recv(1000)
     assert not engine.cancelled.is_set()
     client.close()
-    assert engine.cancelled.wait(WRITE_TIMEOUT_S * 20)
+    assert engine.cancelled.wait(60)

@@ -135,8 +135,8 @@ def test_text_without_protected_spans() -> None:
     ],
 )
 def test_time_is_linear_in_the_length_of_the_text(pattern: str) -> None:
-    text = "http://" * (pattern == "http://)") + (pattern * 100_000)[:100_000]
+    text = "http://" * (pattern == "http://)") + (pattern * 30_000)[:30_000]
     began = time.process_time()
     protected_spans(text)
     numbers_in(text)
-    assert time.process_time() - began < 20  # no measure of speed: time that grows with the square takes minutes
+    assert time.process_time() - began < 2  # no measure of speed: time that grows with the square takes far longer

@@ -35,8 +35,13 @@ def test_a_translators_recipe_is_valid(name: str) -> None:
         config.recipe = "other"  # type: ignore[misc]
 
 
+HEAVY = ("classic", "finetune", "base")  # more layers: most of a second each
+
+
 @pytest.mark.usefixtures("no_curves")
-@pytest.mark.parametrize("name", TRANSLATORS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in HEAVY)) for name in TRANSLATORS]
+)
 def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
     """Made narrow and its warm-up short: what it reads, drops and pulls stays its own."""
     config = TRANSLATORS[name].config

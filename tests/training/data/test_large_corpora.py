@@ -147,7 +147,12 @@ def test_a_large_corpus_gives_the_weights_of_a_small_one(
     monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
     tokenizer = TokenizerConfig(vocab_size=30, source_sampling=sampling, target_sampling=sampling)
     config = translator(
-        tokenizer=tokenizer, loop=LoopConfig(max_epochs=2), bidirectional_epochs=1, max_tokens=12, r_drop=1.0
+        tokenizer=tokenizer,
+        tokens_per_batch=160,
+        loop=LoopConfig(max_epochs=2),
+        bidirectional_epochs=1,
+        max_tokens=12,
+        r_drop=1.0,
     )
     data = corpora(tmp_path)
     weights = []
@@ -175,6 +180,7 @@ def test_the_vocabulary_is_fitted_to_a_sample_of_a_larger_corpus() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_curves")
 def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
     tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch

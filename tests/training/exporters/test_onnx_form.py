@@ -91,7 +91,8 @@ def test_a_branch_that_a_graph_would_not_keep_is_refused(tmp_path: Path) -> None
         write_graphs(Exportable(checkpoint, network), tmp_path / "out")
 
 
-@pytest.mark.parametrize("cell", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_a_lyricist_steps_with_its_state(tmp_path: Path, cell: str) -> None:
     torch.manual_seed(0)
     config = RecurrentConfig(vocabulary=11, embedding=6, hidden=10, layers=2, cell=cell)  # type: ignore[arg-type]

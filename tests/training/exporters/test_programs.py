@@ -27,6 +27,7 @@ from training.importers.marian.convert_checkpoint import import_marian
 for library in ("ctranslate2", "onnxscript", "onnxruntime", "transformers"):
     pytest.importorskip(library, reason=f"extras export and dev bring {library}")
 pytestmark = pytest.mark.filterwarnings("default")
+SLOW_TRANSFORMERS = pytest.param("transformers", 4, marks=pytest.mark.slow)
 SLOW_ONNX = pytest.param("onnx", 1, marks=pytest.mark.slow)
 TEXT = "Ich möchte bitte ein Bier."
 DEFAULT: dict[str, Any] = {"norm": "pre", "tied": "all", "encoder_layers": 1, "decoder_layers": 1}
@@ -56,7 +57,7 @@ def ours(checkpoint: Checkpoint, text: str, beam: int) -> str:
     return checkpoint.decode(tokens)
 
 
-@pytest.mark.parametrize(("form", "beam"), [("transformers", 4), ("ctranslate2", 4), SLOW_ONNX])
+@pytest.mark.parametrize(("form", "beam"), [SLOW_TRANSFORMERS, ("ctranslate2", 4), SLOW_ONNX])
 def test_the_program_of_a_translator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: Form, beam: int
 ) -> None:

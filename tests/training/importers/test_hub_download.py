@@ -105,6 +105,7 @@ def test_broken_download_goes_on_behind_its_last_byte(
     assert progress.done["download"] == progress.totals["download"]
 
 
+@pytest.mark.usefixtures("heeded")
 def test_interrupted_download_goes_on_in_the_next_process(
     hub: StandInHub, model: Path, progress: RecordedProgress, monkeypatch: pytest.MonkeyPatch
 ) -> None:

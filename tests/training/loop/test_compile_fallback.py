@@ -143,8 +143,15 @@ def failing_compiler(
     return calls
 
 
-@pytest.mark.parametrize("fails_at", [1, 4])
-@pytest.mark.parametrize("part", ["forward", "backward"])
+@pytest.mark.parametrize(
+    ("part", "fails_at"),
+    [
+        ("forward", 1),
+        pytest.param("forward", 4, marks=pytest.mark.slow),
+        pytest.param("backward", 1, marks=pytest.mark.slow),
+        ("backward", 4),
+    ],
+)
 def test_a_failed_update_is_repeated_eagerly(
     part: str, fails_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
 ) -> None:

@@ -63,7 +63,15 @@ def _no_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_backward_pass")
-@pytest.mark.parametrize("kind", ["translator", "translator, every regulariser", "translator, muon", "lyricist"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("translator", marks=pytest.mark.slow),
+        "translator, every regulariser",
+        pytest.param("translator, muon", marks=pytest.mark.slow),
+        "lyricist",
+    ],
+)
 def test_host_waits_once_for_each_log_line(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.loop.mixed_precision.set_gpu_products", lambda number_format: None)
     monkeypatch.setattr("training.loop.trainer.LOG_EVERY_UPDATES", 10)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,7 @@ from training.loop import snapshot
 from training.loop import trainer as loops
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.usefixtures("no_curves")
-
-
-@pytest.fixture(autouse=True)
-def heeded() -> Iterator[None]:
-    """A shell's background jobs ignore SIGINT, and what they start begins so, these tests too."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("no_curves", "heeded")
 
 
 def signal_at_step(patch: pytest.MonkeyPatch, number: int, *signals: signal.Signals) -> None:
@@ -49,8 +40,15 @@ def signal_at_step(patch: pytest.MonkeyPatch, number: int, *signals: signal.Sign
     patch.setattr(loops.Trainer, "_step", interrupted)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("arguments", [TRANSLATE, SING])
+@pytest.mark.parametrize(
+    ("arguments", "number", "code"),
+    [
+        (TRANSLATE, signal.SIGINT, 130),
+        pytest.param(TRANSLATE, signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(SING, signal.SIGINT, 130, marks=pytest.mark.slow),
+        (SING, signal.SIGTERM, 143),
+    ],
+)
 def test_a_signal_finishes_the_update_and_saves(
     here: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], number: signal.Signals, code: int
 ) -> None:

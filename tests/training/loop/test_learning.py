@@ -35,7 +35,8 @@ def test_a_translator_learns_to_say_words_backwards(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_curves")
-@pytest.mark.parametrize("cell", [pytest.param("gru", marks=pytest.mark.slow), "lstm"])
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_a_lyricist_learns_a_refrain(tmp_path: Path, cell: str) -> None:
     refrain = "la la li lu\n" * 200
     config = lyricist(

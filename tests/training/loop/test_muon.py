@@ -105,7 +105,7 @@ def trained(network: nn.Module) -> torch.optim.Optimizer:
     return optimizer
 
 
-@pytest.mark.parametrize("train", [translate, sing])
+@pytest.mark.parametrize("train", [pytest.param(translate, marks=pytest.mark.slow), sing])
 def test_a_killed_run_goes_on_with_its_momenta(tmp_path: Path, train: object) -> None:
     assert callable(train)
     train(tmp_path / "whole", optimizer=MUON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_resumed_epochs_equal_an_uninterrupted_run(tmp_path: Path, train: Any, w
     assert any(not torch.equal(t, half[name]) for name, t in snapshot.load(tmp_path)["network"].items())
 
 
-@pytest.mark.parametrize("number", [1, 2, 7])
+@pytest.mark.parametrize("number", [*(pytest.param(early, marks=pytest.mark.slow) for early in (1, 2)), 7])
 @pytest.mark.parametrize("train", RUNS)
 def test_run_killed_at_any_snapshot_resumes_bit_for_bit(
     tmp_path: Path, train: Any, number: int, whole: Callable[..., Path]
@@ -55,6 +56,7 @@ def test_run_killed_at_any_snapshot_resumes_bit_for_bit(
     assert_same_run(tmp_path, whole(train))
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again(tmp_path: Path, whole: Callable[..., Path]) -> None:
     """With a falling rate that knows the end, and with log lines written after the snapshots."""
     changes = {"optimizer": OptimizerConfig(learning_rate=1e-2, schedule="cosine", warmup_updates=3)}
@@ -74,8 +76,7 @@ def test_a_run_killed_again_and_again(tmp_path: Path, whole: Callable[..., Path]
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, whole: Callable[..., Path]) -> None:
     for train in (translate, sing_unheard):
-        out = tmp_path / train.__name__
-        train(out)
+        out = shutil.copytree(whole(train), tmp_path / train.__name__)
         train(out, resume=True)
         assert_same_run(out, whole(train))
 
@@ -106,11 +107,13 @@ def test_the_log_within_an_epoch_is_the_same_after_a_resume(tmp_path: Path, monk
         ({"loop": LoopConfig(ema_decay=0.9, seed=2)}, "loop.seed"),
     ],
 )
-def test_resume_with_another_recipe_is_refused(tmp_path: Path, change: dict[str, Any], named: str) -> None:
-    translate(tmp_path, 1)
+def test_resume_with_another_recipe_is_refused(
+    tmp_path: Path, change: dict[str, Any], named: str, whole: Callable[..., Path]
+) -> None:
+    shutil.copytree(whole(translate), tmp_path, dirs_exist_ok=True)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     with pytest.raises(TrainingError) as excinfo:
-        translate(tmp_path, 2, resume=True, **change)
+        translate(tmp_path, 5, resume=True, **change)
     first, _, rest = str(excinfo.value).partition("; resume it with the same, ")
     assert first.startswith(f"{tmp_path} was trained with ")
     assert f"{named} = " in first

@@ -55,7 +55,7 @@ def test_unseen_sentences_are_copied(tmp_path: Path) -> None:
 def test_a_seed_repeats_and_another_differs(tmp_path: Path, run: Callable[..., Any]) -> None:
     weights = []
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
-        run(tmp_path / name, loop=LoopConfig(seed=seed))
+        run(tmp_path / name, 1, loop=LoopConfig(seed=seed))
         weights.append((tmp_path / name / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
     assert weights[0] != weights[2]

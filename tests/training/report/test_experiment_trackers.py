@@ -179,6 +179,7 @@ def test_a_tracker_without_its_package_is_refused(
     assert not (here / "m").exists()
 
 
+@pytest.mark.slow  # the import
 def test_wandb_without_a_login_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

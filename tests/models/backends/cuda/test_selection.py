@@ -108,7 +108,9 @@ def test_kernels_whose_logits_are_no_numbers_in_one_trial_of_several_are_not_use
     assert selected.reason.startswith("the kernels' logits differ from PyTorch's by nan ")
 
 
-@pytest.mark.parametrize("kernel", ["choose", "continue_beams", "move"])
+@pytest.mark.parametrize(
+    "kernel", ["choose", *(pytest.param(name, marks=pytest.mark.slow) for name in ("continue_beams", "move"))]
+)
 def test_every_kernel_that_a_step_may_need_is_tried_before_the_network_is_served(
     cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch, kernel: str
 ) -> None:
