@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from app.documents.open_document import OpenDocument
-from app.documents.text_files import PlainText, Subtitles, WebPage
+from app.documents.text_files import PlainText, SubRip, Subtitles, WebPage, WebVtt
 from app.documents.word_document import WordDocument
 from app.translation import TextFormat
 
@@ -16,11 +16,15 @@ TranslateTexts = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]
 # translations in their places and its language, "" to leave that as it is, called once.
 _READERS: dict[str, Callable[[bytes], PlainText | Subtitles | WordDocument | OpenDocument]] = {
     ".txt": PlainText,
-    ".srt": Subtitles,
+    ".md": PlainText,
+    ".srt": SubRip,
+    ".vtt": WebVtt,
     ".html": WebPage,
     ".htm": WebPage,
     ".docx": WordDocument,
     ".odt": OpenDocument,
+    ".ods": OpenDocument,
+    ".odp": OpenDocument,
 }
 SUPPORTED: tuple[str, ...] = tuple(_READERS)
 

@@ -1,4 +1,5 @@
-"""OpenDocument texts: all paragraphs and headings but those of comments and of deletions by tracked changes."""
+"""OpenDocument texts, spreadsheets and presentations: all paragraphs and headings but those of comments, of deletions
+by tracked changes, and of cells whose text is that of a number, a date or a formula."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
     from odfdo import Element
 
 _PARAGRAPHS = (
-    "//*[self::text:p or self::text:h][not(ancestor::text:tracked-changes) and not(ancestor::office:annotation)]"
+    "//*[self::text:p or self::text:h][not(ancestor::text:tracked-changes) and not(ancestor::office:annotation)"
+    " and not(ancestor::table:table-cell[@table:formula or @office:value-type[. != 'string']])]"
 )
+_KINDS = ("text", "text-template", "spreadsheet", "presentation")
 _GROUPS = frozenset({"text:span", "text:a", "text:meta", "text:ruby", "text:ruby-base"})
 _BREAKS = frozenset({"text:tab", "text:line-break"})
 _SPACES = re.compile(r"[ \t\r\n]+")
@@ -23,15 +26,16 @@ _MAX_SPACES = 1000  # in a row
 
 
 class OpenDocument(FormattedDocument["Element"]):
-    kind = "an OpenDocument text (.odt)"
+    kind = "an OpenDocument (.odt, .ods, .odp)"
 
     def _opened(self, file: io.BytesIO) -> Iterator[tuple[Element, list[TextPiece[Element]]]]:
         # Imported here: few servers translate files.
         from odfdo import Document
 
         self._document = Document(file)
-        if self._document.get_type() not in ("text", "text-template"):
-            raise InvalidRequest("The file is an OpenDocument, and not of text; .odt files can be translated.")
+        if self._document.get_type() not in _KINDS:
+            sentence = "The file is an OpenDocument of another kind; .odt, .ods and .odp files can be translated."
+            raise InvalidRequest(sentence)
         for root in (self._document.content.root, self._document.styles.root):
             for paragraph in root.get_elements(_PARAGRAPHS):
                 yield paragraph, list(_element_pieces(paragraph))

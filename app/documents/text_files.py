@@ -1,12 +1,12 @@
-"""Files that are text: plain text, web pages, subtitles; each is written again in the encoding that it came in."""
+"""Files that are text: plain text and Markdown, web pages, subtitles; each is written again in its own encoding."""
 
 from __future__ import annotations
 
 import codecs
 import html
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from app.documents.document_reader import refusing_unreadable_files
@@ -29,7 +29,13 @@ _SPEAKER = re.compile(r"\s*(?:<[^>\n]*>)*[-–—‐]")
 _MARKUP = re.compile(r"(</?(?:i|b|u|s|font|c|v)\b[^<>\n]*>)", re.IGNORECASE)
 _WORD = re.compile(r"(?:<[^<>]*>|\S)+")
 _TAG = re.compile(r"<[^<>]*>")
-_escape = partial(html.escape, quote=False)
+# A cue's name, if it has one, and its times.
+_CUE_HEAD = re.compile(
+    r"(?:(?!NOTE\b|STYLE\b|REGION\b)[^\n]*\n)?(?:\d{2,9}:)?\d\d:\d\d\.\d{3}[ \t]+-->[ \t]+(?:\d{2,9}:)?\d\d:\d\d\.\d{3}"
+    r"[^\n]*\n"
+)
+_CUE_TIME = re.compile(r"<(?:\d{2,9}:)?\d\d:\d\d\.\d{3}>")
+_VTT_LANGUAGE = re.compile(r"^(Language:[ \t]*)\S+", re.MULTILINE)
 _LONG_RUN = re.compile(r"[0-9]{20}|\s{100}")  # the time of srt grows with the cube of the length of such runs
 
 
@@ -108,42 +114,106 @@ def with_language(page: str, language: str) -> str:
     return _ROOT.sub(lambda tag: _LANGUAGE.sub(lambda attribute: attribute[1] + language, tag[0]), page)
 
 
-class Subtitles:
-    """SubRip: numbers, times and positions stay as they are; the text of each subtitle is one text. Its lines are
-    joined before translation, since sentences run over them, and broken into as many again. Lines that begin with a
-    dash are different speakers' and texts of their own."""
+class Subtitles(ABC):
+    """Numbers, times and positions stay as they are; the text of each subtitle is one text. Its lines are joined before
+    translation, since sentences run over them, and broken into as many again. Lines that begin with a dash are
+    different speakers' and texts of their own."""
 
-    format: TextFormat = "html"  # <i>, <b>, <u>, <font>
+    format: TextFormat = "html"  # <i>, <b>, <u>, <font>, <v Anna>
 
     def __init__(self, content: bytes) -> None:
+        self._mark, self._encoding, text = decode_text(content)
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+        contents = self._parsed(text.replace("\r\n", "\n").replace("\r", "\n"))
+        self._parts = [_speaker_parts(content) for content in contents]
+        self.texts = [_outside_markup(self._escaped, " ".join(lines)) for parts in self._parts for lines in parts]
+
+    def written(self, translations: Sequence[str], language: str = "") -> bytes:
+        remaining = iter(translations)
+        contents = []
+        for parts in self._parts:
+            pages = [(_outside_markup(self._unescaped, next(remaining)), len(part)) for part in parts]
+            contents.append("\n".join(line for page, lines in pages for line in _broken_lines(page, lines)))
+        text = self._composed(contents, language).replace("\n", self._line_end)
+        return self._mark + text.encode(self._encoding, "replace")
+
+    @abstractmethod
+    def _parsed(self, text: str) -> list[str]:
+        """The texts of the subtitles of a file, whose lines end with a line feed."""
+
+    @abstractmethod
+    def _composed(self, contents: Sequence[str], language: str) -> str:
+        """The file with other texts."""
+
+    @abstractmethod
+    def _escaped(self, text: str) -> str:
+        """Text between tags as HTML."""
+
+    @abstractmethod
+    def _unescaped(self, text: str) -> str: ...
+
+
+class SubRip(Subtitles):
+    def _parsed(self, text: str) -> list[str]:
         # Imported here: few servers translate files.
         import srt
 
-        self._mark, self._encoding, text = decode_text(content)
-        self._line_end = "\r\n" if "\r\n" in text else "\n"
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
         if _LONG_RUN.search(text):
             sentence = "The subtitles have 20 digits or 100 white spaces in a row; take them out."
             raise InvalidRequest(sentence, field="file")
         with refusing_unreadable_files("subtitles (.srt)"):
-            self._subtitles = list(srt.parse(text))
-        self._parts = [_speaker_parts(subtitle) for subtitle in self._subtitles]
-        self.texts = [_outside_markup(_escape, " ".join(lines)) for parts in self._parts for lines in parts]
+            self._subtitles: list[Subtitle] = list(srt.parse(text))
+        return [subtitle.content for subtitle in self._subtitles]
 
-    def written(self, translations: Sequence[str], language: str = "") -> bytes:
+    def _composed(self, contents: Sequence[str], language: str) -> str:
         import srt
 
-        remaining = iter(translations)
-        for subtitle, parts in zip(self._subtitles, self._parts, strict=True):
-            lines = [line for part in parts for line in _broken_lines(next(remaining), len(part))]
-            subtitle.content = "\n".join(lines)
-        text: str = srt.compose(self._subtitles, reindex=False, strict=False, eol=self._line_end)
-        return self._mark + text.encode(self._encoding, "replace")
+        for subtitle, content in zip(self._subtitles, contents, strict=True):
+            subtitle.content = content
+        text: str = srt.compose(self._subtitles, reindex=False, strict=False)
+        return text
+
+    def _escaped(self, text: str) -> str:
+        return html.escape(text, quote=False)
+
+    def _unescaped(self, text: str) -> str:
+        return html.unescape(text)
 
 
-def _speaker_parts(subtitle: Subtitle) -> list[list[str]]:
+class WebVtt(Subtitles):
+    """WebVTT (W3C): cues without their times within the text; comments, styles and regions stay as they are."""
+
+    def _parsed(self, text: str) -> list[str]:
+        if not re.match(r"WEBVTT(?:[ \t\n]|\Z)", text):
+            raise InvalidRequest("The file cannot be read as subtitles (.vtt); it begins with WEBVTT.", field="file")
+        self._blocks = re.split(r"(\n{2,})", text)  # and what is between them
+        self._cues: list[tuple[int, str]] = []  # the number of its block, and the lines before its text
+        contents = []
+        for number, block in enumerate(self._blocks):
+            head = _CUE_HEAD.match(block) if number else None
+            if head is not None:
+                self._cues.append((number, head[0]))
+                contents.append(_CUE_TIME.sub("", block[head.end() :]))
+        return contents
+
+    def _composed(self, contents: Sequence[str], language: str) -> str:
+        blocks = list(self._blocks)
+        for (number, head), content in zip(self._cues, contents, strict=True):
+            blocks[number] = head + content + "\n" * self._blocks[number][len(head) :].endswith("\n")
+        if language:
+            blocks[0] = _VTT_LANGUAGE.sub(rf"\g<1>{language}", blocks[0])
+        return "".join(blocks)
+
+    def _escaped(self, text: str) -> str:
+        return text  # as it is in the file
+
+    def _unescaped(self, text: str) -> str:
+        return text
+
+
+def _speaker_parts(content: str) -> list[list[str]]:
     parts: list[list[str]] = []
-    for line in filter(str.strip, subtitle.content.split("\n")):
+    for line in filter(str.strip, content.split("\n")):
         if not parts or _SPEAKER.match(line):
             parts.append([])
         parts[-1].append(line.strip())
@@ -156,7 +226,7 @@ def _outside_markup(convert: Callable[[str], str], text: str) -> str:
 
 def _broken_lines(page: str, lines: int) -> list[str]:
     """The text of `page` in so many lines or fewer, each about as long as the others; tags have no length."""
-    words = _WORD.findall(_outside_markup(html.unescape, page))
+    words = _WORD.findall(page)
     lengths = [len(_TAG.sub("", word)) + 1 for word in words]
     broken: list[str] = []
     first, left = 0, sum(lengths)

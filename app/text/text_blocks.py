@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 Span = tuple[int, int]
 
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?:(?!---)[^\n]*\n){1,200}?---[ \t]*(?=\r?\n|\Z)")  # of Markdown, in YAML
 _FENCE = re.compile(r"^[ \t]{0,9}(?:>[ \t]?){0,9}(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 _ROW = re.compile(r"^[ \t>]*\|.*\|[ \t]*$", re.MULTILINE)
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
@@ -25,8 +26,10 @@ _SUBJECT = re.compile(
 
 
 def untranslatable_blocks(text: str) -> list[Span]:
-    """Fenced code and mail headers besides the subject, in order and without overlaps."""
+    """Front matter, fenced code and mail headers besides the subject, in order and without overlaps."""
     blocks = list(_fenced_code(text)) if "```" in text or "~~~" in text else []
+    if text.startswith("---") and (front_matter := _FRONT_MATTER.match(text)):
+        blocks = [front_matter.span(), *(span for span in blocks if span[0] >= front_matter.end())]
     if "Subject:" in text:
         blocks += [span for span in _mail_headers(text) if not _within(span, blocks)]
     return sorted(blocks)

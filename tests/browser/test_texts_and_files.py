@@ -98,7 +98,7 @@ def test_long_text_says_where_it_stopped_and_goes_on(watched: Watched, served: S
 
 def test_dropped_file_is_saved_under_its_own_name(watched: Watched, served: Server) -> None:
     page = alone(watched)
-    assert page.inner_text("#types") == ".txt .srt .html .htm .docx .odt"
+    assert page.inner_text("#types") == ".txt .md .srt .vtt .html .htm .docx .odt .ods .odp"
     page.evaluate(DROP, ["a letter.txt", "der hund schläft\n\nich möchte ein bier\n"])
     page.wait_for_selector(".uploads a.action")
     with page.expect_download() as download:

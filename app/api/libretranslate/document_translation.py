@@ -32,11 +32,15 @@ _UNSAFE_IN_NAMES = re.compile(r'["\\/:*?<>|;%]')
 _SAMPLE_CHARACTERS = 4000  # of a document, for the detection of its language
 _MEDIA_TYPES = {
     ".txt": "text/plain",
+    ".md": "text/markdown",
     ".srt": "application/x-subrip",
+    ".vtt": "text/vtt",
     ".html": "text/html",
     ".htm": "text/html",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".odt": "application/vnd.oasis.opendocument.text",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
 }
 
 

@@ -13,7 +13,7 @@ TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"
 @pytest.mark.parametrize("run", ["1" * 100_000, TIMES + " " * 100_000, TIMES + "a\r" + "\r" * 100_000])
 def test_subtitles_with_long_runs_are_refused(run: str) -> None:
     with pytest.raises(InvalidRequest, match="20 digits or 100 white spaces in a row"):
-        text_files.Subtitles(run.encode())
+        text_files.SubRip(run.encode())
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app import documents
 from app.errors import InvalidRequest
-from tests.app.documents.sample_documents import through
+from app.text.text_blocks import untranslatable_blocks
+from tests.app.documents.sample_documents import Backwards, through
 
 
 def test_supported_extensions() -> None:
-    assert documents.SUPPORTED == (".txt", ".srt", ".html", ".htm", ".docx", ".odt")
+    texts, offices = (".txt", ".md", ".srt", ".vtt", ".html", ".htm"), (".docx", ".odt", ".ods", ".odp")
+    assert (*texts, *offices) == documents.SUPPORTED
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -68,7 +72,64 @@ def test_subtitles_keep_numbers_times_and_lines() -> None:
     assert content.startswith(b"\xef\xbb\xbf")
 
 
+WEBVTT = """\
+WEBVTT - a title
+Kind: captions
+Language: de-DE
+
+NOTE a comment
+00:00 --> is none
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:00:04.000 align:start
+<v Anna>Hello <00:02.000>there <i>my dear
+old friend</i> &amp; you</v>
+
+01:00:05.000 --> 01:00:06.000
+- Yes indeed
+- No
+
+00:07.000 --> 00:08.000
+"""
+
+
+def test_captions_keep_names_settings_comments_and_references() -> None:
+    ask = Backwards()
+    content = asyncio.run(documents.translated(".vtt", WEBVTT.encode(), ask, lambda: "en"))
+    assert ask.texts_seen == [
+        "<v Anna>Hello there <i>my dear old friend</i> &amp; you</v>",
+        "- Yes indeed",
+        "- No",
+    ]
+    changes = {
+        "Language: de-DE": "Language: en",
+        "<v Anna>Hello <00:02.000>there <i>my dear\nold friend</i> &amp; you</v>": (
+            "<v Anna>YOU &amp; <i>FRIEND OLD\nDEAR MY</i> THERE HELLO</v>"
+        ),
+        "- Yes indeed\n- No": "INDEED YES -\nNO -",
+    }
+    wanted = WEBVTT
+    for before, after in changes.items():
+        assert before in wanted
+        wanted = wanted.replace(before, after)
+    assert content.decode() == wanted
+
+
+def test_markdown_file_keeps_its_front_matter_and_code() -> None:
+    text = "---\ntitle: der hund\n---\n\n# Der Hund\n\n```\nhund = 1\n```\n"
+    assert [text[start:end] for start, end in untranslatable_blocks(text)] == [
+        "---\ntitle: der hund\n---",
+        "```\nhund = 1\n```",
+    ]
+    assert through(".md", text.encode())[1].texts_seen == [text]
+
+
 def test_invalid_subtitles_are_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"cannot be read as subtitles \(\.vtt\)"):
+        through(".vtt", b"just a text")
     with pytest.raises(InvalidRequest, match=r"cannot be read as subtitles \(\.srt\)"):
         through(".srt", b"just a text")
 

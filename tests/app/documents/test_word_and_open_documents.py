@@ -109,10 +109,53 @@ def test_broken_packages_are_refused(extension: str) -> None:
                 assert str(failure).endswith(".")
 
 
-def test_open_document_that_is_no_text_is_refused() -> None:
+def test_drawing_is_refused() -> None:
     import odfdo
 
     out = io.BytesIO()
-    odfdo.Document("spreadsheet").save(out)
-    with pytest.raises(InvalidRequest, match="an OpenDocument, and not of text"):
+    odfdo.Document("drawing").save(out)
+    with pytest.raises(InvalidRequest, match="an OpenDocument of another kind"):
         through(".odt", out.getvalue())
+
+
+def test_cells_of_a_spreadsheet() -> None:
+    """Texts are translated, for programs that compute with them too; numbers and the results of formulas are not."""
+    import odfdo
+
+    document = odfdo.Document("spreadsheet")
+    document.body.clear()
+    table = odfdo.Table("Sheet name", width=3, height=1)
+    table.set_value((0, 0), "cell one")
+    table.set_cell((1, 0), odfdo.Cell(3.5, text="3,50 euros", cell_type="currency", currency="EUR"))
+    table.set_cell((2, 0), odfdo.Cell("one result", formula='of:=CONCATENATE("one";" result")'))
+    document.body.append(table)
+    out = io.BytesIO()
+    document.save(out)
+    content, ask = through(".ods", out.getvalue())
+    cells = [text for text in ask.texts_seen if "<img" not in text]  # besides the page numbers of its style
+    assert cells == ["<pre>cell one</pre>"]
+    changed = odfdo.Document(io.BytesIO(content)).body.get_table(0)
+    assert (changed.name, changed.get_value((0, 0)), changed.get_value((1, 0))) == ("Sheet name", "ONE CELL", 3.5)
+    assert changed.get_cell((2, 0)).text_recursive == "one result"
+
+
+def test_slides_and_notes_of_a_presentation() -> None:
+    import odfdo
+
+    document = odfdo.Document("presentation")
+    document.body.clear()
+    page = odfdo.DrawPage("page1", name="Page 1")
+    page.append(odfdo.Frame.text_frame(["one title", "two three"], size=("7cm", "5cm"), position=("1cm", "1cm")))
+    notes = odfdo.Element.from_tag("presentation:notes")
+    notes.append(odfdo.Frame.text_frame("my notes", size=("7cm", "5cm"), position=("1cm", "1cm")))
+    page.append(notes)
+    document.body.append(page)
+    out = io.BytesIO()
+    document.save(out)
+    content, _ = through(".odp", out.getvalue())
+    changed = odfdo.Document(io.BytesIO(content)).body
+    assert [paragraph.text_recursive for paragraph in changed.get_elements("//draw:page//text:p")] == [
+        "TITLE ONE",
+        "THREE TWO",
+        "NOTES MY",
+    ]

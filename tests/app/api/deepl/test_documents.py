@@ -106,7 +106,7 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "name", "sentence"),
     [
-        ({}, "bild.png", '"file" is bild.png; this server translates files that end in .txt, .srt'),
+        ({}, "bild.png", '"file" is bild.png; this server translates files that end in .txt, .md, .srt'),
         ({"target_lang": "FR"}, "a.txt", "There is no model for DE → FR here."),
         ({"output_format": "pdf"}, "a.txt", '"output_format" is pdf; a .txt comes back as .txt. Leave it out.'),
         ({"formality": "more"}, "a.txt", '"formality" is "more", but these models have no formality'),
