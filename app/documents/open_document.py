@@ -55,8 +55,6 @@ class OpenDocument(FormattedDocument["Element"]):
             if style.get_attribute("fo:language"):
                 style.set_attribute("fo:language", code)
                 style.set_attribute("fo:country", country.upper() or "none")
-        for cell in self._document.content.root.get_elements("//*[@office:string-value][text:p]"):
-            cell.set_attribute("office:string-value", "\n".join(p.text_recursive for p in cell.get_elements("text:p")))
 
     def _fill(self, element: Element, pieces: Sequence[TextPiece[Element]], *, at_start: bool = True) -> None:
         """OpenDocument shows one of several spaces in a row, none at a paragraph's start: the others are elements."""
@@ -88,6 +86,9 @@ class OpenDocument(FormattedDocument["Element"]):
             at_start = False
 
     def _save(self, file: io.BytesIO) -> None:
+        # Programs show this value of a cell rather than its paragraphs.
+        for cell in self._document.content.root.get_elements("//*[@office:string-value][not(@table:formula)][text:p]"):
+            cell.set_attribute("office:string-value", "\n".join(p.text_recursive for p in cell.get_elements("text:p")))
         self._document.save(file, pretty=False)
 
 
