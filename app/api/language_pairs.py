@@ -180,7 +180,8 @@ def _in_another(language: str, source: str) -> Notice:
 def _unsupported(language: str, sources: Sequence[str], target: str) -> Notice:
     name, into = language_name(language), language_name(base_language(target))
     read = sorted({language_name(base_language(code)) for code in sources})
-    known = f"{', '.join(read[:_NAMED_LANGUAGES])}{' and others' if len(read) > _NAMED_LANGUAGES else ''}"
+    named = [*read[:_NAMED_LANGUAGES], *(["another one"] if len(read) > _NAMED_LANGUAGES else [])]
+    known = " or ".join(part for part in (", ".join(named[:-1]), named[-1]) if part)
     message = f"This text seems to be in {name}, which no model here translates into {into}; it is returned as it is."
     return Notice("unsupported_language", f"{message} Name its language if it is in {known}.")
 

@@ -47,6 +47,19 @@ def test_a_mixed_page_comes_back_whole_and_says_why() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sources", "named"),
+    [
+        (["de", "nl"], "Dutch or German"),
+        (["de", "nl", "fr", "it", "es", "pl"], "Dutch, French, German, Italian, Polish or another one"),
+    ],
+)
+def test_languages_to_name_are_listed(sources: list[str], named: str) -> None:
+    engine = FakeEngine(loaded=[translator(source, "en") for source in sources])
+    answer = Client(engine).post("/translate", json={"q": "Привет", "source": "auto", "target": "en"}).json()
+    assert answer["notices"][0]["message"].endswith(f" Name its language if it is in {named}.")
+
+
 @pytest.mark.parametrize("word", ["hello", "Hello!", "Thank you", "good morning", "beer", "house", "HELLO WORLD"])
 def test_english_words_stay(word: str) -> None:
     assert translate(q=word)["translatedText"] == word
