@@ -88,7 +88,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="API keys of a server.")
     default = os.environ.get(VARIABLE)
     parser.add_argument("--file", type=Path, default=Path(default) if default else None, help=f"instead of {VARIABLE}")
-    commands = parser.add_subparsers(dest="what", required=True)
+    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     add = commands.add_parser("add", help="make a key and print it, once")
     add.add_argument("name", help="whose it is; stands in the request log")
     add.add_argument("--scope", choices=SCOPES, default="use", help="admin may also load and unload models")

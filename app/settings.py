@@ -337,5 +337,7 @@ def _describe_error(details: ErrorDetails, options: set[str]) -> str:
         return reason
     if field in ("admin_key", "redis_url"):  # without the value, which is a secret
         return f"{PREFIX}{field.upper()} cannot be used: {reason}"
+    if field == "port" and str(details["input"]).startswith("tcp://"):
+        reason += "; Kubernetes sets it for a service called parlance: give the pod enableServiceLinks: false"
     name = f"--{field.replace('_', '-')}" if field in options else f"{PREFIX}{field.upper()}"
     return f'{name} is "{details["input"]}": {reason}'

@@ -55,6 +55,12 @@ def test_every_setting_has_a_description(name: str) -> None:
         ("CPU_WORKERS", "-1", "it should be greater than or equal to 0"),
         ("CPU_WORKERS", "257", "it should be less than or equal to 256"),
         ("PORT", "0", "it should be greater than or equal to 1"),
+        (
+            "PORT",
+            "tcp://10.0.0.7:8000",
+            "it should be a valid integer; Kubernetes sets it for a service called parlance: give the pod"
+            " enableServiceLinks: false",
+        ),
         ("WORKER_HANG_TIMEOUT_S", "0", "it should be greater than or equal to 0.1"),
         ("CORS_ORIGINS", "example.org", 'it takes "*" or origins such as "https://example.org", without a path'),
     ],

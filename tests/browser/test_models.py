@@ -114,6 +114,41 @@ def test_model_is_imported_from_the_hub(
             watched.clean()
 
 
+def test_import_is_followed_through_a_failure_and_keeps_another_ones_sentence(watched: Watched) -> None:
+    """One import runs, a second is refused, and the server cannot be asked once."""
+    one = {"id": 1, "model": "de-en", "stage": "fetching", "bytes": 10**6, "total": 3 * 10**8, "seconds": 1.0}
+    asked = 0
+
+    def imports(route: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            route.fulfill(status=503, json={"error": "It is starting; try again.", "code": "x"})
+        else:
+            state = "done" if asked > 5 else "running"
+            route.fulfill(json=[{**one, "state": state, "seconds_left": 9.0, "error": None, "note": None}])
+
+    page = watched.goto("#models")
+    watched.refused.update({422, 503})
+    refusal = {"error": "That is no name.", "code": "x"}
+    page.route("**/models/imports", imports)
+    page.route("**/models/import?model=de-en", lambda route: route.fulfill(status=202, json=one))
+    page.route("**/models/import?model=x", lambda route: route.fulfill(status=422, json=refusal))
+    page.fill("#hub", "de-en")
+    page.press("#hub", "Enter")
+    page.wait_for_selector(".import.running")
+    page.fill("#hub", "x")
+    page.press("#hub", "Enter")
+    sentence = page.locator(".importing > .problem")
+    page.wait_for_selector(".importing > .problem:has-text('That is no name.')")
+    page.wait_for_selector(".importing > .problem:has-text('It is starting')")
+    page.wait_for_selector(".import.done")
+    assert sentence.inner_text() == ""
+    page.click("button >> text=/^Load$/")  # of no folder
+    assert page.evaluate("document.activeElement.id") == "folder"
+    assert "/models//load" not in [path for path, _ in watched.sent_requests]
+
+
 def test_axes_have_names_numbers_and_units(watched: Watched) -> None:
     page = watched.goto("#models")
     page.wait_for_selector(".training svg")

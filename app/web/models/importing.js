@@ -6,6 +6,7 @@ import { t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
 
 const EVERY_MS = 500;
+const AGAIN_MS = 2000; // after a failure: the import goes on without this page
 
 // key: the field with the admin key. loaded(): a model has come.
 export function importForm(store, key, loaded) {
@@ -16,27 +17,35 @@ export function importForm(store, key, loaded) {
   const list = el("div", { class: "imports" });
   const rows = new Map();
   let timer;
+  let running = false;
+  let lost = false; // the sentence that is shown is about the list, not about what the user did
 
   const ask = async (path, method) => {
-    fill(problem);
     try {
       return await (await asked(`models/${path}`, { method, headers: key.value && { "X-Api-Key": key.value } })).json();
     } catch (error) {
       fill(problem, problemOf(error)?.sentence);
     }
   };
+  const act = async (path, method) => {
+    fill(problem);
+    if (await ask(path, method)) await follow();
+  };
   const show = (each) => {
     if (!rows.has(each.id)) {
-      rows.set(each.id, row(async () => (await ask(`imports/${each.id}`, "DELETE")) && follow()));
+      rows.set(each.id, row(() => act(`imports/${each.id}`, "DELETE")));
       list.prepend(rows.get(each.id).element);
     }
     return rows.get(each.id).show(each);
   };
   const follow = async () => {
     clearTimeout(timer);
-    const imports = (await ask("imports", "GET")) ?? [];
-    if (imports.reverse().map(show).some((came) => came)) loaded();
-    if (imports.some(({ state }) => state === "running")) timer = setTimeout(follow, EVERY_MS);
+    const imports = await ask("imports", "GET");
+    if (imports && lost) fill(problem);
+    lost = !imports;
+    if (imports?.reverse().map(show).some((came) => came)) loaded();
+    running = imports ? imports.some(({ state }) => state === "running") : running;
+    if (running) timer = setTimeout(follow, lost ? AGAIN_MS : EVERY_MS);
   };
 
   store.watch(["language"], () => {
@@ -44,9 +53,9 @@ export function importForm(store, key, loaded) {
     setText(button, t("models.import"));
     rows.forEach((each) => each.show());
   });
-  const submit = async (event) => {
+  const submit = (event) => {
     event.preventDefault();
-    if (await ask(`import?model=${encodeURIComponent(model.value.trim())}`, "POST")) await follow();
+    act(`import?model=${encodeURIComponent(model.value.trim())}`, "POST");
   };
   return el("form", { class: "importing", onsubmit: submit }, el("div", { class: "controls" }, el("label", { class: "field" }, name, model), button), problem, list);
 }

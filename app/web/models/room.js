@@ -11,7 +11,7 @@ import { importForm } from "./importing.js";
 export function modelsRoom(store) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off" });
   const folder = el("input", { id: "folder", autocomplete: "off" });
-  const load = el("button", { class: "link", onclick: () => change(folder.value, "load") });
+  const load = el("button", { class: "link", onclick: () => (folder.value.trim() ? change(folder.value.trim(), "load") : folder.focus()) });
   const [name, other] = [el("span"), el("span")];
   const problem = el("p", { class: "problem", role: "alert" });
   const list = el("div", { class: "models" });
