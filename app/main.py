@@ -96,9 +96,10 @@ the key is missing or unknown, 403 that it is known and lacks the right.
 `{"error", "code", "field", "request_id"}`; the routes of other protocols use their own bodies. `code` is stable, and
 `request_id` is the header `X-Request-Id` of every answer: the one that the request has, or else a new one.
 
-**Fields.** A field that a route does not have is refused with the nearest name. null is the same as a field that is
-left out. Places in texts count code points from 0, and ends are exclusive; log-probabilities are in nats; times are in
-milliseconds where a name ends in `_ms`, and in seconds otherwise.
+**Fields.** A field that a route does not have is refused with the nearest name; the routes of other protocols ignore
+it, and LibreTranslate's `/translate` and `/detect` refuse it only where they take it for a misspelt one. null is the
+same as a field that is left out. Places in texts count code points from 0, and ends are exclusive; log-probabilities
+are in nats; times are in milliseconds where a name ends in `_ms`, and in seconds otherwise.
 
 **Other programs.** Clients of LibreTranslate, OpenAI, DeepL and Google Translate and extensions of browsers work once
 they point here: their groups are at the end, closed at first.

@@ -91,7 +91,8 @@ class RequestFields(BaseModel):
             meant = suggested_name(name, names)
             if cls.unknown_fields == "refused" or (meant is not None and meant not in fields):
                 way_out = f"did you mean {meant}?" if meant else f"the fields are {', '.join(sorted(names))}."
-                sentence = f"There is no field {quotable(name)}; {way_out}"
+                shown = quotable(name) or '""'
+                sentence = f"There is no field {shown}; {way_out}"
                 kind = PydanticCustomError("unknown_field", "{sentence}", {"sentence": sentence})
                 problems.append(InitErrorDetails(type=kind, loc=(name,), input=fields[name]))
         if problems:

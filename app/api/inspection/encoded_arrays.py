@@ -48,7 +48,8 @@ def _quantize(
     values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[float, float] | None
 ) -> tuple[npt.NDArray[np.generic], float, float, float]:
     """Numbers, scale, offset and error. Levels are equally far apart, the first and the last on the bounds. Bounds on
-    both sides of 0 lose the last level if they are equally far from it, so that 0 stays exactly 0."""
+    both sides of 0 lose the last level if they are equally far from it, so that 0 stays exactly 0. The scale is
+    therefore not rounded: of a shorter number neither 0 nor the last level would come out exactly."""
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all():
         raise ValueError(f"These values are not all finite; ask for json or f32, not {encoding}.")

@@ -65,6 +65,8 @@ def test_unknown_field_of_our_own_route_is_refused(path: str) -> None:
     answer = Client().post(path, json={**BODIES[path], "wrong_name": 1})
     assert (answer.status_code, answer.json()["field"]) == (422, "wrong_name")
     assert answer.json()["error"].startswith("There is no field wrong_name; the fields are ")
+    nameless = Client().post(path, json={**BODIES[path], "": 1}).json()["error"]
+    assert nameless.startswith('There is no field ""; the fields are ')
 
 
 @pytest.mark.parametrize(
