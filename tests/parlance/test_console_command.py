@@ -130,7 +130,10 @@ def test_missing_models_are_fetched_before_the_server_starts(
 
 @pytest.mark.parametrize(
     ("module", "usage"),
-    [("parlance", "usage: parlance translate "), ("training", "usage: python -m training translate ")],
+    [
+        ("parlance", "usage: parlance translate "),
+        pytest.param("training", "usage: python -m training translate ", marks=pytest.mark.slow),
+    ],
 )
 def test_help_spells_the_command_as_it_was_started(module: str, usage: str) -> None:
     output = run(module, "translate", "--help").stdout

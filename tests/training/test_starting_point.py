@@ -44,6 +44,7 @@ from training.translator_run import train_translator
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
+ONE_EPOCH = LoopConfig(max_epochs=1)
 MIRRORED = pairs(60, seed=9)
 SHIFTED = Pairs(MIRRORED.sources, [target[::-1] for target in MIRRORED.targets], "shifted")  # no longer backwards
 
@@ -122,12 +123,12 @@ def test_tuning_on_a_shifted_domain_gains(origin: Path, tmp_path: Path) -> None:
 def test_run_without_updates_and_average_of_1_publish_the_starting_weights(origin: Path, tmp_path: Path) -> None:
     tune(origin, tmp_path / "none", loop=LoopConfig(max_minutes=1e-9))
     assert_equal_weights(tmp_path / "none", weights(origin))
-    tune(origin, tmp_path / "all", tuning=TranslatorTuningConfig(average_with_start=1.0))
+    tune(origin, tmp_path / "all", tuning=TranslatorTuningConfig(average_with_start=1.0), loop=ONE_EPOCH)
     assert_equal_weights(tmp_path / "all", weights(origin))
 
 
 def test_average_of_a_quarter_lies_between(origin: Path, tmp_path: Path) -> None:
-    loop = LoopConfig(max_epochs=3, choose_by="loss")
+    loop = LoopConfig(max_epochs=1, choose_by="loss")
     tune(origin, tmp_path / "tuned", loop=loop)
     tune(origin, tmp_path / "mixed", loop=loop, tuning=TranslatorTuningConfig(average_with_start=0.25))
     start, tuned, mixed = weights(origin), weights(tmp_path / "tuned"), weights(tmp_path / "mixed")
@@ -191,7 +192,7 @@ def test_marian_folder_tunes_and_keeps_its_rules(marian: Path, tmp_path: Path) -
 
 
 def test_card_names_origin_scores_and_both_licences(origin: Path, tmp_path: Path) -> None:
-    tune(origin, tmp_path / "m", licence="mit")
+    tune(origin, tmp_path / "m", licence="mit", loop=ONE_EPOCH)
     card = (tmp_path / "m" / "README.md").read_text()
     digest = checkpoints.read_config(origin).files["model.safetensors"]
     assert "license:\n- cc-by-4.0\n- mit\n" in card
@@ -239,7 +240,8 @@ def test_general_held_out_pairs_are_validated_at_each_validation(origin: Path, t
     start, general = read_starting_point(str(origin), "translator"), pairs(12, seed=4)
     run = TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
     mix = pairs(40), general
-    train_translator(config_of(start), SHIFTED.only(range(50), "shifted"), pairs(5), run, start=start, mix=mix)
+    config = config_of(start, loop=LoopConfig(max_epochs=2))
+    train_translator(config, SHIFTED.only(range(50), "shifted"), pairs(5), run, start=start, mix=mix)
     rows = [row for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row]
     before = score_translator(*load_model(origin, CPU), general)
     assert rows[0]["valid_loss_general"] == pytest.approx(float(before["nats_per_token"]), abs=2e-4)
@@ -258,12 +260,13 @@ def test_time_limit_leaves_time_for_scores_of_both_models(
     monkeypatch.setattr("training.translator_run.translator_closing", closing)
     start, run = read_starting_point(str(origin), "translator"), TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
     mix = pairs(40), pairs(12, seed=4)
-    train_translator(config_of(start), pairs(50), pairs(5), run, start=start, mix=mix, test=pairs(7), test_beam=1)
+    config = config_of(start, loop=ONE_EPOCH)
+    train_translator(config, pairs(50), pairs(5), run, start=start, mix=mix, test=pairs(7), test_beam=1)
     assert sentences == [2 * (5 + 12) + 7]
 
 
 def test_card_says_what_a_tuned_model_has_seen(origin: Path, tmp_path: Path) -> None:
-    tune(origin, tmp_path / "m", mix=pairs(40), tuning=TranslatorTuningConfig(mix_share=0.2))
+    tune(origin, tmp_path / "m", mix=pairs(40), tuning=TranslatorTuningConfig(mix_share=0.2), loop=ONE_EPOCH)
     card = (tmp_path / "m" / "README.md").read_text()
     assert f"It has seen nothing but that data and what {origin} was trained on, of which it may have forg" in card
     assert "mixed in: 12 general pairs in each epoch, 0.2 of its pairs, drawn from the 40 of " in card

@@ -33,7 +33,8 @@ def printed(algorithm: str) -> str:
     return str(trained(algorithm).sample(TEXTS, 0.3, 7, algorithm))
 
 
-@pytest.mark.parametrize("algorithm", ["bpe", pytest.param("unigram", marks=pytest.mark.slow)])
+@pytest.mark.slow  # a process that imports PyTorch
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 def test_another_process_draws_the_same_cuts(algorithm: str) -> None:
     command = [
         sys.executable,
