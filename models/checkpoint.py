@@ -273,7 +273,9 @@ def read_config(folder: Path) -> CheckpointConfig:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing: {folder} is not a checkpoint.") from None
+        meant = Path("checkpoints") / folder  # as `parlance serve NAME` takes it
+        hint = f", and {meant} is" if (meant / CONFIG).is_file() and not folder.exists() else ""
+        raise CheckpointError(f"{path} is missing: {folder} is not a checkpoint{hint}.") from None
     except NotADirectoryError:
         raise CheckpointError(f"{folder} is a file, not a checkpoint folder.") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -140,14 +140,23 @@ def serve(arguments: Sequence[str]) -> int:
         command = [sys.executable, "-m", "training", "demo", "--out", str(settings.checkpoints)]
         if status := run_to_end(command):
             return status
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{settings.port}"
-    print(f"\nParlance starts on {address}  (stop with Ctrl-C)")
-    for what, path in (("the page", ""), ("the API to try things in", "/docs"), ("is it ready?", "/health/ready")):
-        print(f"  {what:<26} {address}{path}")
+    print("\n".join(address_lines(settings.host, settings.port)))
     print("".join(f"\n{line}" for line in demo_lines(settings.checkpoints, settings.models)), flush=True)
     serve_checkpoints(settings)
     return 0
+
+
+def address_lines(host: str, port: int) -> list[str]:
+    """Where the server will be found. Every address (0.0.0.0, ::) is none that a browser opens: this machine is shown
+    as its loopback address."""
+    every = host in ("0.0.0.0", "::")
+    shown = "127.0.0.1" if every else f"[{host}]" if ":" in host else host
+    lines = ["", f"Parlance starts on http://{shown}:{port}  (stop with Ctrl-C)"]
+    for what, path in (("the page", ""), ("the API to try things in", "/docs"), ("is it ready?", "/health/ready")):
+        lines.append(f"  {what:<26} http://{shown}:{port}{path}")
+    if every:
+        lines.append(f"  {'from other machines':<26} http://NAME:{port}, where NAME is the name or address of this one")
+    return lines
 
 
 def demo_lines(checkpoints: Path, models: str = "") -> list[str]:

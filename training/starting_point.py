@@ -192,9 +192,10 @@ def _folder(given: str) -> Path:
             return marian_folder(given, progress).path
         finally:
             progress.close()
-    beside = [one.name for one in path.parent.iterdir() if one.is_dir()] if path.parent.is_dir() else []
+    places = (Path("checkpoints") / path.parent, path.parent)  # the former as `parlance serve NAME` takes it
+    beside = {one.name: one for place in places if place.is_dir() for one in place.iterdir() if one.is_dir()}
     near = difflib.get_close_matches(path.name, beside, 1)
-    hint = f"did you mean {path.parent / near[0]}?" if near else "give the folder of a model, or a name on the hub."
+    hint = f"did you mean {beside[near[0]]}?" if near else "give the folder of a model, or a name on the hub."
     raise TrainingError(f"There is no folder {given}: {hint}")
 
 

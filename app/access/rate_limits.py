@@ -84,7 +84,9 @@ def _limits_of(text: str, units: tuple[str, ...], example: str) -> list[tuple[in
     for part in text.split(";") if text.strip() not in ("", _NO_LIMIT) else ():
         match = re.fullmatch(rf"\s*(\d{{1,13}})\s*/\s*({'|'.join(units)})\s*", part, re.ASCII)
         if not match or not 0 < int(match[1]) <= MAX_COUNT:
-            raise ValueError(f'it takes a number from 1 per {", ".join(units)}, such as "{example}"')
+            raise ValueError(
+                f'it takes a number from 1 per {", ".join(units[:-1])} or {units[-1]}, such as "{example}"'
+            )
         if match[2] in limits:
             raise ValueError(f'it has two limits per {match[2]}; it takes one, such as "{example}"')
         limits[match[2]] = int(match[1])

@@ -138,6 +138,8 @@ def parse_fields(
     """The fields of a body or, for a form without one, of the query. repeated: names of fields that are lists."""
     header = request.headers.get("content-type", "")
     kind = JSON if header in ("", JSON) else _media_type(header)
+    if kind == URLENCODED and body.lstrip()[:1] == b"{":  # no field has such a name: curl -d without a header
+        raise HTTPException(415, f"The body is JSON, but its header says {URLENCODED}; send Content-Type: {JSON}.")
     if takes_forms and (kind == URLENCODED or not body):
         return _parse_form(request.url.query, repeated) | _parse_form(_decode(body), repeated)
     if takes_forms and kind == MULTIPART:

@@ -62,6 +62,12 @@ def test_invalid_commands_are_refused_with_a_sentence(
     assert (output.out, file.read_text()) == ("", before)
 
 
+def test_command_without_a_word_names_the_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().err.endswith("the following arguments are required: COMMAND\n")
+
+
 def test_missing_file_option_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""A server with keys: the page requests the key once, with the server's own sentence."""
+"""A server with keys: the page requests the key once, in words for a reader and not for a program."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ def page(chromium: Any, locked: Server) -> Iterator[Any]:
 def test_key_is_requested_until_it_is_valid(page: Any) -> None:
     dialog = page.locator("dialog")
     dialog.wait_for()
-    assert dialog.inner_text().startswith("This server needs an API key: send yours as the header")
+    assert dialog.inner_text().startswith("This server asks for a key. Whoever runs it gives you one.")
     field = page.get_by_label("API key")
     assert field.evaluate("element => element === document.activeElement")
     field.fill("wrong")
     field.press("Enter")
     page.get_by_text("Invalid API key").wait_for()
+    assert "header" not in dialog.inner_text()
     page.get_by_label("API key").fill(USE)
     page.get_by_role("button", name="Use this key").click()
     page.locator(".model h2").first.wait_for()

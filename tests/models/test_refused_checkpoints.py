@@ -39,6 +39,14 @@ def test_missing_folder_is_refused(tmp_path: Path) -> None:
     assert not checkpoints.is_checkpoint(tmp_path / "nowhere")
 
 
+def test_name_without_its_folder_is_answered_with_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = written(tmp_path).name
+    monkeypatch.chdir(tmp_path)
+    refused(Path(name), "config.json", f"{name} is not a checkpoint, and checkpoints/{name} is.")
+    with pytest.raises(CheckpointError, match=r"is not a checkpoint\.$"):
+        checkpoints.read_config(Path("another"))
+
+
 def test_newer_format_is_refused_with_advice(tmp_path: Path) -> None:
     folder = written(tmp_path)
     edit(folder, format_version=3, something_new=True)

@@ -15,7 +15,7 @@ import pytest
 
 from app.__main__ import main as serve_app
 from parlance import __version__
-from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, fetch_models, lacks_models, main
+from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, address_lines, fetch_models, lacks_models, main
 from tests.readme import ROOT
 from training.cli.commands import COMMANDS
 from training.demo import demo_models
@@ -101,6 +101,15 @@ def test_demo_is_trained_for_a_folder_without_finished_models(tmp_path: Path) ->
     assert lacks_models(tmp_path)  # an interrupted run left it
     assert lacks_models(tmp_path, "other")
     assert not lacks_models(tmp_path, "other, mine")  # which is served alone
+
+
+def test_addresses_are_ones_that_a_browser_opens() -> None:
+    every = address_lines("0.0.0.0", 80)
+    assert every[1].startswith("Parlance starts on http://127.0.0.1:80 ")
+    assert every[-1] == "  from other machines        http://NAME:80, where NAME is the name or address of this one"
+    assert address_lines("::", 80) == every
+    assert "http://[::1]:80/docs" in "\n".join(address_lines("::1", 80))
+    assert not any("other machines" in line for line in address_lines("127.0.0.1", 80))
 
 
 def test_missing_models_are_fetched_before_the_server_starts(

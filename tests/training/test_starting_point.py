@@ -366,6 +366,7 @@ def test_folders_that_cannot_be_tuned_are_refused(
 ) -> None:
     corpus(here)
     (here / "empty").mkdir()
+    (here / "checkpoints" / "office").mkdir(parents=True)
     (here / "bert").mkdir()
     (here / "bert" / "config.json").write_text('{"model_type": "bert"}')
     with monkeypatch.context() as patch:
@@ -379,6 +380,7 @@ def test_folders_that_cannot_be_tuned_are_refused(
         "half": "half holds an unfinished run: finish it first, with --resume --out half.",
         "pairs.tsv": "pairs.tsv is a file: --from takes the folder of a model, or a name on the hub.",
         "hal": "There is no folder hal: did you mean half?",
+        "office": "There is no folder office: did you mean checkpoints/office?",
     }
     for given, sentence in expected.items():
         assert refused(capsys, *TUNE, "--from", given) == sentence

@@ -6,6 +6,7 @@ old model, the new one, or for an instant none, but never half of one."""
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fcntl
 import os
 import shutil
@@ -79,8 +80,10 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
             raise TrainingError(f"{given} is no address of a model's page on the hub, such as {EXAMPLE_PAGE}.")
         if "/" in given:
             raise TrainingError(f"There is no folder {given}.")
+        near = difflib.get_close_matches(given, [folder.name for folder in into.glob("*/")], 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
         raise TrainingError(
-            f"{given} is no model in {into}, and no name on the hub such as Helsinki-NLP/opus-mt-de-en or de-en."
+            f"{given} is no model in {into}{hint}, and no name on the hub such as Helsinki-NLP/opus-mt-de-en or de-en."
         )
     folder = marian_folder(given, progress)
     place = into / folder.name.rpartition("/")[2]

@@ -18,7 +18,10 @@ from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.errors import EngineUnavailable
 
-_OFF = "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it."
+_OFF = (
+    "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it, or give yourself a key of the"
+    " scope admin: parlance keys add NAME --scope admin."
+)
 _USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
 _WRONG = "This needs the server's admin key: send it as Authorization: Bearer KEY, or as X-Api-Key: KEY."
 

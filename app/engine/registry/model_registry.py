@@ -20,7 +20,7 @@ from app.engine.registry.model_card import licence
 from app.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
-from models.model_names import checkpoint_folder
+from models.model_names import checkpoint_folder, parse_model_name
 
 Kind = Literal["translator", "lyrics"]
 NOUNS = {"translator": "translator", "lyrics": "lyricist"}
@@ -107,6 +107,8 @@ class ModelRegistry:
         self.versions, self.problems, self.was_read = self._in_order(versions), problems, True
 
     def _missing(self, name: str) -> str:
+        if not parse_model_name(name).repositories:
+            return f"{name} is not in {self.folder}, and no name on the hub."
         return f"{name} is not in {self.folder}: fetch it with `parlance import {name} --into {self.folder}`."
 
     def _in_order(self, versions: Mapping[str, ModelVersion]) -> dict[str, ModelVersion]:

@@ -44,21 +44,22 @@ export async function asked(path, options) {
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
-  if (body.code?.startsWith("key_") && key !== "" && !options.headers?.["X-Api-Key"] && (mine !== key || (key = await askedFor(body.error)))) return asked(path, options);
+  if (body.code?.startsWith("key_") && key !== "" && !options.headers?.["X-Api-Key"] && (mine !== key || (key = await askedFor(body)))) return asked(path, options);
   throw new ApiError(answer.status, body, Number(answer.headers.get("Retry-After")) || null);
 }
 
-function askedFor(sentence) {
+function askedFor({ code }) {
+  // the server's own sentence is for programs: it speaks of headers
   asking ??= new Promise((done) => {
     const field = el("input", { type: "password", autocomplete: "current-password", required: true });
     const dialog = el("dialog", { onclose: () => {
       dialog.remove();
       asking = null;
       done(dialog.returnValue ? field.value.trim() : "");
-    } }, el("p", {}, sentence), el("form", { method: "dialog" },
+    } }, el("p", {}, t(code === "key_wrong" ? "key.wrong" : "key.missing")), el("form", { method: "dialog" },
       el("label", {}, t("key.label"), " ", field), " ",
-      el("button", { value: "use" }, t("key.use")), " ",
-      el("button", { type: "button", onclick: () => dialog.close("") }, t("key.cancel"))));
+      el("button", { value: "use", class: "action" }, t("key.use")), " ",
+      el("button", { type: "button", class: "link", onclick: () => dialog.close("") }, t("key.cancel"))));
     document.body.append(dialog);
     dialog.showModal();
   });

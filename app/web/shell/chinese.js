@@ -56,6 +56,8 @@ export const CHINESE = {
   "file.done": "{name} 已就绪。",
   "file.save": "保存 {name}",
   "file.cancel": "取消",
+  "key.missing": "此服务器需要密钥，请向管理员索取。",
+  "key.wrong": "密钥无效：此服务器不认识它，或它已被撤销。",
   "key.label": "API 密钥",
   "key.use": "使用此密钥",
   "key.cancel": "不使用密钥",

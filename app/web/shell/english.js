@@ -56,6 +56,8 @@ export const ENGLISH = {
   "file.done": "{name} is ready.",
   "file.save": "Save {name}",
   "file.cancel": "Cancel",
+  "key.missing": "This server asks for a key. Whoever runs it gives you one.",
+  "key.wrong": "Invalid API key: this server does not know it, or not any more.",
   "key.label": "API key",
   "key.use": "Use this key",
   "key.cancel": "Go on without",

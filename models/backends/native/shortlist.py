@@ -44,7 +44,7 @@ def shortlist_refusal(outputs: int, width: int) -> str | None:
     if os.environ.get(CHOICE) == OFF:
         return f"{CHOICE} is {OFF}"
     if outputs * width < LEAST_WEIGHTS or width < LEAST_WIDTH:
-        return f"an output matrix of {outputs:,} × {width} is too small for one"
+        return f"an output matrix of {outputs:,} × {width} gains nothing from a shortlist"
     return None
 
 

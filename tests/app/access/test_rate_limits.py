@@ -31,14 +31,14 @@ def test_notations_are_parsed() -> None:
 
 @pytest.mark.parametrize("text", ["60", "60/fortnight", "0/minute", "-1/minute", "1.5/minute", "٣/minute", "1/minute;"])
 def test_invalid_notation_raises_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match='it takes a number from 1 per second, minute, hour, day, such as "60/minute'):
+    with pytest.raises(ValueError, match='it takes a number from 1 per second, minute, hour or day, such as "60/minute'):
         parse_rates(text)
 
 
 def test_two_limits_of_one_unit_raise_value_error() -> None:
     with pytest.raises(ValueError, match="it has two limits per minute"):
         parse_rates("60/minute;70/minute")
-    with pytest.raises(ValueError, match="per day, month"):
+    with pytest.raises(ValueError, match="per day or month"):
         parse_quotas("60/minute")
 
 

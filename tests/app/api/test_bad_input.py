@@ -135,6 +135,13 @@ def test_forms_are_for_libretranslates_clients_only(client: Client, path: str) -
     assert_refused(client, answer)
 
 
+def test_json_without_its_header_is_told_so(client: Client) -> None:
+    """`curl -d` says that it sends a form."""
+    answer = client.post_raw("/translate", b' {"q": "a"}', "application/x-www-form-urlencoded")
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert answer.json()["error"].endswith("send Content-Type: application/json.")
+
+
 @pytest.mark.parametrize(
     "form", [b"q=%ff&source=de&target=en", b"\xff", b"&".join(b"a%d=1" % index for index in range(2000)), b"q=a"]
 )

@@ -73,6 +73,8 @@ def test_a_model_that_fails_does_not_hold_up_the_others(
     first, second = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert first.startswith("error: nonsense is no model in")
     assert second.startswith("error: The hub has no OPUS-MT model")
+    assert imported(into, "opsu-mt-de-en") == 2
+    assert "(did you mean opus-mt-de-en?)" in capsys.readouterr().err
     hub.faults.busy = 503
     assert imported(into, "de-en", "fr-en") == os.EX_TEMPFAIL
 

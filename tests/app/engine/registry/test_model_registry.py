@@ -50,6 +50,9 @@ def test_named_models_are_read_alone_and_answer_in_their_order(tiny_checkpoints:
     assert registry.problems == {
         "en-fr": f"en-fr is not in {root}: fetch it with `parlance import en-fr --into {root}`."
     }
+    typo = ModelRegistry(root, ["tiny-de-em"])
+    typo.read()
+    assert typo.problems == {"tiny-de-em": f"tiny-de-em is not in {root}, and no name on the hub."}
     registry.offer(registry.read_version(root / "tiny-en-es"))
     assert list(registry.versions)[-1] == "tiny-en-es"
     none_of_them = ModelRegistry(root, ["en-fr"])
