@@ -149,7 +149,7 @@ def serve(arguments: Sequence[str]) -> int:
 def address_lines(host: str, port: int) -> list[str]:
     """Where the server will be found. Every address (0.0.0.0, ::) is none that a browser opens: this machine is shown
     as its loopback address."""
-    every = host in ("0.0.0.0", "::")
+    every = host in ("0.0.0.0", "::")  # noqa: S104 (binds nothing)
     shown = "127.0.0.1" if every else f"[{host}]" if ":" in host else host
     lines = ["", f"Parlance starts on http://{shown}:{port}  (stop with Ctrl-C)"]
     for what, path in (("the page", ""), ("the API to try things in", "/docs"), ("is it ready?", "/health/ready")):

@@ -30,6 +30,13 @@ def _any_size_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shortlists, name, value)
 
 
+def test_refusal_says_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands in the log behind other reasons."""
+    monkeypatch.setattr(shortlists, "LEAST_WIDTH", 256)
+    said = "an output matrix of 1,216 × 128 gains nothing from a shortlist"
+    assert shortlists.shortlist_refusal(1216, 128) == said
+
+
 def peaked(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """Output rows [V, C], a bias, and states [N, C], most of whose energy is in `RANK` directions, each near a row."""
     generator = torch.Generator().manual_seed(seed)
