@@ -1,8 +1,9 @@
 /* Threads that share the parts of one call. A part computes the same numbers on any thread, so a team changes no result.
 
-   Helpers spin during a call, because a step of one row has some fifty tasks of ten microseconds each, and some forty
-   microseconds after it; then they sleep. A thread that spins for longer lets other processes have its core. Nothing waits for a helper that
-   the system has not woken yet: the caller takes its parts. One call at a time has the helpers; any other runs alone. */
+   Helpers spin during a call, because a step of one row has some fifty tasks of ten microseconds each, and some hundred
+   microseconds after it, because the next step follows; then they sleep. A thread that spins for longer lets other
+   processes have its core. Nothing waits for a helper that the system has not woken yet: the caller takes its parts. One
+   call at a time has the helpers; any other runs alone. */
 #define _GNU_SOURCE
 #include "native.h"
 
