@@ -77,7 +77,7 @@ def _log(found: CudaReport, problem: str | None) -> None:
 
 
 def cpu_workers(setting: int) -> int:
-    """CPU processes; 0: one per core (single-threaded steps decode most a second), at most MAX_CPU_WORKERS to save memory."""
+    """CPU processes; 0: one per core (steps of one thread each decode most), at most MAX_CPU_WORKERS to save memory."""
     return setting or min(MAX_CPU_WORKERS, cores())
 
 
