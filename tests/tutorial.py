@@ -28,7 +28,7 @@ ALIKE = 0.5  # of the letters of two texts: weights differ from machine to machi
 FREE_TEXT = ("translatedText", "text", "message")
 SOURCES = ("app", "benchmarks", "constraints.txt", "docker-compose.yml", "Dockerfile", "Makefile", "models", "parlance")
 SOURCES += ("pyproject.toml", "training")
-LIMIT_S = 600  # no measure of speed: only so that a hang ends
+LIMIT_S = 1800  # no measure of speed: only so that a hang ends
 
 
 class Step(NamedTuple):
@@ -124,14 +124,22 @@ class Tutorial:
     def _shell(self, body: str) -> subprocess.CompletedProcess[str]:
         kept = shlex.quote(str(self._terminal))
         script = f'{self._script(body, self._terminal)}\n{{ export -p; printf "cd %q\\n" "$PWD"; }} > {kept}'
-        return subprocess.run(
-            ["bash", "-c", script],
+        command = ["bash", "-c", script]
+        with subprocess.Popen(
+            command,
             cwd=self.folder,
             env=self.environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=LIMIT_S,
-        )
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=LIMIT_S)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def _serve(self, body: str) -> None:
         self.stop()
