@@ -6,6 +6,7 @@ It trains for minutes (make test-slow)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -71,7 +72,7 @@ def test_private_translator(hub: StandInHub, tmp_path: Path) -> None:
     page = Tutorial("docs/tutorials/private-translator.md", checkout(tmp_path / "parlance"), HF_ENDPOINT=hub.address)
     followed = follow(page)
     (first,) = followed.answers("um 14.32 Uhr")
-    assert "14:32" in str(first["translatedText"])
+    assert re.search("14[.:]32", str(first["translatedText"]))
     refused, answered = followed.answers('Authorization: Bearer $KEY" -d q=')
     assert refused["code"] == "key_missing" and answered["translatedText"]
     assert followed.printed("notice.save").count("|") == 2
