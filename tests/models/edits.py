@@ -240,6 +240,10 @@ TRANSFORMER: dict[str, Edit] = {
     "a sequence of embeddings": a_sequence_of_embeddings,
     "attention without groups": attention_without_groups,
 }
+ONE_OF_EACH_KIND = [f"{kind}, {way}" for kind, way in zip(KINDS, [*WAYS] * 3, strict=False)]
+_SLOW = {f"{kind}, {way}" for kind in KINDS for way in WAYS} - {*ONE_OF_EACH_KIND}
+TRANSFORMER_NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in _SLOW)) for name in TRANSFORMER]
+"""Every kind in every way is for the slow tests; each kind, and each way twice or more, is quick."""
 
 
 def relu_cell(step: Step) -> Step:

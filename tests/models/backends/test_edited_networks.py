@@ -42,7 +42,6 @@ from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped
 
 TEXT = (3, 9, 4, 4, 12, 7, 1, 18, 2, 9, 15)
 SOURCE, TARGET = (3, 4, 5, 6, 7), (1, 9, 10, 11, 3, 3)
-ONE_OF_EACH_KIND = [f"{kind}, {way}" for kind, way in zip(edits.KINDS, [*edits.WAYS] * 3, strict=False)]
 
 
 def test_a_network_as_it_is_written_runs_in_our_kernels() -> None:
@@ -60,7 +59,7 @@ def test_fingerprints_match_the_code() -> None:
     assert coverage.current_code() == CODE
 
 
-@pytest.mark.parametrize("name", edits.TRANSFORMER)
+@pytest.mark.parametrize("name", edits.TRANSFORMER_NAMES)
 def test_an_edited_transformer_is_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = full(tiny.transformer(), RAGGED, CONTINUATIONS)
     network = edits.edited_transformer(name, monkeypatch)
@@ -91,7 +90,7 @@ def by_graphs(network: Any) -> Any:
     return graphed
 
 
-@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+@pytest.mark.parametrize("name", edits.ONE_OF_EACH_KIND)
 def test_an_edited_transformer_is_decoded_by_graphs_and_in_bf16(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = full(tiny.transformer(), RAGGED, CONTINUATIONS)
     network = edits.edited_transformer(name, monkeypatch)
@@ -103,7 +102,7 @@ def test_an_edited_transformer_is_decoded_by_graphs_and_in_bf16(name: str, monke
     assert (narrow - expected).norm() < 0.5 * (narrow - before).norm()
 
 
-@pytest.mark.parametrize("name", edits.TRANSFORMER)
+@pytest.mark.parametrize("name", edits.TRANSFORMER_NAMES)
 def test_edited_transformer_is_scored_and_inspected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = edits.edited_transformer(name, monkeypatch)
     with torch.inference_mode():

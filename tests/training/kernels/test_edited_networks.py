@@ -45,7 +45,7 @@ def by_pytorch(network: Transformer, patched: pytest.MonkeyPatch) -> tuple[float
         return translated(network)
 
 
-@pytest.mark.parametrize("name", edits.TRANSFORMER)
+@pytest.mark.parametrize("name", edits.TRANSFORMER_NAMES)
 def test_an_edited_transformer_is_trained(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = tiny.transformer(**NO_DROPOUT).train()
     assert TranslatorBackend(network).kernels
