@@ -51,14 +51,16 @@ def test_first_paint_requests_only_the_page(watched: Watched) -> None:
 
 def test_example_needs_one_stream_and_one_attention_request(watched: Watched, served: Server) -> None:
     page = watched.goto()
+    page.wait_for_selector(".example")
+    example = page.inner_text(".example >> nth=0")
     page.click(".example >> nth=0")
     page.wait_for_selector(".token")
-    answer = served.ask("/translate", {"q": TEXT, "source": "de", "target": "en"})
+    answer = served.ask("/translate", {"q": example, "source": "de", "target": "en"})
     assert page.inner_text("#target").strip() == answer["translatedText"].strip()
     requests = [(path, body) for path, body in watched.sent_requests if path in ("/translate", "/attention")]
     assert [path for path, _ in requests] == ["/translate", "/attention"]
-    assert (requests[0][1]["q"], requests[0][1]["stream"]) == (TEXT, True)
-    assert requests[1][1]["source"] == TEXT
+    assert (requests[0][1]["q"], requests[0][1]["stream"]) == (example, True)
+    assert requests[1][1]["source"] == example
 
 
 def test_typing_sends_one_request_after_a_pause(watched: Watched) -> None:
@@ -100,7 +102,7 @@ def test_hover_previews_click_locks_and_escape_releases(watched: Watched) -> Non
     assert page.locator(".mirror .active").inner_text() == "möchte"
     assert page.locator(".token.locked").count() == 0
     page.click('.token[data-side="s"] >> nth=2')
-    page.hover("h2 >> nth=0")
+    page.hover(".panel h2 >> nth=0")
     assert page.locator(".mirror .locked").inner_text() == "ein"
     watched.until("location.hash.includes('s=2')")
     page.keyboard.press("Escape")
