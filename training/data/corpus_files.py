@@ -17,6 +17,7 @@ from training.data.sentence_pairs import MalformedRow
 from training.errors import TrainingError, os_error_reason
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DOCUMENTS = (b"PK\x03\x04", b"%PDF-")  # zip files, which .docx, .odt and .xlsx are
 
 
 @contextlib.contextmanager
@@ -73,6 +74,9 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
     """Decodes UTF-8. first: the number of the first line. TrainingError names the line of invalid UTF-8."""
+    if first == 1 and data.startswith(DOCUMENTS):
+        way = "save it as plain text. A server translates .docx and .odt: on its page, or by POST /translate_file"
+        raise TrainingError(f"{path} is a document or an archive, not a text: {way}.")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

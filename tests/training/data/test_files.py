@@ -138,6 +138,13 @@ def test_broken_utf8_inside_gzip_names_the_line(tmp_path: Path, suffix: str) -> 
     assert fault(path) == f"{path} is not valid UTF-8: line 4001 has a broken character; convert it."
 
 
+@pytest.mark.parametrize("start", [b"PK\x03\x04\x14\0", b"%PDF-1.7\n"])
+def test_document_in_place_of_a_text_is_named(tmp_path: Path, start: bytes) -> None:
+    path = write(tmp_path / "pairs.tsv", start + b"\xc3\x28\tb\n")
+    assert fault(path).startswith(f"{path} is a document or an archive, not a text: save it as plain text.")
+    assert "POST /translate_file" in fault(path)
+
+
 def test_a_gzip_that_ends_early_is_refused_in_the_midst_of_its_lines(tmp_path: Path) -> None:
     lines = "".join(f"Satz {i}\tsentence {i}\n" for i in range(50_000))
     path = tmp_path / "pairs.tsv.gz"
