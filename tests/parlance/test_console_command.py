@@ -218,7 +218,12 @@ def test_signal_ends_the_process_that_is_waited_for(number: signal.Signals, tmp_
     script = (
         f"import sys; from parlance.__main__ import run_to_end; sys.exit(run_to_end([sys.executable, '-c', {child!r}]))"
     )
-    waiting = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.DEVNULL)
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )
     pid = ""
     for _ in range(600):
         if (pid := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else "") or waiting.poll():
