@@ -19,6 +19,7 @@ _REFUSED = {
     401: "The key is missing or unknown.",
     403: "The key is missing, or unknown.",
 }
+_LARGEST = 2**63 - 1
 _FASTAPIS_DESCRIPTION = "Successful Response"
 
 Document = dict[str, Any]
@@ -34,6 +35,7 @@ def complete_document(app: FastAPI, routes: Iterable[object], *, keys_used: bool
         if app.openapi_schema is None:
             document = describe()
             document["components"]["securitySchemes"] = {KEY: _key_scheme(keys_used=keys_used)}
+            _make_bounds_of_integers_integers(document)
             for path, operations in document["paths"].items():
                 for operation in operations.values():
                     route = by_name[operation["operationId"]]
@@ -45,6 +47,19 @@ def complete_document(app: FastAPI, routes: Iterable[object], *, keys_used: bool
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _make_bounds_of_integers_integers(part: object) -> None:
+    """FastAPI keeps all bounds as floats, also the largest number of 64 bits, which is none."""
+    if isinstance(part, dict):
+        if part.get("type") == "integer":
+            for bound in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+                if isinstance(part.get(bound), float):
+                    part[bound] = min(int(part[bound]), _LARGEST)
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            _make_bounds_of_integers_integers(each)
 
 
 def _key_scheme(*, keys_used: bool) -> Document:

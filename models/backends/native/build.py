@@ -7,6 +7,7 @@ compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the 
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import logging
 import os
@@ -143,7 +144,8 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
         try:
             found = ctypes.CDLL(str(built(variant)))
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: no home directory
-            problems[str(error)] = None
+            way_out = " (XDG_CACHE_HOME can name a folder to write to)" if may_not_write(error) else ""
+            problems[f"{error}{way_out}"] = None
             if isinstance(error, subprocess.TimeoutExpired):
                 break
             continue
@@ -153,6 +155,11 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
         return found
     log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", precision, "; ".join(problems))
     return None
+
+
+def may_not_write(error: Exception) -> bool:
+    """Whether a folder was refused: the home of a service's user is often one that it may not write to."""
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def built(variant: Variant) -> Path:

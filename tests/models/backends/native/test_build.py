@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
 import shutil
 import subprocess
@@ -43,6 +44,17 @@ def test_without_a_compiler_int8_runs_in_pytorch_and_the_log_says_so(
     assert build.library() is None
     assert caplog.text.count("there is no C compiler") == 1
     assert type(select.decodable(tiny.transformer(), "int8")) is EagerTransformer
+
+
+def test_a_folder_that_may_not_be_written_to_is_said_with_a_way_out(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(variant: Variant) -> Path:
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/.cache/parlance")
+
+    monkeypatch.setattr(build, "built", refused)
+    assert build.library() is None
+    assert "'/root/.cache/parlance' (XDG_CACHE_HOME can name a folder to write to)" in caplog.text
 
 
 def test_compiler_output_is_logged(
