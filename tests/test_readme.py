@@ -118,8 +118,8 @@ def ask(base: str, path: str, body: dict[str, Any]) -> Any:
 def test_make_serve_prints_the_address(served: Served) -> None:
     printed = served.output.read_text()
     port = served.base.rsplit(":", 1)[1]
-    assert f"the page to look inside with     http://127.0.0.1:{port}\n" in printed
-    assert f"the API to try things in         http://127.0.0.1:{port}/docs" in printed
+    assert f"  the page                   http://127.0.0.1:{port}\n" in printed
+    assert f"  the API to try things in   http://127.0.0.1:{port}/docs" in printed
     assert "left, epoch" in printed  # a progress bar with the time left
 
 
