@@ -86,9 +86,8 @@ def executed(found: Any, *, close: bool = False) -> int:
         found.locator(".execute").click()
         try:
             status.wait_for(timeout=5000 if file.count() else None)
-        except (
-            PlaywrightTimeoutError
-        ):  # Swagger UI has drawn the form anew, as it does after others, and forgot the file
+        except PlaywrightTimeoutError:
+            # Known fault, cause not found: after other operations the form forgets its file, and Execute sends nothing.
             continue
         break
     code = int(status.inner_text().split()[0])
