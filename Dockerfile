@@ -5,6 +5,7 @@
 #
 #   docker build -t parlance:cpu .
 #   docker build -t parlance:cuda --build-arg TORCH=cuda .
+#   docker build -t parlance:ray --build-arg EXTRAS=otel,ray .
 #
 # The base is the official image or any Debian with python3 >= 3.11 and python3-venv: nothing below says where
 # Python lies, except that both stages have the same base, so that the venv's link to it holds in both.
@@ -16,6 +17,8 @@ FROM ${BASE_IMAGE} AS dependencies
 # cpu: PyTorch's own CPU wheels (no CUDA libraries: 0.2 GB instead of 3 GB to download).
 # cuda: the package index's default wheels for Linux, which bring CUDA along.
 ARG TORCH=cpu
+# Extras of pyproject.toml, with commas between them: otel,ray for Ray Serve and KubeRay
+ARG EXTRAS=otel
 # default | the address of an index that has torch | empty: whatever pip's own configuration finds
 ARG TORCH_INDEX=default
 
@@ -49,9 +52,10 @@ RUN set -eu; \
     rm -rf include test; \
     find bin -type f ! -name torch_shm_manager -delete
 RUN set -eu; \
-    /opt/parlance/bin/python -c 'import tomllib; \
+    /opt/parlance/bin/python -c 'import sys, tomllib; \
 p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-print(*p["dependencies"], *p["optional-dependencies"]["otel"], sep="\n")' > requirements.txt; \
+extras = [each for name in sys.argv[1].split(",") for each in p["optional-dependencies"][name]]; \
+print(*p["dependencies"], *extras, sep="\n")' "$EXTRAS" > requirements.txt; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python install -c constraints.txt -r requirements.txt; \
     /opt/parlance/bin/python -c 'import sys, torch; got = "cuda" if torch.version.cuda else "cpu"; \
 sys.exit(0 if got == sys.argv[1] else f"TORCH={sys.argv[1]}, but {torch.__version__} is for {got}: set TORCH_INDEX")' \

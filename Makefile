@@ -24,7 +24,7 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.
 export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-bench gpu-check \
+.PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-ray test-bench gpu-check soak \
   image-check compose-check bench train-multi30k clean
 
 help:
@@ -37,7 +37,9 @@ help:
 	@echo "make test-browser the page in Debian's chromium (minutes)"
 	@echo "make test-clients other projects' clients, from PyPI and npm, against our server"
 	@echo "make test-fuzz    made-up requests to every route: FUZZ_EXAMPLES=2000 FUZZ_ROUTES=PATTERN FUZZ_SEED=0"
+	@echo "make test-ray     two replicas on a Ray cluster of this machine, of which one is killed"
 	@echo "make test-bench   the tests of benchmarks/, which make test leaves out"
+	@echo "make soak         the server under a mix of all its work, kills and overload: MINUTES=60 (default)"
 	@echo "make gpu-check    on a GPU, in nine minutes: its tests, decoding against CTranslate2, the training step (OUT=FILE)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
@@ -92,7 +94,7 @@ test-slow: $(VENV)/.installed-dev
 test-bench: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile -m "bench and not slow and not gpu"
 
-test-faults test-browser test-clients test-fuzz test-gpu: test-%: $(VENV)/.installed-dev
+test-faults test-browser test-clients test-fuzz test-gpu test-ray: test-%: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m $*; status=$$?; [ $$status -eq 5 ] && echo "no test carries the marker $* yet" || exit $$status
 
 image-check:
@@ -117,6 +119,10 @@ bench: $(VENV)/.installed-bench
 
 gpu-check: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks.gpu --json $(if $(OUT),--out "$(OUT)")
+
+# With the demo models. An hour that others share says little of latencies: run it on a machine that does nothing else.
+soak: $(VENV)/.installed-bench
+	$(RUN) -m benchmarks.soak --checkpoints "$(PARLANCE_CHECKPOINTS)" --minutes $(or $(MINUTES),60) --json
 
 train-multi30k: $(VENV)/.installed-bench
 	@test -n "$(MULTI30K)" || { echo "Say where Multi30k's .gz files are: make train-multi30k MULTI30K=FOLDER" >&2; exit 2; }

@@ -12,9 +12,12 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import cast
 
 import uvicorn
+from fastapi import FastAPI
 
+from app.intake import Intake, IntakeLimits, fit_descriptors
 from app.main import create_app
 from app.settings import Settings, SettingsParser, mistakes_end_with_status_2
 
@@ -68,21 +71,29 @@ def check_address(host: str, port: int) -> None:
 def serve(settings: Settings) -> None:
     """Returns after a drained end; SystemExit where the server could not start."""
     app = create_app(settings)
-    config = uvicorn.Config(
+    server = Server(server_config(app, settings), app.state.services.engine.drain)
+    server.run()
+    if not server.started:
+        sys.exit(3)  # uvicorn's own status for this; it has said why
+
+
+def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """app: of `create_app` with these settings."""
+    logging.getLogger("uvicorn").setLevel(logging.INFO)
+    intake = Intake(fit_descriptors(settings.section(IntakeLimits)), app.state.services.metrics)
+    return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
+        http=cast(type[asyncio.Protocol], intake.connection),
+        ws="none",  # the app has no WebSockets; their protocol would take the connection out of the intake
+        timeout_keep_alive=settings.keep_alive_timeout_s,  # type: ignore[arg-type]  # `call_later` takes fractions too
         log_config=None,  # `app.logs` has set it up
         access_log=False,
         proxy_headers=False,  # the app has a middleware of its own, for PARLANCE_TRUSTED_PROXIES
         # Without a limit uvicorn would wait for a slow client without end.
         timeout_graceful_shutdown=int(settings.drain_timeout_s + FLUSH_S),
     )
-    logging.getLogger("uvicorn").setLevel(logging.INFO)
-    server = Server(config, app.state.services.engine.drain)
-    server.run()
-    if not server.started:
-        sys.exit(3)  # uvicorn's own status for this; it has said why
 
 
 if __name__ == "__main__":

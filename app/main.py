@@ -42,12 +42,14 @@ from app.api.openapi_document import complete_document
 from app.api.operations import routes as operations
 from app.api.operations.web_pages import add_docs, add_page
 from app.api.request_body import RequestLimits
+from app.api.responses import JsonAnswer
 from app.api.route import ApiRouting
 from app.api.services import KeylessUsage, Services
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
 from app.engine.registry.model_import import ModelImporter
 from app.settings import Settings, load_settings
+from app.storage.document_job_store import DocumentJobStore
 from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
@@ -156,6 +158,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         generate_unique_id_function=lambda route: route.name,  # short names in generated clients
         redirect_slashes=False,  # a redirect would be built from a Host header that anyone can send
         lifespan=_lifespan,
+        default_response_class=JsonAnswer,
     )
     files = TranslatedFileStore(settings.data, settings.file_retention_s, settings.max_kept_files_bytes)
     routes = LanguageRoutes(engine, pivoting=settings.pivot)
@@ -176,8 +179,9 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         files=files,
         glossaries=GlossaryStore(settings.data),
         usage=KeylessUsage(),
-        documents=DocumentJobs(files),
+        documents=DocumentJobs(files, DocumentJobStore(settings.data, settings.file_retention_s)),
         suggestions=SuggestionStore(settings.data) if settings.suggestions else None,
+        model_changes=settings.model_changes,
         public_url=settings.public_url,
     )
     app.state.spans = spans

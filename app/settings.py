@@ -151,7 +151,7 @@ class Settings(BaseSettings):
     prefill_tokens: int = Field(default=2048, ge=16)
     """Tokens, padding included, that one model reads between two steps."""
     max_inflight_requests: int = Field(default=1024, ge=1)
-    """Requests waiting or in work; beyond that the answer is 429."""
+    """Requests waiting or in work; beyond that the answer is 429. One client alone gets three quarters of them."""
     max_queued_source_tokens: int = Field(default=65_536, ge=1)
     """Tokens to read of all requests waiting or in work; beyond that the answer is 429."""
     max_queue_age_s: float = Field(default=30, gt=0, le=3600)
@@ -163,6 +163,32 @@ class Settings(BaseSettings):
     """Milliseconds in which a stream's tokens are collected, except the first and last; 0: each token."""
     max_body_bytes: int = Field(default=2_000_000, ge=1024)
     """Largest request body in bytes; beyond that the answer is 413."""
+    min_body_bytes_per_s: int = Field(default=1000, ge=1)
+    """Bytes of a request's body that have to come in each second, on average; a body that comes more slowly is 408."""
+    body_timeout_s: float = Field(default=20, gt=0, le=3600)
+    """Seconds in which the bytes of a body are not counted against PARLANCE_MIN_BODY_BYTES_PER_S."""
+    max_uploaded_bytes: int = Field(default=256_000_000, ge=1024)
+    """Bytes of all bodies that requests hold at once, without the first 65,536 of each; one client gets half. Beyond
+    that it is 429."""
+    max_connections: int = Field(default=2048, ge=1)
+    """Connections of all clients. Beyond that the one that has waited longest without a whole request is closed for a
+    new one; where all have requests in work, it is 503."""
+    max_connections_per_client: int = Field(default=512, ge=1)
+    """The same of one address (IPv6: of a /64); trusted proxies have no such limit."""
+    max_url_bytes: int = Field(default=16_384, ge=256)
+    """Bytes of a request's address, query included; beyond that it is 414."""
+    max_header_bytes: int = Field(default=32_768, ge=256)
+    """Bytes of a request's headers and trailers; beyond that it is 431."""
+    max_headers: int = Field(default=100, ge=8)
+    """Headers and trailers of a request; beyond that it is 431."""
+    header_timeout_s: float = Field(default=20, gt=0, le=3600)
+    """Seconds from a connection's start, or a request's first byte, to the end of its headers; beyond that it is
+    408."""
+    keep_alive_timeout_s: float = Field(default=5, gt=0, le=3600)
+    """Seconds that a connection stays open between two requests; behind a proxy, set more than the proxy's."""
+    linger_s: float = Field(default=5, gt=0, le=60)
+    """Seconds for which a connection is read on after an early answer, such as 413, so that the client can read that
+    once it has written all of its body."""
     max_batch_texts: int = Field(default=512, ge=1)
     """Texts in one POST /translate."""
     max_text_characters: int = Field(default=100_000, ge=1)
@@ -174,7 +200,8 @@ class Settings(BaseSettings):
     max_samples: int = Field(default=16, ge=1)
     """Continuations (n) in one POST /generate."""
     max_attention_values: int = Field(default=262_144, ge=1)
-    """Numbers (attention weights, gate values) in one answer of POST /attention or /gates."""
+    """Numbers (attention weights, gate values, log-probabilities) in one answer of POST /attention, /gates or
+    /v1/completions."""
     beam_size: int = Field(default=4, ge=1, le=64)
     """Hypotheses that the beam search of a translator keeps; 1 is greedy."""
     length_penalty: float = Field(default=1.0, ge=0, le=5)
@@ -195,7 +222,7 @@ class Settings(BaseSettings):
     drain_timeout_s: float = Field(default=20, ge=0, le=3600)
     """Seconds that running requests have to finish after SIGTERM."""
     worker_start_timeout_s: float = Field(default=60, gt=0, le=3600)
-    """Seconds a device process has to load its models before it is restarted."""
+    """Seconds a device process has to start, and to load each model, before it is restarted."""
     worker_hang_timeout_s: float = Field(default=10, ge=0.1, le=3600)
     """Seconds without a sign of life after which a device process is ended and started again."""
     data: Path = Path("data")
@@ -209,9 +236,13 @@ class Settings(BaseSettings):
     file_retention_s: float = Field(default=1800, gt=0, le=604_800)
     """Seconds for which a translated file can be fetched."""
     public_url: WebAddress = ""
-    """How clients reach this server, as https://example.org/mt; empty: as they called it."""
+    """How clients reach this server, as https://example.org/mt; empty: as they called it where that is localhost, a
+    name without dots or a private address, and else the addresses of files are relative."""
     admin_key: SecretKey = SecretStr("")
     """Key of the endpoints that load, reload and unload models; empty switches them off."""
+    model_changes: bool = True
+    """Whether those endpoints change models at all: false where several servers are to have the same ones, as replicas
+    under Ray Serve have."""
     keys_file: str = ""
     """File of API keys, made by `parlance keys add`; empty: everybody may use the service."""
     key_required: bool = True
@@ -244,6 +275,16 @@ class Settings(BaseSettings):
     def _workers_need_a_cpu(self) -> Self:
         if self.cpu_workers > 1 and self.devices != "auto" and "cpu" not in self.devices.split(","):
             raise ValueError(f'{PREFIX}CPU_WORKERS is {self.cpu_workers}: {PREFIX}DEVICES names no "cpu" to split')
+        return self
+
+    @model_validator(mode="after")
+    def _room_for_one_upload(self) -> Self:
+        for name in ("max_body_bytes", "max_file_bytes"):
+            if self.max_uploaded_bytes < getattr(self, name):
+                raise ValueError(
+                    f"{PREFIX}MAX_UPLOADED_BYTES is {self.max_uploaded_bytes}: {PREFIX}{name.upper()} is larger,"
+                    f" {getattr(self, name)}"
+                )
         return self
 
     @model_validator(mode="after")

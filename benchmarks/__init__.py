@@ -34,6 +34,8 @@ widened.py       a trained network at the size of those that LibreTranslate ship
 serving_race.py  the parts of a serving run
 promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee
+soak.py          an hour of all its work, with kills, reloads and overload: lost and wrong answers, memory, latencies
+ray_replicas.py  two replicas on Ray Serve against one, and the cost of its proxy
 page.py          a page of 300 paragraphs at once
 first_paint.py   how long our own page takes to be seen, in Chromium
 overhead.py      what HTTP and IPC cost
@@ -43,7 +45,6 @@ agreement.py     answers under load against answers alone
 serving_sentences.py  what the servers are asked
 served.py        the models that are served
 servers.py       our server and the peers as processes
-peer_settings.py the best setting of a peer
 engine.py        the engine alone
 load.py          open-loop Poisson and closed-loop load
 wire.py          a lean HTTP client

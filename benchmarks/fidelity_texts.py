@@ -123,7 +123,7 @@ class _Seen(HTMLParser):
         self.ways[(*(raw for _, raw in self._stack), last)] += 1
 
     def _part(self, tag: str) -> None:
-        if tag not in _INLINE and tag != "img":
+        if tag not in (*_INLINE, "img", "code"):  # code within a sentence: what follows it is of the same block
             self.texts.append("")
 
 

@@ -18,6 +18,35 @@ TRAINING = ("-m", "training")
 SUBJECTS = {"der hund": "the dog", "die katze": "the cat", "der mann": "the man", "die frau": "the woman"}
 VERBS = {"sieht": "sees", "sucht": "looks for", "kauft": "buys", "malt": "paints"}
 OBJECTS = {"ein bier": "a beer", "das haus": "the house", "einen apfel": "an apple", "den alten mann": "the old man"}
+_SUBCOMMANDS = ("translator", "lyrics", "demo", "evaluate", "distil", "recipes", "inspect-corpus", "import-marian")
+_RECIPES = ("tiny", "small", "base", "classic", "lyrics/small", "lyrics/medium", "d2l-adam", "nothing")
+_REFUSED_SETTINGS = (
+    "network.d_model=wide",
+    "network.nothing=1",
+    "nothing",
+    "network.heads=0",
+    "optimizer.rate=-1",
+    "loop.max_epochs=0",
+    "network.norm=sideways",
+)
+_KEY_COMMANDS = (
+    (),
+    ("--help",),
+    ("add", "--help"),
+    ("list",),
+    ("add", "shop", "--rate-limit", "60/minute", "--quota", "500000/month"),
+    ("add", "shop"),
+    ("add", "admin"),
+    ("add", ""),
+    ("add", "x", "--rate-limit", "often"),
+    ("add", "x", "--quota", "much"),
+    ("add", "deploy", "--scope", "admin"),
+    ("list",),
+    ("remove", "shop"),
+    ("remove", "shop"),
+    ("list",),
+    ("--file", "/nonexistent/keys", "list"),
+)
 _TIMES = re.compile(
     r"\d{4}-\d\d-\d\dT?[ \d:.,+Z]*|\b\d+:\d\d(:\d\d)?\b|\b[\d.,]+ (s|ms|min|minutes|seconds|tokens/s|characters/s)\b"
     r'|(?<="seconds": )[\d.]+|\b[0-9a-f]{40}\b'
@@ -76,43 +105,36 @@ def _set(options: list[str]) -> list[str]:
 
 
 def _commands(corpora: Path, out: Path, checkpoints: Path) -> Iterator[list[str]]:
-    train = [*TRAINING]
-    yield train
-    for name in (
-        "",
-        "translator",
-        "lyrics",
-        "demo",
-        "evaluate",
-        "distil",
-        "recipes",
-        "inspect-corpus",
-        "import-marian",
-    ):
-        yield [*train, *([name] if name else []), "--help"]
-    yield [*train, "recipes"]
-    for name in ("tiny", "small", "base", "classic", "lyrics/small", "lyrics/medium", "d2l-adam", "nothing"):
-        yield [*train, "recipes", "--show", name]
+    yield from _help_and_recipes()
+    yield from _refused_runs(corpora, out / "refused")
+    yield from _inspected_corpora(corpora)
+    yield from _evaluations(corpora, out / "refused", checkpoints)
+    yield ["-m", "app.settings_table", "--help"]
+    yield from (["-m", "app.keys", *words] for words in _KEY_COMMANDS)
+
+
+def _help_and_recipes() -> Iterator[list[str]]:
+    yield [*TRAINING]
+    yield [*TRAINING, "--help"]
+    yield from ([*TRAINING, name, "--help"] for name in _SUBCOMMANDS)
+    yield [*TRAINING, "recipes"]
+    yield from ([*TRAINING, "recipes", "--show", name] for name in _RECIPES)
+
+
+def _refused_runs(corpora: Path, refused: Path) -> Iterator[list[str]]:
+    """Runs with a missing or a wrong option, corpus or config file. refused: their --out, which stays empty."""
     pairs, lines = str(corpora / "pairs.tsv"), str(corpora / "lines.txt")
-    translator = [*train, "translator", "--source", "de", "--target", "en", "--out", str(out / "refused")]
-    lyrics = [*train, "lyrics", "--out", str(out / "refused")]
-    yield [*train, "nothing"]
-    yield [*train, "translator"]
+    translator = [*TRAINING, "translator", "--source", "de", "--target", "en", "--out", str(refused)]
+    lyrics = [*TRAINING, "lyrics", "--out", str(refused)]
+    yield [*TRAINING, "nothing"]
+    yield [*TRAINING, "translator"]
     yield translator
     yield [*translator, "--train", str(corpora / "missing.tsv")]
     yield [*translator, "--train", str(corpora / "empty.txt")]
     yield [*translator, "--train", f"{corpora}/german.txt,{corpora}/english.txt"]
     yield [*translator, "--train", pairs, "--recipe", "nothing"]
-    for option in (
-        "network.d_model=wide",
-        "network.nothing=1",
-        "nothing",
-        "network.heads=0",
-        "optimizer.rate=-1",
-        "loop.max_epochs=0",
-    ):
-        yield [*translator, "--train", pairs, "--set", option]
-    yield [*translator, "--train", pairs, "--set", "network.norm=sideways"]
+    for setting in _REFUSED_SETTINGS:
+        yield [*translator, "--train", pairs, "--set", setting]
     yield [*translator, "--train", pairs, "--config", str(corpora / "broken.toml")]
     yield [*translator, "--train", pairs, "--config", str(corpora / "wrong.toml")]
     yield [*translator, "--train", pairs, "--config", str(corpora / "missing.toml")]
@@ -128,41 +150,34 @@ def _commands(corpora: Path, out: Path, checkpoints: Path) -> Iterator[list[str]
     yield [*lyrics, "--corpus", str(corpora / "empty.txt")]
     yield [*lyrics, "--corpus", lines, "--cell", "cnn"]
     yield [*lyrics, "--corpus", lines, "--set", "network.hidden=0"]
-    yield [*train, "inspect-corpus", pairs, "--source", "de", "--target", "en"]
-    yield [*train, "inspect-corpus", pairs, "--source", "de", "--target", "en", "--json", "--subwords", "60"]
-    yield [*train, "inspect-corpus", lines]
-    yield [*train, "inspect-corpus", lines, "--json"]
-    yield [*train, "inspect-corpus", str(corpora / "missing.txt")]
-    yield [*train, "inspect-corpus", pairs, "--source", "de"]
-    yield [*train, "evaluate", str(checkpoints / "nothing")]
-    yield [*train, "evaluate", str(checkpoints / "demo-de-en")]
-    yield [*train, "evaluate", str(checkpoints / "demo-de-en"), "--test", pairs, "--device", "cpu", "--threads", "1"]
-    yield [*train, "evaluate", str(checkpoints / "demo-de-en"), "--test", pairs, "--beam", "4", "--threads", "1"]
-    yield [*train, "evaluate", str(checkpoints / "demo-de-en"), "--test", pairs, "--beam", "65"]
-    yield [*train, "evaluate", str(checkpoints / "lyrics-zh"), "--corpus", lines, "--threads", "1"]
-    yield [*train, "evaluate", str(checkpoints / "lyrics-zh"), "--test", pairs]
-    yield [*train, "import-marian", str(corpora), "--out", str(out / "refused")]
-    yield [*train, "distil", str(checkpoints / "nothing"), lines]
-    yield ["-m", "app.settings_table", "--help"]
-    for words in (
-        [],
-        ["--help"],
-        ["add", "--help"],
-        ["list"],
-        ["add", "shop", "--rate-limit", "60/minute", "--quota", "500000/month"],
-        ["add", "shop"],
-        ["add", "admin"],
-        ["add", ""],
-        ["add", "x", "--rate-limit", "often"],
-        ["add", "x", "--quota", "much"],
-        ["add", "deploy", "--scope", "admin"],
-        ["list"],
-        ["remove", "shop"],
-        ["remove", "shop"],
-        ["list"],
-        ["--file", "/nonexistent/keys", "list"],
-    ):
-        yield ["-m", "app.keys", *words]
+
+
+def _inspected_corpora(corpora: Path) -> Iterator[list[str]]:
+    inspect = [*TRAINING, "inspect-corpus"]
+    pairs, lines = str(corpora / "pairs.tsv"), str(corpora / "lines.txt")
+    yield [*inspect, pairs, "--source", "de", "--target", "en"]
+    yield [*inspect, pairs, "--source", "de", "--target", "en", "--json", "--subwords", "60"]
+    yield [*inspect, lines]
+    yield [*inspect, lines, "--json"]
+    yield [*inspect, str(corpora / "missing.txt")]
+    yield [*inspect, pairs, "--source", "de"]
+
+
+def _evaluations(corpora: Path, refused: Path, checkpoints: Path) -> Iterator[list[str]]:
+    """Commands that read a checkpoint: scores, an import and a distillation."""
+    pairs, lines = str(corpora / "pairs.tsv"), str(corpora / "lines.txt")
+    nothing = str(checkpoints / "nothing")
+    translator = [*TRAINING, "evaluate", str(checkpoints / "demo-de-en")]
+    lyrics = [*TRAINING, "evaluate", str(checkpoints / "lyrics-zh")]
+    yield [*TRAINING, "evaluate", nothing]
+    yield translator
+    yield [*translator, "--test", pairs, "--device", "cpu", "--threads", "1"]
+    yield [*translator, "--test", pairs, "--beam", "4", "--threads", "1"]
+    yield [*translator, "--test", pairs, "--beam", "65"]
+    yield [*lyrics, "--corpus", lines, "--threads", "1"]
+    yield [*lyrics, "--test", pairs]
+    yield [*TRAINING, "import-marian", str(corpora), "--out", str(refused)]
+    yield [*TRAINING, "distil", nothing, lines]
 
 
 def run_all(checkout: Path, python: str, checkpoints: Path, scratch: Path) -> Iterator[dict[str, Any]]:

@@ -7,14 +7,15 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 from benchmarks import agreement, cancelling, overhead, page, streams
 from benchmarks.engine import Engine, engine
-from benchmarks.peer_settings import SETTINGS, scan
 from benchmarks.served import Served
 from benchmarks.servers import Server, ours, peer
 from benchmarks.serving_sentences import Sentences
@@ -25,6 +26,16 @@ PEERS = {BATCHING: "batching_server", LITSERVE: "litserve_server"}
 SATURATING = 128  # clients
 SLOTS = 64
 NARROW = ("bf16", "int8")
+
+
+class PeerSetting(NamedTuple):
+    """batch: texts of one batch at most. window_ms: how long a batch waits for more of them."""
+
+    batch: int
+    window_ms: float
+
+
+SETTINGS = (PeerSetting(16, 5), PeerSetting(32, 5), PeerSetting(64, 10), PeerSetting(128, 10))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +118,9 @@ class Race:
             return
         texts = self.sentences.drawn(self.plan.sentences // 2, 0)
         for name in self.best:
-            best, rows = await scan(PEERS[name], name, self.served.translator, texts, self.beam, self.threads)
+            best, rows = await scan_peer_settings(
+                PEERS[name], name, self.served.translator, texts, self.beam, self.threads
+            )
             self.best[name] = best
             for row in rows:
                 self.note(row)
@@ -185,3 +198,17 @@ class Race:
                 continue
             del row["alone"]
             self.note(row)
+
+
+async def scan_peer_settings(
+    module: str, name: str, checkpoint: Path, texts: Sequence[str], beam: int, threads: int
+) -> tuple[PeerSetting, list[dict[str, Any]]]:
+    """The setting with the most answers a second at saturation, and a row for each."""
+    rows = []
+    for setting in SETTINGS:
+        started = peer(module, name, checkpoint, beam=beam, threads=threads, **setting._asdict())
+        with started as server, server.awake():
+            rate = await capacity(server, texts, SATURATING)
+        rows.append({"setting": name, **setting._asdict(), "answers_per_s": round(rate, 1)})
+    best = max(range(len(SETTINGS)), key=lambda i: rows[i]["answers_per_s"])
+    return SETTINGS[best], rows

@@ -13,7 +13,6 @@ and those of the other language.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from benchmarks.widened import write_transformer
 from models import checkpoint as checkpoints
-from models.networks import loading
 from models.networks.transformer import TransformerConfig
 
 VOCABULARY, LAYERS, INNER, BLOCKS = 58_101, 6, 2048, 4
@@ -136,13 +135,5 @@ def write_side_by_side(folders: Sequence[Path], folder: Path) -> Path:
     if len({model.config.files["target.model"] for model in models}) > 1:
         raise ValueError("Translators can stand side by side only with one vocabulary.")
     fields = {key: value for key, value in first.config.architecture.items() if key != "name"}
-    tensors, new = joined([load_file(model.weights) for model in models], TransformerConfig(**fields))
-    network = loading.build(loading.architecture("transformer", new))
-    loading.load_weights(network, tensors)
-    staging = folder.with_name(f".{folder.name}")
-    staging.mkdir(parents=True)
-    loading.save_weights(network, staging / checkpoints.WEIGHTS)
-    draft = replace(first.config, architecture=loading.architecture("transformer", new), alignment=None, files={})
-    checkpoints.write(staging, folder, draft, first.tokenizers)
-    shutil.rmtree(staging)
-    return folder
+    weights = [load_file(model.weights) for model in models]
+    return write_transformer(first, *joined(weights, TransformerConfig(**fields)), folder)

@@ -131,13 +131,20 @@ def write_wider(checkpoint: Checkpoint, folder: Path) -> Path:
     """`folder`, now a checkpoint of the wide network with the same vocabulary."""
     fields = {key: value for key, value in checkpoint.config.architecture.items() if key != "name"}
     old = TransformerConfig(**fields)
-    tensors, new = widened(load_file(checkpoint.weights), old)
-    network = loading.build(loading.architecture("transformer", new))
+    return write_transformer(checkpoint, *widened(load_file(checkpoint.weights), old), folder)
+
+
+def write_transformer(
+    checkpoint: Checkpoint, tensors: dict[str, Tensor], config: TransformerConfig, folder: Path
+) -> Path:
+    """`folder`, now like `checkpoint` with the network `config` of the weights `tensors` in place of its own."""
+    network = loading.build(loading.architecture("transformer", config))
     loading.load_weights(network, tensors)
     staging = folder.with_name(f".{folder.name}")
     staging.mkdir(parents=True)
     loading.save_weights(network, staging / checkpoints.WEIGHTS)
-    draft = replace(checkpoint.config, architecture=loading.architecture("transformer", new), alignment=None, files={})
+    architecture = loading.architecture("transformer", config)
+    draft = replace(checkpoint.config, architecture=architecture, alignment=None, files={})
     checkpoints.write(staging, folder, draft, checkpoint.tokenizers)
     shutil.rmtree(staging)
     return folder

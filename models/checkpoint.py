@@ -1,6 +1,7 @@
 """The checkpoint folder, the contract between training and app. No torch here.
 
     config.json         describes the folder, with the sha256 of weights and tokenizers; written last
+    config.sha256       the sha256 of config.json, as `sha256sum` writes it; folders of earlier versions have none
     model.safetensors   weights, and nothing that can execute
     target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,11 +23,15 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from models.tokenizer import Tokenizer, is_language, read_tokenizer
+from models.weights_file import check_architecture, read_header
 
 FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
-CONFIG, WEIGHTS, DEMO = "config.json", "model.safetensors", "demo.json"
+CONFIG, CONFIG_CHECKSUM, WEIGHTS, DEMO = "config.json", "config.sha256", "model.safetensors", "demo.json"
 ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
+MOST_JSON_BYTES = 16_000_000  # of config.json and demo.json; 40,000 language pairs take 4 MB
+MOST_TOKENIZER_BYTES = 100_000_000
+MOST_LANGUAGE_CHARACTERS = 64
 
 
 class CheckpointError(ValueError):
@@ -199,6 +205,7 @@ def write(
     # no checksums of files that users may edit, such as the model card
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+    (staging / CONFIG_CHECKSUM).write_text(f"{sha256(staging / CONFIG)}  {CONFIG}\n", encoding="utf-8")
     if demo is not None:
         described = {**asdict(demo), "known_words": sorted(demo.known_words)}
         (staging / DEMO).write_text(json.dumps(described, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -215,6 +222,12 @@ def write(
 def read(folder: Path) -> Checkpoint:
     """Reads and verifies a folder; of the weights only the checksum. CheckpointError names the file that is missing,
     truncated, modified, or from a newer version."""
+    config = read_verified_config(folder)
+    return Checkpoint(folder, config, read_tokenizers(folder, config), read_demo_card(folder))
+
+
+def read_verified_config(folder: Path) -> CheckpointConfig:
+    """`read_config`, and the checksums of the files that it names. CheckpointError."""
     config = read_config(folder)
     for name, digest in config.files.items():
         path = folder / name
@@ -230,15 +243,33 @@ def read(folder: Path) -> Checkpoint:
             raise CheckpointError(f"{path} does not match its checksum; the model was not loaded.")
     if WEIGHTS not in config.files:
         raise CheckpointError(f"{folder / CONFIG} gives no checksum for {WEIGHTS}; the model was not loaded.")
-    tokenizers = {side: _tokenizer(folder, side, kind, config) for side, kind in config.tokenizers.items()}
-    return Checkpoint(folder, config, tokenizers, read_demo_card(folder))
+    return config
+
+
+def check_weights_header(folder: Path, config: CheckpointConfig) -> None:
+    """CheckpointError unless the header of the weights is true of the file, and the network's sizes fit it. Nothing is
+    allocated."""
+    path = folder / WEIGHTS
+    try:
+        tensors = read_header(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be loaded: {error}.") from error
+    try:
+        check_architecture(config.architecture, tensors)
+    except ValueError as error:
+        raise CheckpointError(f"{folder / CONFIG} describes no network that can be built: {error}.") from error
+
+
+def read_tokenizers(folder: Path, config: CheckpointConfig) -> dict[str, Tokenizer]:
+    """The tokenizers by side. CheckpointError."""
+    return {side: _tokenizer(folder, side, kind, config) for side, kind in config.tokenizers.items()}
 
 
 def read_demo_card(folder: Path) -> DemoCard | None:
     """None if it is no demo model."""
     path = folder / DEMO
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = _read_json(path)
         texts = [content["summary"], content["way_out"], *content["examples"], *content["known_words"]]
         _require(all(isinstance(text, str) for text in texts), "a text of it is no text")
         _require(isinstance(content["patterns"], int), "patterns must be a whole number")
@@ -262,6 +293,7 @@ def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> 
     if path.name not in config.files:
         raise CheckpointError(f"{folder / CONFIG} gives no checksum for {path.name}; the model was not loaded.")
     try:
+        _require_size(path, MOST_TOKENIZER_BYTES)
         return read_tokenizer(kind, path)
     except Exception as error:
         raise CheckpointError(f"{path} is not a tokenizer that this version reads ({error}).") from error
@@ -271,7 +303,7 @@ def read_config(folder: Path) -> CheckpointConfig:
     """Reads config.json only, without checking the files that it names."""
     path = folder / CONFIG
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = _read_json(path)
     except FileNotFoundError:
         meant = Path("checkpoints") / folder  # as `parlance serve NAME` takes it
         hint = f", and {meant} is" if (meant / CONFIG).is_file() and not folder.exists() else ""
@@ -299,9 +331,46 @@ def read_config(folder: Path) -> CheckpointConfig:
     try:
         if "language_pairs" in content:
             content["language_pairs"] = _language_pairs(content["language_pairs"])
-        return _checked(CheckpointConfig(**content))
+        config = _checked(CheckpointConfig(**content))
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} does not describe a model ({error}); it was not loaded.") from error
+    _verify_config(folder)
+    return config
+
+
+def _verify_config(folder: Path) -> None:
+    """CheckpointError where config.json is not that of its checksum. A folder without the checksum is as good as it was
+    before there was one."""
+    path = folder / CONFIG_CHECKSUM
+    try:
+        with path.open("rb") as file:
+            written = file.read(100)
+        sound = written.split(maxsplit=1)[:1] == [sha256(folder / CONFIG).encode()]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); the model was not loaded.") from error
+    if not sound:
+        way_out = f"or, after a change of your own, remove {CONFIG_CHECKSUM}"
+        raise CheckpointError(f"{folder / CONFIG} does not match its checksum: restore it, {way_out}.")
+
+
+def _read_json(path: Path) -> Any:
+    """Raises OSError; ValueError, also for a file that is too large and for halves of characters, which no answer could
+    hold; RecursionError."""
+    _require_size(path, MOST_JSON_BYTES)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ValueError(f"it holds half a character, {half}") from None
+    return content
+
+
+def _require_size(path: Path, most: int) -> None:
+    if (size_bytes := path.stat().st_size) > most:
+        raise ValueError(f"it has {size_bytes:,} bytes, and the most is {most:,}")
 
 
 def _language_pairs(given: object) -> tuple[LanguagePair, ...]:
@@ -315,6 +384,8 @@ def _language_pairs(given: object) -> tuple[LanguagePair, ...]:
     for pair in given if isinstance(given, list) else ():
         languages, prefix = (pair["source"], pair["target"]), pair["source_prefix"]
         _require(all(isinstance(code, str) and code for code in languages), "language_pairs must name languages")
+        for code in languages:
+            _check_language("language_pairs", code)
         _require(isinstance(prefix, list) and all(map(_is_id, prefix)), "a source_prefix must be a list of token ids")
         pairs.append(LanguagePair(source=pair["source"], target=pair["target"], source_prefix=tuple(prefix)))
     return tuple(pairs)
@@ -337,7 +408,11 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
     for name in ID_LISTS:
         _require(all(_is_id(token) for token in getattr(config, name)), f"{name} must be a list of token ids")
     for name in ("source_language", "target_language"):
-        _require(isinstance(getattr(config, name), str | None), f"{name} must be a text or null")
+        language = getattr(config, name)
+        _require(isinstance(language, str | None), f"{name} must be a text or null")
+        _check_language(name, language or "")
+    for name, value in config.architecture.items():
+        _require(not isinstance(value, float) or math.isfinite(value), f"architecture.{name} must be finite")
     if config.language_pairs:
         _check_language_pairs(config)
     if config.alignment is not None:
@@ -351,6 +426,11 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
         within = isinstance(limit, int) and least <= limit <= MOST_TOKENS
         _require(within, f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
     return config
+
+
+def _check_language(name: str, code: str) -> None:
+    sound = len(code) <= MOST_LANGUAGE_CHARACTERS and code.isprintable()
+    _require(sound, f"{name} must have at most {MOST_LANGUAGE_CHARACTERS} printable characters")
 
 
 def _is_id(value: object) -> bool:

@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def respond(self, address: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("each kind of stand-in answers in its own way")
 
     def send(self, status: int, content: bytes = b"", **headers: str) -> None:
         self.send_response(status)

@@ -68,6 +68,12 @@ class StartingPoint:
         loading.load_weights(network, {name: tensor.clone() for name, tensor in self.weights.items()})
         return network.eval()
 
+    def check_frozen(self, modules: Sequence[str]) -> None:
+        """TrainingError if `freeze` would refuse these modules of the network."""
+        if modules:
+            with Undrawn():
+                freeze(loading.build(self.config.architecture), modules)
+
     @torch.no_grad()
     def average_into(self, network: nn.Module, share: float) -> None:
         """Moves the network's weights by `share` of the way to the starting weights (Wortsman et al. 2022). 1 gives

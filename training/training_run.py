@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,14 +18,16 @@ from training.config.run_config import LyricsConfig, TranslatorConfig, recorded
 from training.data.tokenizer_training import tokenizer_digest
 from training.distributed.process_group import Workers, check_same_run, seed_rank
 from training.distributed.sharded_task import ShardedTask
-from training.evaluation.scores import Scores
+from training.evaluation.scores import Scores, score_summary
 from training.loop import snapshot
 from training.loop.progress import Closing, Outcome, Validator
 from training.loop.tasks import AnyTask
 from training.loop.trainer import Trainer
-from training.report.closing_lines import closing_lines
+from training.program import CONSOLE, command_line, program
 from training.report.experiment_trackers import EVENTS_FOLDER, open_trackers
 from training.report.progress_report import METRICS_FILE, SAMPLES_FILE, ProgressReport
+
+SERVED_FOLDER = "checkpoints"  # what `make serve` and `parlance serve` serve
 
 
 def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
@@ -130,7 +132,7 @@ class TrainingRun:
         return run_file.changed_options(self.out / run_file.RUN_FILE, config, limits) if self.resume else []
 
     def report_end(self, outcome: Outcome, scores: Scores) -> None:
-        """The last lines for a reader: why the run ended, its scores, where the model lies and what comes next."""
+        """Prints the `closing_lines`, unless the run is quiet."""
         if not self.quiet:
             self.workers.note("\n".join(closing_lines(self.out, outcome, scores)))
 
@@ -139,3 +141,17 @@ class TrainingRun:
     ) -> None:
         text = run_file.run_file_text(config, self.data, self.device, self.workers.count, derived)
         (self.out / run_file.RUN_FILE).write_text(text, encoding="utf-8")
+
+
+def closing_lines(out: Path, outcome: Outcome, scores: Scores) -> Iterator[str]:
+    """The last lines for a reader: why the run ended, its scores, where the model lies and what comes next."""
+    best = f" ({outcome.validation})" if outcome.validation else ""
+    yield f"Ended by {outcome.ended_by}. Kept: {outcome.chosen}{best}."
+    for name, score in scores.items():
+        yield f"{name}: {score_summary(score)}"
+    test = "--corpus FILE" if any("nats_per_character" in score for score in scores.values()) else "--test FILE"
+    serve = f"{CONSOLE} serve" if program() == CONSOLE else "make serve"
+    if out.absolute().parent.name != SERVED_FOLDER:
+        serve = f"move it to {SERVED_FOLDER}/ and {serve}"
+    yield f"The model lies in {out}, described by {out / 'README.md'}."
+    yield f"Next: {command_line('evaluate', str(out))} {test}, or {serve}."

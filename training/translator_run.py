@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.mixing import MixedEpochs, mix_summary
-from training.data.segmentation import Segmentation, epoch_rows, pair_ids, special_ids
+from training.data.segmentation import PairIds, Segmentation, epoch_rows, pair_ids, special_ids
 from training.data.sentence_pairs import Pairs
 from training.data.tokenizer_training import fit_translator_tokenizers, language_ids, language_token, sequence_ids
 from training.errors import TrainingError, pluralize
@@ -56,21 +56,16 @@ def train_translator(
     """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
     processes of `run` call this; ranks other than 0 return {}. start: the model to train further; its network and
     tokenizers must be those of `config` (`starting_point.adapted`). tokenizers: of a new network; None: fitted.
-    mix: general pairs to mix in, and held-out ones.
-    aligned: held-out sentences for choosing alignment heads. demo: of a demo model. TrainingError for problems that the
-    user can fix."""
+    mix: general pairs to mix in, and held-out ones. aligned: held-out sentences for choosing alignment heads. demo: of
+    a demo model. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         if start is None:
-            tokenizers = tokenizers or fitted_tokenizers(config, train, run)
-            network = build_translator(config, tokenizers, run.device)
-            metadata = translator_metadata(config, network, tokenizers)
+            network, checkpoint = new_translator(config, tokenizers or fitted_tokenizers(config, train, run), run)
         else:
-            tokenizers = start.tokenizers
             network = start.network(config.network).to(run.device)
-            metadata = start.tuned_metadata(asdict(config), network)
+            checkpoint = Checkpoint(run.out, start.tuned_metadata(asdict(config), network), start.tokenizers)
         freeze(network, config.tuning.frozen)
-        checkpoint = Checkpoint(run.out, metadata, tokenizers)
         segmentation = Segmentation(checkpoint, train, config)
         epochs, mixed = segmentation.epoch, ""
         if mix is not None:
@@ -86,21 +81,9 @@ def train_translator(
         texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
         if mix is not None:
             texts += [mix[0].sources, mix[0].targets]
-        valid_ids = pair_ids(checkpoint, held_out) if held_out else None
-        special = special_ids(checkpoint, "source"), special_ids(checkpoint, "target")
-        sizes = [size for _, size in held_out.parts] if held_out else []
-        task = TranslationTask(network, epochs, valid_ids, config, special, sizes)
-        validator: BleuValidator | None = None
-        if held_out:
-            general_loss = None
-            if mix is not None and mix[1] is not None:
-                general_ids = pair_ids(checkpoint, subsample(mix[1], config.loop.sentences_to_validate()))
-                general_loss = partial(task.mean_nats, general_ids)
-            validator = BleuValidator(
-                checkpoint, network, held_out, config.loop, lambda: task.part_losses, general_loss
-            )
-        held_out_sets = held_out_texts(valid, mix)
-        closing = None
+        task = translation_task(checkpoint, network, epochs, held_out, config)
+        validator = bleu_validator(checkpoint, task, held_out, mix[1] if mix else None) if held_out else None
+        held_out_sets, closing = held_out_texts(valid, mix), None
         if held_out and len(config.pairs) == 1:
             # a tuned network is compared with its start
             greedy = sum(map(len, held_out_sets.values())) * (1 if start is None else 2) + (len(test) if test else 0)
@@ -111,7 +94,7 @@ def train_translator(
             config,
             title=", ".join(f"{source}→{target}" for source, target in config.pairs),
             texts=texts,
-            tokenizers=tokenizers,
+            tokenizers=checkpoint.tokenizers,
             validator=validator,
             validates_start=start is not None,
             sentences=len(held_out) if held_out else 0,
@@ -122,17 +105,43 @@ def train_translator(
         if start is not None:
             average_with_start(start, config.tuning.average_with_start, task, outcome)
         scores = {name: score_translator(checkpoint, network, pairs) for name, pairs in held_out_sets.items()}
+        metadata = checkpoint.config
         if start is not None:
-            metadata = compared_with_start(start, config, metadata, checkpoint, held_out_sets, scores, run)
+            metadata = compared_with_start(start, config, checkpoint, held_out_sets, scores, run)
         scores |= scores_on_test(checkpoint, network, test, test_beam)
         scores = with_earlier_scores(scores, network, run)
         samples = validator.examples() if validator else ()
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
         metadata = replace(metadata, scores=scores, alignment=alignment)
         card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples, mixed, demo)
-        publish(run.out, metadata, tokenizers, network, card, demo)
+        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo)
         run.report_end(outcome, scores)
         return scores
+
+
+def translation_task(
+    checkpoint: Checkpoint,
+    network: Transformer,
+    epochs: Callable[[int], PairIds],
+    held_out: Pairs | None,
+    config: TranslatorConfig,
+) -> TranslationTask:
+    """epochs: returns the pairs of epoch 0, 1, ... held_out: the pairs for the validation loss."""
+    valid_ids = pair_ids(checkpoint, held_out) if held_out else None
+    special = special_ids(checkpoint, "source"), special_ids(checkpoint, "target")
+    sizes = [size for _, size in held_out.parts] if held_out else []
+    return TranslationTask(network, epochs, valid_ids, config, special, sizes)
+
+
+def bleu_validator(
+    checkpoint: Checkpoint, task: TranslationTask, held_out: Pairs, general: Pairs | None
+) -> BleuValidator:
+    """Validates the task's network on `held_out`, and measures its loss on the pairs `general` if there are any."""
+    loop, general_loss = task.config.loop, None
+    if general is not None:
+        general_ids = pair_ids(checkpoint, subsample(general, loop.sentences_to_validate()))
+        general_loss = partial(task.mean_nats, general_ids)
+    return BleuValidator(checkpoint, task.network, held_out, loop, lambda: task.part_losses, general_loss)
 
 
 def held_out_texts(valid: Pairs | None, mix: tuple[Pairs, Pairs | None] | None) -> dict[str, Pairs]:
@@ -147,19 +156,19 @@ def held_out_texts(valid: Pairs | None, mix: tuple[Pairs, Pairs | None] | None) 
 def compared_with_start(
     start: StartingPoint,
     config: TranslatorConfig,
-    metadata: CheckpointConfig,
     checkpoint: Checkpoint,
     held_out_sets: Mapping[str, Pairs],
     scores: Scores,
     run: TrainingRun,
 ) -> CheckpointConfig:
-    """Adds what the starting weights reach on the held-out pairs to the metadata, and says both."""
+    """The checkpoint's metadata with the scores of the starting weights on the held-out pairs, which a note compares
+    with `scores`, those of the tuned weights."""
     beginning = cast(Transformer, start.network(config.network).to(run.device))
     before = {name: score_translator(checkpoint, beginning, pairs) for name, pairs in held_out_sets.items()}
     for name in held_out_sets:
         bleu = f"BLEU {before[name]['bleu']:.2f} with the starting weights, {scores[name]['bleu']:.2f} tuned"
         run.workers.note(f"{name}: {bleu}")
-    return start.with_scores_before(metadata, before)
+    return start.with_scores_before(checkpoint.config, before)
 
 
 def scores_on_test(checkpoint: Checkpoint, network: Transformer, test: Pairs | None, beam: int) -> Scores:
@@ -198,6 +207,14 @@ def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) 
         enough = f"enough for a vocabulary of {pluralize(largest, 'piece')}"
         run.workers.note(f"The corpus has {enough}, fewer than the {wanted:,} asked for.")
     return tokenizers
+
+
+def new_translator(
+    config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], run: TrainingRun
+) -> tuple[Transformer, Checkpoint]:
+    """A freshly initialised network, and its checkpoint without scores, which follow at the end of the run."""
+    network = build_translator(config, tokenizers, run.device)
+    return network, Checkpoint(run.out, translator_metadata(config, network, tokenizers), tokenizers)
 
 
 def build_translator(

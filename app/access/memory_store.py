@@ -32,19 +32,26 @@ class ChargeResult(NamedTuple):
 
 
 class MemoryStore:
-    """Counters of this server's lifetime; each method is atomic, so no more is charged than fits. clock: Unix time."""
+    """Counters of this server's lifetime; each method is atomic, so no more is charged than fits. clock: Unix time, of
+    quotas; steady: seconds that nobody sets, of rates. A rate by the time of day would refuse a caller for as long as
+    the clock is set back."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, max_callers: int = MAX_CALLERS) -> None:
-        self._clock, self._max_callers = clock, max_callers
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        max_callers: int = MAX_CALLERS,
+    ) -> None:
+        self._clock, self._steady, self._max_callers = clock, steady, max_callers
         # window in seconds -> caller -> (index of the span, count in it, count in the span before), oldest caller first
         self.windows: dict[int, OrderedDict[str, tuple[int, int, int]]] = {}
         self._characters: dict[tuple[str, Period], tuple[str, int]] = {}
 
     async def take(self, charge: Charge) -> ChargeResult:
-        now = self._clock()
-        spans = [self._span(charge.caller, rate.window_s, now) for rate in charge.rates]
+        now, steady = self._clock(), self._steady()
+        spans = [self._span(charge.caller, rate.window_s, steady) for rate in charge.rates]
         windows = [
-            Window(rate, previous, current, now)
+            Window(rate, previous, current, steady)
             for rate, (_, current, previous) in zip(charge.rates, spans, strict=True)
         ]
         counted = [self._counted(charge.caller, quota.period, now) for quota in charge.quotas]
@@ -72,10 +79,10 @@ class MemoryStore:
     async def close(self) -> None:
         pass
 
-    def _span(self, caller: str, window_s: int, now: float) -> tuple[int, int, int]:
-        index = int(now // window_s)
+    def _span(self, caller: str, window_s: int, steady: float) -> tuple[int, int, int]:
+        index = int(steady // window_s)
         kept, current, previous = self.windows.setdefault(window_s, OrderedDict()).get(caller, (index, 0, 0))
-        if kept >= index:  # greater if the clock was set back
+        if kept == index:
             return kept, current, previous
         return index, 0, current if kept == index - 1 else 0
 

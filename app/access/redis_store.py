@@ -41,7 +41,7 @@ class RedisStore(MemoryStore):
     def __init__(
         self, url: str, failed: Callable[[], None] = lambda: None, clock: Callable[[], float] | None = None
     ) -> None:
-        super().__init__(clock or time.time)
+        super().__init__(clock or time.time, clock or time.monotonic)
         self._redis: Redis = Redis.from_url(
             url,
             socket_timeout=TIMEOUT_S,

@@ -16,7 +16,11 @@ for n = 1, rates do
   local kept = redis.call('HMGET', KEYS[n], 'i', 'c', 'p')
   local index = math.floor(now / window)
   local span = {i = tonumber(kept[1] or index), c = tonumber(kept[2] or 0), p = tonumber(kept[3] or 0)}
-  if span.i < index then
+  if span.i > index then
+    -- the clock was set back: the count stays, and fades from now on, whatever comes of this charge
+    span = {i = index, c = span.c, p = 0}
+    redis.call('HSET', KEYS[n], 'i', index, 'p', 0)
+  elseif span.i < index then
     span = {i = index, c = 0, p = (span.i == index - 1) and span.c or 0}
   end
   local used = math.floor(span.p * (1 - (now % window) / window)) + span.c

@@ -1,11 +1,13 @@
 """API keys and rate limits over HTTP: where a key is read from, what a request costs, the RateLimit headers. RateLimit
 and RateLimit-Policy: draft-ietf-httpapi-ratelimit-headers. RateLimit-Limit, -Remaining and -Reset, which clients know,
 describe the limit that refuses the request, or else the rate with the least remaining. The seconds of a limit that is
-used up are those until the next request fits, as in Retry-After; of any other, those until all of it is free again."""
+used up are those until the next request fits, as in Retry-After; of any other, those until all of it is free again, but
+at most the window of the policy, over which clients pace the requests that remain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl
@@ -15,6 +17,7 @@ from fastapi import Request
 from app.access.authorization import AccessControl, KeyMissing, KeyWrong, QuotaExceeded, RateLimited
 from app.access.key_file import ANONYMOUS, Caller
 from app.access.rate_limits import Rate, Window
+from app.engine.admission import ORIGIN
 from app.errors import EngineError
 
 _MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
@@ -48,6 +51,8 @@ async def identify(request: Request, fields: Mapping[str, object], key_fields: S
         await charge(request, 1, 0)
         raise
     request.scope["state"]["caller"] = caller
+    if caller.key_id:
+        ORIGIN.set(replace(ORIGIN.get(), client=f"key {caller.key_id}"))
 
 
 async def charge(request: Request, requests: int, characters: int) -> None:
@@ -89,7 +94,7 @@ def given_keys(request: Request, fields: Mapping[str, object], key_fields: Seque
 
 
 class _Limit(NamedTuple):
-    """How much of a limit is left, and when there is more. policy: as RateLimit-Policy says it."""
+    """How much of a limit is left, and when there is more. policy: the limit's item of RateLimit-Policy."""
 
     name: str
     most: int
@@ -99,12 +104,13 @@ class _Limit(NamedTuple):
 
 
 def rate_limit_headers(windows: Sequence[Window], refusal: EngineError | None = None) -> list[tuple[bytes, bytes]]:
-    """refusal: of this request; its limit has the seconds of its Retry-After."""
+    """The RateLimit headers of an answer. refusal: the error if the request is refused; the limit that refuses it gets
+    the seconds of Retry-After."""
     limits: list[_Limit] = []
     binding: _Limit | None = None
     for window in windows:
         rate, remaining = window.rate, window.remaining
-        reset_s = window.wait_s(rate.requests if remaining else 1)
+        reset_s = min(window.wait_s(rate.requests), rate.window_s) if remaining else window.wait_s(1)
         limits.append(_Limit(rate.unit, rate.requests, remaining, reset_s, _policy(rate)))
         if isinstance(refusal, RateLimited) and refusal.rate == rate:
             binding = limits[-1] = limits[-1]._replace(reset_s=refusal.retry_after_s)

@@ -111,7 +111,8 @@ LIMITED = "The queue is full, or the rate limit or quota is used up; Retry-After
 
 
 def common_errors(work: str, result: str) -> dict[str, Meaning]:
-    """For `documented`: of every route with a body, whose devices `work` to get a `result`."""
+    """The errors of every route with a body, as arguments of `documented`. work, result: a verb and a noun for what the
+    devices do, such as "translate" and "translation"."""
     return {
         "s413": "The body is too large.",
         "s415": "The body is not JSON.",
@@ -230,7 +231,7 @@ def http_error(scope: Scope, error: EngineError) -> HttpError:
 
 
 def error_body(scope: Scope, code: str, message: str, field: str | None = None) -> ErrorAnswer:
-    """Characters of a quoted text that UTF-8 cannot write are replaced."""
+    """Our body of an error. The message may quote a client's text: characters that UTF-8 cannot write are replaced."""
     sentence = message.encode("utf-8", "replace").decode("utf-8")
     request_id = scope.get("state", {}).get("request_id", "")
     return ErrorAnswer(error=sentence, code=code, field=field, request_id=request_id)
@@ -240,7 +241,8 @@ def error_response(scope: Scope, status: int, body: ErrorAnswer, headers: Mappin
     """`body` in the form of the route's family."""
     family: type[FamilyError] | None = getattr(scope.get("route"), "error_schema", scope.get("error_schema"))
     content = family.from_error(status, body) if family else body
-    return Response(msgspec.json.encode(content.model_dump(exclude_unset=True)), status, headers, "application/json")
+    body_text = msgspec.json.encode(content.model_dump(exclude_unset=True)) + b"\n"
+    return Response(body_text, status, headers, "application/json")
 
 
 def internal_error(scope: Scope) -> ErrorAnswer:

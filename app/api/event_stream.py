@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import msgspec
@@ -27,6 +30,7 @@ from starlette.types import Receive, Scope, Send
 from app.api.errors import HttpError, Responses, http_error, internal_error
 from app.api.request_body import ClientDisconnected
 from app.api.shared_schemas import WrittenTokenAnswer
+from app.engine.admission import ORIGIN
 from app.engine.metrics.request_work import CURRENT_WORK
 from app.engine.output.text_stream import TextDelta, TextStream
 from app.errors import EngineError
@@ -37,9 +41,10 @@ T = TypeVar("T")
 _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
-async def while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
+async def while_connected(request: Request, work: Coroutine[object, object, T], limit_s: float = math.inf) -> T:
     """The result of `work`, which is cancelled as soon as the client has disconnected. `work` runs in the caller's own
-    task, so that its result is there in the same iteration of the event loop."""
+    task, so that its result is there in the same iteration of the event loop. limit_s: the engine answers nothing for
+    it later than that."""
     worker = asyncio.current_task()
     assert worker is not None
     cancellations, disconnected, over = worker.cancelling(), False, False
@@ -54,6 +59,7 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
+    origin = ORIGIN.set(replace(ORIGIN.get(), deadline=time.monotonic() + limit_s))
     watcher = asyncio.create_task(wait_for_disconnect())
     watcher.add_done_callback(cancel_work)
     try:
@@ -65,6 +71,7 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
     finally:
         over = True
         watcher.cancel()
+        ORIGIN.reset(origin)
 
 
 class EventStream(Response, Generic[T]):
@@ -100,7 +107,8 @@ class EventStream(Response, Generic[T]):
                 raise
 
     async def _stream(self, scope: Scope, send: Send) -> None:
-        """A write waits while the client's buffers are full; the engine goes on meanwhile."""
+        """Sends the stream's events. A `send` waits while the client's buffers are full; meanwhile the engine
+        continues."""
         loop = asyncio.get_running_loop()
         async with self._opened as stream:
             self._begun = True
@@ -123,7 +131,8 @@ class EventStream(Response, Generic[T]):
                 self._timer.cancel()
 
     def _check_writes(self, limit: asyncio.Timeout) -> None:
-        """Ends `limit` once a write has waited too long: one timer for all, as one for each would cost what it does."""
+        """Makes `limit` expire once a write has waited for `_write_timeout_s`. One timer serves all writes of the
+        stream; a timer for each write would double the cost of a write."""
         loop = asyncio.get_running_loop()
         end = (self._write_began_s or loop.time()) + self._write_timeout_s
         if end > loop.time():
@@ -162,7 +171,7 @@ class EventStream(Response, Generic[T]):
 
 
 def format_event(name: str, data: object) -> bytes:
-    """JSON has no line ends outside of strings, where they are escaped, so that one line holds it."""
+    """A server-sent event. One `data` line suffices: JSON has no line ends, since those within strings are escaped."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 

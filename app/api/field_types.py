@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 _MAX_QUOTED_CHARACTERS = 40
+_MAX_REPORTED = 10  # problems of one request that its answer names
 _MAX_PRINTED_NUMBER = 10**19
 _MAX_NAME_CHARACTERS = 200
 _DIGITS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -52,16 +53,20 @@ _SENTENCES = {
 
 
 def validation_message(problems: Sequence[ErrorDetails]) -> str:
-    """One message for all of pydantic's `problems`."""
-    missing = [f'"{field_name(problem)}"' for problem in problems if problem["type"] == "missing"]
-    sentences = [_problem_message(problem) for problem in problems if problem["type"] != "missing"]
+    """One message for the first of pydantic's `problems`, with the number of all."""
+    shown = problems[:_MAX_REPORTED]
+    missing = [f'"{field_name(problem)}"' for problem in shown if problem["type"] == "missing"]
+    sentences = [_problem_message(problem) for problem in shown if problem["type"] != "missing"]
     if missing:
         *others, last = missing
         what = f"{', '.join(others)} and {last} are missing; add them" if others else f"{last} is missing; add it"
         sentences.insert(0, f"{what} to the request, as the example at /docs does.")
-    if len(sentences) == 1:
+    more = len(problems) - len(shown)
+    if len(sentences) == 1 and not more:
         return sentences[0]
     joined = "; ".join(each.rstrip(".").replace("; ", ", ") for each in sentences)
+    if more:
+        return f"{len(sentences) + more:,} problems: {joined}; and {more:,} more."
     return f"{len(sentences)} problems: {joined}{'' if joined.endswith('?') else '.'}"
 
 
@@ -166,7 +171,7 @@ def not_empty(advice: str, *, blank: bool = False) -> AfterValidator:
 
 
 def unsupported(sentence: str) -> AfterValidator:
-    """Refuses any value that would ask for something."""
+    """Refuses any value but an empty one (null, "", [], false, 0). sentence: may name the {value}."""
 
     def check(value: object) -> object:
         if value:

@@ -101,8 +101,8 @@ class LoadedPairs:
 
 class AssignedPair(NamedTuple):
     """The languages of a text. unchanged: why the text is returned as it is: it is in the target language, or in none
-    that a model reads, which is then its source. detection: None if the request names the source. foreign: of a
-    sentence in another language than the text the reason to leave it as it is."""
+    that a model reads, which is then its source. detection: None if the request names the source. foreign: as in
+    `TextRequest`."""
 
     source: str
     target: str
@@ -113,6 +113,17 @@ class AssignedPair(NamedTuple):
     @property
     def pair(self) -> Pair:
         return self.source, self.target
+
+    def text_request(
+        self,
+        text: str,
+        options: TranslationOptions,
+        text_format: TextFormat,
+        glossary: Mapping[str, str],
+        *,
+        split: bool,
+    ) -> TextRequest:
+        return TextRequest(text, options, text_format, glossary, split, self.unchanged, self.foreign)
 
 
 async def find_pairs(
@@ -189,9 +200,9 @@ def _unsupported(language: str, sources: Sequence[str], target: str) -> Notice:
 async def find_translator(
     source: str | None, target: str | None, target_language: str | None, services: Services
 ) -> tuple[str | None, str | None]:
-    """The model and the target language of a look at `source`, and at its translation `target`, that names no model:
-    the first translator of the languages that the texts are in, as POST /translate would take. (None, the given
-    language) where there is nothing to choose, or nothing to choose by. Raises UnknownPair."""
+    """The translator for an inspection of `source`, and of its translation `target`, that names no model: the name of
+    the first model for the detected languages, as POST /translate would choose it, and the target language. (None,
+    `target_language`) without a source, or with fewer than two translators. Raises UnknownPair."""
     translators = [model for model in services.engine.models() if model.language_pairs]
     if source is None or len(translators) < 2:
         return None, target_language
@@ -220,14 +231,14 @@ def models_needed(pair: Pair | AssignedPair, services: Services) -> int:
 async def charge_second_models(
     texts: Iterable[str], pairs: Iterable[Pair | AssignedPair], request: Request, services: Services
 ) -> None:
-    """Charges once more the characters of texts that two models translate. Raises as `charge`."""
+    """Charges the characters of texts that two models translate a second time. Raises the errors of `charge`."""
     characters = sum(len(text) * (models_needed(pair, services) - 1) for text, pair in zip(texts, pairs, strict=True))
     if characters:
         await charge(request, 0, characters)
 
 
 def _without_markup(text: str) -> str:
-    """Names of tags and attributes are English in any text; so are programs."""
+    """The text without tags and programs: their English words would mislead the detection of its language."""
     words, within = [], None
     for part in _MARKUP.split(text[:_MARKUP_CHARACTERS]):
         if not part.startswith("<"):
@@ -279,18 +290,12 @@ async def translate_texts(
     await charge_second_models(texts, pairs, request, services)
     terms = glossary or {}
     jobs = [
-        TextRequest(
-            text,
-            TranslationOptions(pair.source, pair.target),
-            text_format or guess_format(text),
-            terms,
-            split,
-            pair.unchanged,
-            pair.foreign,
-        )
+        pair.text_request(text, TranslationOptions(*pair.pair), text_format or guess_format(text), terms, split=split)
         for text, pair in zip(texts, pairs, strict=True)
     ]
-    translations = await while_connected(request, services.translator.translate(jobs))
+    translations = await while_connected(
+        request, services.translator.translate(jobs), services.limits.request_timeout_s
+    )
     if text_format is None:
         translations = [_unescape(*each) for each in zip(texts, translations, strict=True)]
     return translations

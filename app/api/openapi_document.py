@@ -35,7 +35,7 @@ def complete_document(app: FastAPI, routes: Iterable[object], *, keys_used: bool
         if app.openapi_schema is None:
             document = describe()
             document["components"]["securitySchemes"] = {KEY: _key_scheme(keys_used=keys_used)}
-            _make_bounds_of_integers_integers(document)
+            _round_integer_bounds(document)
             for path, operations in document["paths"].items():
                 for operation in operations.values():
                     route = by_name[operation["operationId"]]
@@ -49,8 +49,8 @@ def complete_document(app: FastAPI, routes: Iterable[object], *, keys_used: bool
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _make_bounds_of_integers_integers(part: object) -> None:
-    """FastAPI keeps all bounds as floats, also the largest number of 64 bits, which is none."""
+def _round_integer_bounds(part: object) -> None:
+    """Turns the bounds of integers into integers. FastAPI writes all bounds as floats, and 2**63 - 1 is no float."""
     if isinstance(part, dict):
         if part.get("type") == "integer":
             for bound in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
@@ -59,7 +59,7 @@ def _make_bounds_of_integers_integers(part: object) -> None:
         part = list(part.values())
     if isinstance(part, list):
         for each in part:
-            _make_bounds_of_integers_integers(each)
+            _round_integer_bounds(each)
 
 
 def _key_scheme(*, keys_used: bool) -> Document:
@@ -104,7 +104,8 @@ def _error_response(route: ApiRoute, status: int, description: str) -> Document:
 
 
 def _add_request_examples(operation: Document, route: ApiRoute) -> None:
-    """The first is what "Try it out" sends. Swagger UI reads no example of a parameter's schema."""
+    """Adds the examples of parameters and bodies; "Try it out" of Swagger UI sends the first one. The example of a
+    parameter is copied out of its schema, where Swagger UI does not read it."""
     for parameter in operation.get("parameters", ()):
         if examples := parameter["schema"].get("examples"):
             parameter.setdefault("example", examples[0])
@@ -144,7 +145,7 @@ def _example_of(schema: Document, schemas: Mapping[str, Document]) -> object:
 
 
 def _with_nulls(example: object, schema: Document, schemas: Mapping[str, Document]) -> object:
-    """The example with the fields that are null in it, which FastAPI leaves out."""
+    """The example with null for each required field that it lacks: FastAPI leaves nulls out of examples."""
     if reference := schema.get("$ref"):
         return _with_nulls(example, schemas[reference.rsplit("/", 1)[1]], schemas)
     if isinstance(example, list):

@@ -6,6 +6,7 @@ import asyncio
 import email.message
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
+from app.access.authorization import address_id
 from app.api.field_types import describe_value, quotable
-from app.errors import InvalidRequest, TextTooLong
+from app.errors import InvalidRequest, Overloaded, TextTooLong
 
 logging.getLogger("python_multipart").setLevel(logging.ERROR)  # our answer says what is wrong with a body
 
@@ -27,6 +30,11 @@ JSON = "application/json"
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 MAX_FIELDS = 1000
+# Of a JSON body, whose parsing and checking holds the event loop: an item takes a microsecond, an object or list two.
+MAX_JSON_ITEMS = 100_000
+MAX_JSON_CONTAINERS = 10_000
+FREE_BODY_BYTES = 65_536  # of each body, which `UploadRoom` does not count
+UPLOAD_RETRY_AFTER_S = 2
 _OBJECT = "a JSON object as /docs shows it"
 _NOT_UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 _TAKES = "send it as RFC 7578 says, as curl -F does."
@@ -50,6 +58,9 @@ class RequestLimits:
     max_attention_values: int
     slots_per_model: int | Literal["auto"]
     request_timeout_s: float  # also of a client that reads nothing of a stream, or sends nothing of a body
+    min_body_bytes_per_s: int
+    body_timeout_s: float
+    max_uploaded_bytes: int
 
     def check_texts(self, texts: Sequence[str], field: str) -> None:
         """The number of texts, and the characters (code points) of each."""
@@ -68,7 +79,8 @@ class RequestLimits:
                 )
 
     def check_numbers(self, **values: int | None) -> None:
-        """Of fields by their names; None: not in the request. Each hypothesis of a beam takes a slot."""
+        """Checks numeric fields, which are given by their names; None: the request lacks the field. A beam is limited
+        by the slots of a model too, since each hypothesis takes one."""
         limits = {
             "alternatives": self.max_alternatives,
             "n": self.max_samples,
@@ -96,28 +108,78 @@ class Upload(msgspec.Struct):
     content: bytes
 
 
-async def read_body(request: Request, max_bytes: int, max_pause_s: float) -> bytes:
-    """The whole body. 413 as soon as it is known to be too large; 408 after `max_pause_s` without data."""
+class UploadRoom:
+    """The bytes of all bodies that requests hold, from their first byte to the request's end. The first bytes of each
+    body are left out: the number of connections limits these, and a short request is never refused for long ones."""
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._max_bytes = limits.max_uploaded_bytes
+        self._max_bytes_per_client = max(self._max_bytes // 2, limits.max_body_bytes, limits.max_file_bytes)
+        self._taken_bytes, self._by_client = 0, Counter[str]()
+
+    def take(self, scope: Scope, size_bytes: int) -> None:
+        """size_bytes: of what has come of the body so far. Overloaded where there is no room for it."""
+        if size_bytes <= FREE_BODY_BYTES:
+            return
+        client = scope["client"][0] if scope.get("client") else ""
+        upload = scope["state"].setdefault("upload", _Upload(address_id(client)))
+        more = size_bytes - upload.taken_bytes
+        if (
+            self._taken_bytes + more > self._max_bytes
+            or self._by_client[upload.client] + more > self._max_bytes_per_client
+        ):
+            raise Overloaded(
+                "This server holds as many uploads as it can; try again in a few seconds.",
+                retry_after_s=UPLOAD_RETRY_AFTER_S,
+                reason="overloaded_uploads",
+            )
+        self._taken_bytes += more
+        self._by_client[upload.client] += more
+        upload.taken_bytes = size_bytes
+
+    def release(self, scope: Scope) -> None:
+        """What the request has taken, if anything."""
+        if upload := scope["state"].pop("upload", None):
+            self._taken_bytes -= upload.taken_bytes
+            self._by_client[upload.client] -= upload.taken_bytes
+            if not self._by_client[upload.client]:
+                del self._by_client[upload.client]
+
+
+@dataclass(slots=True)
+class _Upload:
+    client: str
+    taken_bytes: int = 0
+
+
+async def read_body(request: Request, max_bytes: int, limits: RequestLimits, room: UploadRoom) -> bytes:
+    """The whole body. 413 as soon as it is known to be too large; 408 after `request_timeout_s` without data, or where
+    it comes too slowly; 429 where `room` has none for it. What then is left of the body is not read: the connection has
+    to be closed."""
     declared = request.headers.get("content-length", "")
     # By its number of digits first: int() takes no number of thousands of digits.
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
         raise _too_large(max_bytes)
     chunks: list[bytes] = []
-    size_bytes, more = 0, True
+    began, size_bytes, more = time.monotonic(), 0, True
     while more:
+        allowed_s = limits.body_timeout_s + size_bytes / limits.min_body_bytes_per_s - (time.monotonic() - began)
         try:
-            async with asyncio.timeout(max_pause_s):
+            async with asyncio.timeout(min(allowed_s, limits.request_timeout_s)):
                 message = await request.receive()
         except TimeoutError:
-            sentence = f"Nothing of this request's body came for {max_pause_s:g} seconds; send it again."
-            # The connection closes: the rest of the body would be read as the next request.
-            raise HTTPException(408, sentence, {"Connection": "close"}) from None
+            if allowed_s < limits.request_timeout_s:
+                sentence = f"This request's body comes at less than {limits.min_body_bytes_per_s:,} bytes per second"
+            else:
+                sentence = f"Nothing of this request's body came for {limits.request_timeout_s:g} seconds"
+            raise HTTPException(408, f"{sentence}; send it again.") from None
         if message["type"] != "http.request":
             raise ClientDisconnected
         chunks.append(message.get("body", b""))
         size_bytes += len(chunks[-1])
         if size_bytes > max_bytes:
             raise _too_large(max_bytes)
+        room.take(request.scope, size_bytes)
         more = message.get("more_body", False)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -170,6 +232,7 @@ def _parse_json(body: bytes) -> Fields:
     text = _decode(body)
     if not text.strip():
         raise InvalidRequest(f"The body is empty; send {_OBJECT}.")
+    _refuse_many_items(text)
     try:
         fields = _decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -181,7 +244,26 @@ def _parse_json(body: bytes) -> Fields:
         raise InvalidRequest("The body holds a number with thousands of digits; send a smaller one.") from None
     if not isinstance(fields, dict):
         raise InvalidRequest(f"The body is {describe_value(fields)}; send {_OBJECT}.")
+    if len(fields) > MAX_FIELDS:
+        raise InvalidRequest(f"The body has {len(fields):,} fields; one request takes {MAX_FIELDS:,}.")
     return fields
+
+
+def _refuse_many_items(text: str) -> None:
+    """Raises InvalidRequest before objects are made of the text. Texts that hold many commas or brackets are counted
+    again without their strings."""
+
+    def counts(text: str) -> tuple[int, int]:
+        containers = text.count("[") + text.count("{")
+        return containers + text.count(","), containers
+
+    items, containers = counts(text)
+    if items > MAX_JSON_ITEMS or containers > MAX_JSON_CONTAINERS:
+        unescaped = text.replace("\\\\", "").replace('\\"', "")
+        items, containers = counts("".join(unescaped.split('"')[::2]))
+    for noun, count, most in (("lists and objects", containers, MAX_JSON_CONTAINERS), ("items", items, MAX_JSON_ITEMS)):
+        if count > most:
+            raise InvalidRequest(f"The body has {count:,} {noun}; one request takes {most:,}. Send it in parts.")
 
 
 def _refuse_repeats(pairs: list[tuple[str, object]]) -> Fields:

@@ -1,4 +1,5 @@
-"""Large responses, built and compressed in a thread."""
+"""JSON answers end with a line feed, as LibreTranslate's do: a shell's prompt stands on a line of its own after curl.
+Large answers are built and compressed in a thread."""
 
 from __future__ import annotations
 
@@ -10,13 +11,20 @@ from collections.abc import Callable
 import msgspec
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from zlib_ng import zlib_ng
 
 MIN_COMPRESSED_BYTES = 1400  # a smaller body fits into one packet
 COMPRESSION_LEVEL = 5  # of zlib-ng: as small as zlib's 6, in a fifth of the time (benchmarks/LOG.md)
 GZIP_WINDOW_BITS = 16 + 15  # its header, and the largest window
 _QUALITY_ZERO = re.compile(r"q\s*=\s*0(\.0*)?")  # RFC 9110, 12.4.2
+
+
+class JsonAnswer(JSONResponse):
+    """The answer of a route that FastAPI serves."""
+
+    def render(self, content: object) -> bytes:
+        return super().render(content) + b"\n"
 
 
 async def large_response(
@@ -38,6 +46,8 @@ async def large_response(
         if timing is not None:
             timing_ms = msgspec.json.encode(timing(time.perf_counter() - began))
             body = b'%b,"timing_ms":%b}' % (body[:-1], timing_ms)
+        if not isinstance(content, str):
+            body += b"\n"
         if accepted and len(body) >= MIN_COMPRESSED_BYTES:
             body, headers["Content-Encoding"] = compress(body), "gzip"
         return Response(body, media_type=media_type, headers=headers)

@@ -26,8 +26,9 @@ from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import OPEN_PATHS, charge, identify, refund
 from app.api.errors import ErrorAnswer, FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
-from app.api.request_body import Fields, RequestLimits, parse_fields, read_body
+from app.api.request_body import Fields, RequestLimits, UploadRoom, parse_fields, read_body
 from app.api.request_fields import RequestFields
+from app.engine.admission import ORIGIN, RequestOrigin
 from app.errors import EngineError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -86,9 +87,9 @@ class ApiRoute(APIRoute):
             return answer
         content: bytes | str
         if isinstance(answer, BaseModel):
-            content = answer.model_dump_json(exclude_none=self.response_model_exclude_none)
+            content = answer.model_dump_json(exclude_none=self.response_model_exclude_none) + "\n"
         else:
-            content = msgspec.json.encode(answer)
+            content = msgspec.json.encode(answer) + b"\n"
         return Response(content, status_code=self.status_code or 200, media_type="application/json")
 
     def fields(self, request: Request) -> Fields:
@@ -140,6 +141,7 @@ class ApiRouting:
 
     def __init__(self, app: ASGIApp, *, routes: Iterable[BaseRoute], limits: RequestLimits) -> None:
         self.app, self.all_routes, self.limits = app, list(routes), limits
+        self.room = UploadRoom(limits)
         self.routes: dict[tuple[str, str], ApiRoute] = {
             (method, route.path): route
             for route in self.all_routes
@@ -153,11 +155,19 @@ class ApiRouting:
             return
         if scope["method"] == "HEAD":  # wherever there is a GET (RFC 9110, 9.1): monitors and load balancers send it
             scope["method"], send = "GET", _without_body(send)
+        client = scope.get("client")
+        origin = ORIGIN.set(RequestOrigin(client[0] if client else ""))
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            ORIGIN.reset(origin)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.get((scope["method"], scope["path"]))
         request, limits = Request(scope, receive, send), self.limits
         max_bytes = limits.max_file_bytes if route and route.body_model.takes_files else limits.max_body_bytes
         try:
-            scope["state"]["body"] = await read_body(request, max_bytes, limits.request_timeout_s)
+            scope["state"]["body"] = await read_body(request, max_bytes, limits, self.room)
             if route is None or scope.get("fastapi.telemetry") is not None:
                 await self.app(scope, receive, send)
                 return
@@ -170,7 +180,11 @@ class ApiRouting:
             if "route" not in scope:  # of a body that could not be read: its family's clients expect their own form
                 scope["route"] = next((each for each in self.all_routes if each.matches(scope)[0] is Match.FULL), None)
             response = await handle_error(request, error)
+            if "body" not in scope["state"]:  # its rest would be read as the next request
+                response.headers["Connection"] = "close"
             await response(scope, receive, send)
+        finally:
+            self.room.release(scope)
 
 
 def _without_body(send: Send) -> Send:

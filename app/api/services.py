@@ -35,7 +35,8 @@ class KeylessUsage:
             self._characters += characters
 
     async def of(self, caller: Caller, access: AccessControl) -> tuple[int, int]:
-        """Characters used, in this month where there is a key, and their limit."""
+        """Characters that the caller has used and their limit: with a key in this month, without one since the
+        start."""
         usage = await access.usage(caller)
         used = usage.characters if caller.key_id else self._characters
         return used, UNLIMITED_CHARACTERS if usage.limit is None else usage.limit
@@ -43,7 +44,7 @@ class KeylessUsage:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Kept as `app.state.services`."""
+    """The parts of the server that the routes call; `app.state.services` holds the one instance."""
 
     engine: Engine
     importer: ModelImporter
@@ -58,6 +59,7 @@ class Services:
     usage: KeylessUsage
     documents: DocumentJobs
     suggestions: SuggestionStore | None  # None: switched off
+    model_changes: bool
     public_url: str  # what clients put before a path; "": as each client called this server
 
 

@@ -39,7 +39,8 @@ class Step(BaseModel):
 
     @staticmethod
     def fields_of(step: TokenExpectation | None) -> dict[str, object]:
-        """All null where the token was given. Of thousands of steps: a model of each would cost as much as the pass."""
+        """The fields of a step as a dictionary, all null where the token was given. An answer has thousands of steps,
+        and to make a pydantic model of each would take as long as the forward pass."""
         if step is None:
             return {"logprob": None, "rank": None, "entropy": None, "top": None}
         return {
@@ -78,12 +79,13 @@ class WrittenTokenAnswer(BaseModel):
 
     @staticmethod
     def fields_of(token: WrittenToken) -> dict[str, object]:
-        """Of answers that are too hot for a model of each token."""
+        """The fields of a token as a dictionary; a pydantic model of each token would slow down every answer."""
         return {"id": token.id, "text": token.text, "logprob": round_nats(token.log_probability)}
 
 
 def usage_fields(usage: Usage, read_tokens: str) -> dict[str, object]:
-    """Of a stream's last event; times since the request was admitted. read_tokens: the field's name."""
+    """The fields `usage` and `timing` of a stream's last event. Times count from the request's admission. read_tokens:
+    the name of the field for the tokens that the model has read."""
     times = {"queued_ms": usage.queued_s, "first_token_ms": usage.first_token_s, "total_ms": usage.total_s}
     return {
         "usage": {read_tokens: usage.read_tokens, "new_tokens": usage.new_tokens},

@@ -1,42 +1,43 @@
-"""Translates whole files: what of them is text, and the same file around its translation."""
+"""Translates whole files: reads the texts of a file, and writes the file with the translations in their places. Small
+files are read in a thread; large ones, and whatever unpacks to much, in the processes of a `ReaderPool`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
-from app.documents.open_document import OpenDocument
-from app.documents.text_files import PlainText, SubRip, Subtitles, WebPage, WebVtt
-from app.documents.word_document import WordDocument
-from app.translation import TextFormat
+from app.documents.reader_pool import ReaderPool, is_small
+from app.documents.reader_process import READERS, File, Texts
 
-TranslateTexts = Callable[[Sequence[str], TextFormat], Awaitable[list[str]]]
+if TYPE_CHECKING:
+    from app.translation import TextFormat
 
-# What each reads has `texts`, what is to be translated, in order; their `format`; and `written`, the file with
-# translations in their places and its language, "" to leave that as it is, called once.
-_READERS: dict[str, Callable[[bytes], PlainText | Subtitles | WordDocument | OpenDocument]] = {
-    ".txt": PlainText,
-    ".md": PlainText,
-    ".srt": SubRip,
-    ".vtt": WebVtt,
-    ".html": WebPage,
-    ".htm": WebPage,
-    ".docx": WordDocument,
-    ".odt": OpenDocument,
-    ".ods": OpenDocument,
-    ".odp": OpenDocument,
-}
-SUPPORTED: tuple[str, ...] = tuple(_READERS)
+TranslateTexts = Callable[[Sequence[str], "TextFormat"], Awaitable[list[str]]]
+SUPPORTED: tuple[str, ...] = tuple(READERS)
 
 
 async def translated(
-    extension: str, content: bytes, translate: TranslateTexts, language: Callable[[], str] = str
+    extension: str,
+    content: bytes,
+    translate: TranslateTexts,
+    language: Callable[[], str] = str,
+    readers: ReaderPool | None = None,
 ) -> bytes:
-    """The file with its texts translated in one call. language: gives the code that the file declares then, "" for the
-    one that it has. Raises InvalidRequest for a file that cannot be read."""
-    # In a thread: the libraries read and write whole files, which would hold up the event loop.
-    document = await asyncio.to_thread(_READERS[extension], content)
-    if not document.texts:
+    """The file with its texts translated in one call of `translate`. language: returns the code that the translated
+    file declares, "" to keep the declared one. readers: None reads large files in a thread too. Raises InvalidRequest
+    for a file that cannot be read."""
+    if readers is None or is_small(extension, content):
+        document = await asyncio.to_thread(READERS[extension], content)
+        if not document.texts:
+            return content
+        translations = await translate(document.texts, document.format)
+        return await asyncio.to_thread(document.written, translations, language())
+    read = await readers.run(extension, content)
+    assert isinstance(read, Texts)
+    if not read.texts:
         return content
-    translations = await translate(document.texts, document.format)
-    return await asyncio.to_thread(document.written, translations, language())
+    translations = await translate(read.texts, read.format)
+    written = await readers.run(extension, content, translations, language())
+    assert isinstance(written, File)
+    return written.content

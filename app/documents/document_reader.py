@@ -1,4 +1,5 @@
-"""The limits of packages, and paragraphs of formatted text as HTML, so that formatting follows the word alignment."""
+"""Documents that are zip packages of XML: limits on unpacking, and each formatted paragraph as a text in HTML, so that
+formatting is placed in the translation by the word alignment."""
 
 from __future__ import annotations
 
@@ -10,11 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, TypeVar
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from app.errors import InvalidRequest
-from app.text.html_passages import tokenize_page
-from app.translation import TextFormat
+from app.text.html_passages import HtmlToken, tokenize_page
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+    from app.translation import TextFormat
 
 Element = TypeVar("Element")
 
@@ -22,16 +28,22 @@ MAX_UNPACKED_BYTES = 100_000_000
 _MAX_PACKAGE_FILES = 5000
 _MAX_RATIO = 100  # of unpacked to packed bytes, for packages that unpack to more than:
 _SMALL_BYTES = 10_000_000
+MAX_MARKUP = 3_000_000  # tags and attributes of all parts, which take about 300 bytes each when they are parsed
+MAX_CHARACTERS = 20_000_000  # of a document's texts: one element may stand for a thousand spaces
+_XML_BEGINNING_BYTES = 1000
+_XML_ENCODING = re.compile(rb"""encoding\s{0,9}=\s{0,9}["']([^"']{0,40})""")
+_XML_ENCODINGS = frozenset({b"utf-8", b"utf8", b"utf-16", b"us-ascii", b"ascii", b"iso-8859-1", b"windows-1252"})
+_ENTITIES = "The file declares XML entities, which no document of its kind needs."
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _PIECE_TAGS = {"group": "span", "mark": "img", "break": "br"}
 
 
 @contextmanager
 def refusing_unreadable_files(kind: str) -> Iterator[None]:
-    """Any exception of a library that reads a file becomes an InvalidRequest: broken files raise all kinds of them."""
+    """Turns any exception of a library into an InvalidRequest: broken files make the libraries raise all kinds."""
     try:
         yield
-    except InvalidRequest:
+    except (InvalidRequest, MemoryError):
         raise
     except Exception as failure:
         sentence = f"The file cannot be read as {kind}; open it in its program and save it again."
@@ -39,7 +51,7 @@ def refusing_unreadable_files(kind: str) -> Iterator[None]:
 
 
 def check_package(content: bytes) -> None:
-    """InvalidRequest for a package that unpacks too far by its declared sizes, or whose XML declares entities."""
+    """Raises InvalidRequest if the declared sizes of a package exceed the limits, or if its XML declares entities."""
     with zipfile.ZipFile(io.BytesIO(content)) as package:
         entries = package.infolist()
         size = sum(entry.file_size for entry in entries)
@@ -50,21 +62,45 @@ def check_package(content: bytes) -> None:
             )
         if len(entries) > _MAX_PACKAGE_FILES:
             raise InvalidRequest(f"The file is a package of {len(entries):,} files; it may be {_MAX_PACKAGE_FILES:,}.")
+        markup = 0
         for entry in entries:
-            if entry.filename.endswith((".xml", ".rels")):
-                xml = package.read(entry).replace(b"\0", b"")  # in UTF-16 every second byte of a declaration is zero
-                if b"<!DOCTYPE" in xml:
-                    raise InvalidRequest("The file declares XML entities, which no document of its kind needs.")
+            named_xml = entry.filename.lower().endswith((".xml", ".rels"))
+            with package.open(entry) as part:
+                beginning = part.read(_XML_BEGINNING_BYTES)
+                # In UTF-16 every second byte of a tag is zero. The name of a part says nothing: its content type, or
+                # another part, may call it XML. A drawing in SVG may have a document type, which nothing here reads.
+                xml = beginning.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")
+                if not xml.startswith(b"<") or (entry.filename.lower().endswith(".svg") and b"<svg" in xml):
+                    if named_xml and beginning:
+                        raise InvalidRequest("The file has a part in an encoding that no document of its kind uses.")
+                    continue
+                xml = (beginning + part.read()).replace(b"\0", b"")
+            declared = _XML_ENCODING.search(xml[:_XML_BEGINNING_BYTES])
+            if declared and declared[1].lower() not in _XML_ENCODINGS:
+                raise InvalidRequest("The file has a part in an encoding that no document of its kind uses.")
+            if b"<!DOCTYPE" in xml:
+                raise InvalidRequest(_ENTITIES)
+            markup += xml.count(b"<") + xml.count(b'="') + xml.count(b"='")
+        if markup > MAX_MARKUP:
+            raise InvalidRequest(
+                f"The file has {markup:,} tags and attributes; it may have {MAX_MARKUP:,}. Send it in parts."
+            )
+
+
+def refuse_entities(root: _Element) -> None:
+    """InvalidRequest for a parsed part with a document type, in whatever encoding it was declared."""
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise InvalidRequest(_ENTITIES)
 
 
 @dataclass(slots=True)
 class TextPiece(Generic[Element]):
-    """A part of a paragraph. element: the file's element for it, None for a text.
+    """A part of a paragraph. element: the file's element for the part, None for a text.
 
-    - "text": as it is read.
-    - "group": formatting around other pieces.
-    - "mark": an image, a note's number, within a sentence.
-    - "break": a tab, a new line: the text before and the text behind it are translated apart."""
+    - "text": plain text.
+    - "group": formatting around the pieces `within`.
+    - "mark": an image or a note's number inside a sentence.
+    - "break": a tab or a new line; the text before it and the text behind it are translated separately."""
 
     kind: Literal["text", "group", "mark", "break"]
     text: str = ""
@@ -75,7 +111,7 @@ class TextPiece(Generic[Element]):
         return bool(self.text.strip()) or any(piece.has_words() for piece in self.within)
 
     def html(self, numbered: list[TextPiece[Element]]) -> str:
-        """With its place in `numbered`, to which it is added, as the id of its tag."""
+        """The piece as HTML. A piece with a tag is appended to `numbered`; its index there is the tag's id."""
         if self.kind == "text":
             return html.escape(self.text, quote=False)
         numbered.append(self)
@@ -84,7 +120,7 @@ class TextPiece(Generic[Element]):
 
 
 class FormattedDocument(ABC, Generic[Element]):
-    """A package of formatted paragraphs, each a text in HTML. Paragraphs without a word stay as they are."""
+    """A package of formatted paragraphs. Each paragraph is one text in HTML; paragraphs without a word are kept."""
 
     format: TextFormat = "html"
     kind: ClassVar[str]
@@ -92,12 +128,16 @@ class FormattedDocument(ABC, Generic[Element]):
     def __init__(self, content: bytes) -> None:
         self.texts: list[str] = []
         self._paragraphs: list[tuple[Element, list[TextPiece[Element]]]] = []  # each with its numbered pieces
+        characters = 0
         with refusing_unreadable_files(self.kind):
             check_package(content)
             for paragraph, pieces in self._opened(io.BytesIO(content)):
                 if any(piece.has_words() for piece in pieces):
                     numbered: list[TextPiece[Element]] = []
                     inside = "".join([piece.html(numbered) for piece in pieces])
+                    characters += len(inside)
+                    if characters > MAX_CHARACTERS:
+                        raise InvalidRequest(f"The file has more than {MAX_CHARACTERS:,} characters; send it in parts.")
                     self.texts.append(f"<pre>{inside}</pre>")  # since every space counts
                     self._paragraphs.append((paragraph, numbered))
             title = self._title()
@@ -122,11 +162,11 @@ class FormattedDocument(ABC, Generic[Element]):
 
     @abstractmethod
     def _opened(self, file: io.BytesIO) -> Iterable[tuple[Element, list[TextPiece[Element]]]]:
-        """The paragraphs of a package."""
+        """Opens the package and yields each paragraph with its pieces."""
 
     @abstractmethod
     def _fill(self, paragraph: Element, pieces: Sequence[TextPiece[Element]]) -> None:
-        """Replaces the content of a paragraph."""
+        """Replaces the content of a paragraph by `pieces`."""
 
     @abstractmethod
     def _title(self) -> str:
@@ -144,21 +184,27 @@ class FormattedDocument(ABC, Generic[Element]):
 
 
 def _translated_pieces(numbered: Sequence[TextPiece[Element]], translation: str) -> list[TextPiece[Element]]:
-    """The numbered pieces of a paragraph, around the texts and in the order of the translation of its HTML."""
+    """The pieces of a translated paragraph: `translation` parsed as HTML, each tag's id an index into `numbered`."""
     levels: list[list[TextPiece[Element]]] = [[]]
-    for token in tokenize_page(translation):
-        within = levels[-1]
-        if token.kind in ("text", "reference"):
-            text = _NO_XML.sub("", token.text)
-            if within and within[-1].kind == "text":
-                within[-1].text += text
-            elif text:
-                within.append(TextPiece("text", text))
-        elif token.tag in _PIECE_TAGS.values() and token.kind == "start":
-            source = numbered[int("".join(filter(str.isdigit, token.raw)))]
-            within.append(TextPiece(source.kind, element=source.element))
-            if source.kind == "group":
-                levels.append(within[-1].within)
-        elif token.tag == "span":
-            levels.pop()
+    for is_text, tokens in groupby(tokenize_page(translation), key=lambda token: token.kind in ("text", "reference")):
+        if is_text:
+            if text := _NO_XML.sub("", "".join(token.text for token in tokens)):
+                levels[-1].append(TextPiece("text", text))
+            continue
+        for token in tokens:
+            _add_element(token, numbered, levels)
     return levels[0]
+
+
+def _add_element(
+    token: HtmlToken, numbered: Sequence[TextPiece[Element]], levels: list[list[TextPiece[Element]]]
+) -> None:
+    """levels: the pieces within each open group, the innermost last."""
+    within = levels[-1]
+    if token.tag in _PIECE_TAGS.values() and token.kind == "start":
+        source = numbered[int("".join(filter(str.isdigit, token.raw)))]
+        within.append(TextPiece(source.kind, element=source.element))
+        if source.kind == "group":
+            levels.append(within[-1].within)
+    elif token.tag == "span":
+        levels.pop()

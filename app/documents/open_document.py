@@ -1,5 +1,7 @@
-"""OpenDocument texts, spreadsheets and presentations: all paragraphs and headings but those of comments, of deletions
-by tracked changes, and of cells whose text is that of a number, a date or a formula."""
+"""OpenDocument texts (.odt), spreadsheets (.ods) and presentations (.odp).
+
+All paragraphs and headings are translated, except comments, text deleted by tracked changes, and cells that show a
+number, a date or the result of a formula."""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.documents.document_reader import FormattedDocument, TextPiece
+from app.documents.document_reader import FormattedDocument, TextPiece, refuse_entities
 from app.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class OpenDocument(FormattedDocument["Element"]):
             sentence = "The file is an OpenDocument of another kind; .odt, .ods and .odp files can be translated."
             raise InvalidRequest(sentence)
         for root in (self._document.content.root, self._document.styles.root):
+            refuse_entities(root._xml_element)
             for paragraph in root.get_elements(_PARAGRAPHS):
                 yield paragraph, list(_element_pieces(paragraph))
 
@@ -47,7 +50,8 @@ class OpenDocument(FormattedDocument["Element"]):
         self._document.meta.title = title
 
     def _set_language(self, language: str) -> None:
-        """In the properties and the default styles; passages marked as in another language keep theirs."""
+        """Declares `language` in the properties and the default styles. A passage whose own style declares another
+        language keeps it."""
         code, _, country = language.partition("-")
         if self._document.meta.language:
             self._document.meta.language = language
@@ -57,15 +61,27 @@ class OpenDocument(FormattedDocument["Element"]):
                 style.set_attribute("fo:country", country.upper() or "none")
 
     def _fill(self, element: Element, pieces: Sequence[TextPiece[Element]], *, at_start: bool = True) -> None:
-        """OpenDocument shows one of several spaces in a row, none at a paragraph's start: the others are elements."""
+        """Writes `pieces` into `element`. OpenDocument collapses spaces in a row into one and drops spaces at the start
+        of a paragraph; the lost spaces are written as <text:s> elements."""
         from odfdo import Element
 
         for child in element.children:
             element.delete(child, keep_tail=False)
         element.text = None
         last: Element | None = None  # the last child; `element.children` builds a new list at every access
+        texts: list[str] = []  # behind `last`, not written yet
+
+        def write() -> None:
+            text = "".join(texts)
+            texts.clear()
+            if text and last is not None:
+                last.tail = text
+            elif text:
+                element.text = text
+
         for piece in pieces:
             if piece.element is not None:
+                write()
                 last = piece.element
                 last.tail = None
                 element.append(last)
@@ -74,16 +90,15 @@ class OpenDocument(FormattedDocument["Element"]):
             for part in re.split("( +)", piece.text):
                 spaces = part.count(" ")
                 plain = part if not spaces else "" if at_start else " "
-                if plain and last is not None:
-                    last.tail = (last.tail or "") + plain
-                elif plain:
-                    element.text = (element.text or "") + plain
+                texts.append(plain)
                 if spaces > len(plain):
+                    write()
                     last = Element.from_tag("text:s")
                     last.set_attribute("text:c", str(spaces - len(plain)))
                     element.append(last)
                 at_start = at_start and not plain
             at_start = False
+        write()
 
     def _save(self, file: io.BytesIO) -> None:
         # Programs show this value of a cell rather than its paragraphs.

@@ -1,4 +1,5 @@
-"""Word documents: all paragraphs; comments, fields and deletions by tracked changes stay as they are."""
+"""Word documents (.docx): all paragraphs of the text, headers, footers and notes are translated. Comments, fields and
+text deleted by tracked changes are kept."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ import copy
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from app.documents.document_reader import FormattedDocument, TextPiece
+from app.documents.document_reader import FormattedDocument, TextPiece, refuse_entities
 
 if TYPE_CHECKING:
     from docx.opc.part import Part
     from docx.oxml.xmlchemy import BaseOxmlElement as Element
+
+    WordPart: TypeAlias = "Element | RunPart"
 
 _PARTS = tuple(
     f"wordprocessingml.{part}+xml" for part in ("document.main", "header", "footer", "footnotes", "endnotes")
@@ -41,16 +45,17 @@ _MAX_TITLE = 255  # characters, as Word takes
 _SPELLING = f"{_W}proofErr"  # a spelling mistake of the source
 
 
-class WordDocument(FormattedDocument["Element"]):
+class WordDocument(FormattedDocument["WordPart"]):
     kind = "a Word document (.docx)"
 
-    def _opened(self, file: io.BytesIO) -> Iterator[tuple[Element, list[TextPiece[Element]]]]:
+    def _opened(self, file: io.BytesIO) -> Iterator[tuple[Element, list[TextPiece[WordPart]]]]:
         # Imported here: few servers translate files.
         from docx import Document
         from docx.oxml.parser import parse_xml
 
         self._document = Document(file)
         self._raw_parts: list[tuple[Part, Element]] = []  # which the library keeps as bytes
+        self._formattings: dict[tuple[object, ...], int] = {}
         for part in self._document.part.package.iter_parts():
             if not part.content_type.endswith(_PARTS):
                 continue
@@ -58,8 +63,9 @@ class WordDocument(FormattedDocument["Element"]):
             if root is None:
                 root = parse_xml(part.blob)
                 self._raw_parts.append((part, root))
+            refuse_entities(root)
             for paragraph in list(root.iter(f"{_W}p")):
-                yield paragraph, list(_paragraph_pieces(paragraph))
+                yield paragraph, list(self._pieces(paragraph))
 
     def _title(self) -> str:
         return self._document.core_properties.title or ""
@@ -68,7 +74,7 @@ class WordDocument(FormattedDocument["Element"]):
         self._document.core_properties.title = title[:_MAX_TITLE]
 
     def _set_language(self, language: str) -> None:
-        """For text in the language of most <w:lang> elements; passages marked as in another one keep theirs."""
+        """Declares `language` where the document declares its main language, the one of most <w:lang> elements."""
         attribute = _W + _LANGUAGES.get(language.partition("-")[0].lower(), "val")
         roots = [part.element for part in self._document.part.package.iter_parts() if hasattr(part, "element")]
         elements = [
@@ -83,33 +89,49 @@ class WordDocument(FormattedDocument["Element"]):
         if self._document.core_properties.language:
             self._document.core_properties.language = language
 
-    def _fill(self, container: Element, pieces: Sequence[TextPiece[Element]]) -> None:
-        """Text between two runs goes to the run before it, or else to the one behind it, or else to a new one."""
+    def _fill(self, container: WordPart, pieces: Sequence[TextPiece[WordPart]]) -> None:
+        """Writes `pieces` into `container`. Text outside of a run is added to the run before it; without one, to the
+        run behind it; without either, it gets a new run. Neighbouring parts of runs with equal properties become one
+        run."""
         from docx.oxml.parser import OxmlElement
 
+        assert not isinstance(container, RunPart)
         for child in list(container):
             if child.tag not in _PROPERTIES:
                 container.remove(child)
-        run: Element | None = None  # the last child, where it is a run
-        waiting = ""  # text that has no run yet
+        texts: list[str] = []  # not written yet
+        run: Element | None = None  # the last child, where it is a new run
+        formatting = -1  # of `run`
+
+        def write() -> None:
+            text = "".join(texts)
+            texts.clear()
+            if text:
+                if run is None:
+                    container.append(OxmlElement("w:r"))
+                (container[-1] if run is None else run).append(_text_element(text))
+
         for piece in pieces:
-            element = piece.element
-            if element is None and run is not None:
-                run[-1].text += piece.text
-            elif element is None:
-                waiting += piece.text
-            elif piece.kind == "group" and element.tag == _RUN:
-                run, waiting = _with_text(element, waiting + "".join(text.text for text in piece.within)), ""
-                container.append(run)
+            part = piece.element
+            if part is None:
+                texts.append(piece.text)
+            elif isinstance(part, RunPart):
+                if run is None or part.formatting != formatting:
+                    if run is not None:
+                        write()
+                    run, formatting = part.empty_run(), part.formatting
+                    container.append(run)
+                texts += [text.text for text in piece.within]
+                if part.other is not None:
+                    write()
+                    run.append(part.other)
             else:
-                if waiting:
-                    container.append(_with_text(OxmlElement("w:r"), waiting))
-                run, waiting = None, ""
+                write()
+                run = None
                 if piece.kind == "group":
-                    self._fill(element, piece.within)
-                container.append(element)
-        if waiting:
-            container.append(_with_text(OxmlElement("w:r"), waiting))
+                    self._fill(part, piece.within)
+                container.append(part)
+        write()
 
     def _save(self, file: io.BytesIO) -> None:
         from docx.opc.oxml import serialize_part_xml
@@ -118,67 +140,78 @@ class WordDocument(FormattedDocument["Element"]):
             part._blob = serialize_part_xml(root)  # the library has no setter for these parts
         self._document.save(file)
 
+    def _pieces(self, container: Element) -> Iterator[TextPiece[WordPart]]:
+        """Neighbouring texts with the same formatting are one: programs cut runs anywhere, also within words."""
+        for _, alike in groupby(self._cut_pieces(container), key=_formatting_of_text):
+            first, *others = alike
+            if others:
+                first.within = [TextPiece("text", "".join(piece.within[0].text for piece in (first, *others)))]
+            yield first
 
-def _paragraph_pieces(container: Element) -> Iterator[TextPiece[Element]]:
-    for mistake in container.findall(_SPELLING):
-        container.remove(mistake)
-    for run in container.findall(_RUN):
-        _split_run(run)
-    _merge_equal_runs(container)
-    for child in container:
-        if _is_text_run(child):
-            text = "".join(_HYPHENS.get(part.tag, part.text or "") for part in child if part.tag in _TEXTS)
-            yield TextPiece("group", element=child, within=[TextPiece("text", text)])
-        elif child.tag == _RUN:
-            yield TextPiece("break" if any(part.tag in _BREAKS for part in child) else "mark", element=child)
-        elif child.tag in _GROUPS:
-            yield TextPiece("group", element=child, within=list(_paragraph_pieces(child)))
-        elif child.tag not in _PROPERTIES:
-            yield TextPiece("mark", element=child)
+    def _cut_pieces(self, container: Element) -> Iterator[TextPiece[WordPart]]:
+        for child in container:
+            if child.tag == _RUN:
+                yield from self._run_pieces(child)
+            elif child.tag in _GROUPS:
+                yield TextPiece("group", element=child, within=list(self._pieces(child)))
+            elif child.tag not in _PROPERTIES and child.tag != _SPELLING:
+                yield TextPiece("mark", element=child)
 
+    def _run_pieces(self, run: Element) -> Iterator[TextPiece[WordPart]]:
+        """Its texts, and what is between them; a run without text is one piece."""
+        parts = [part for part in run if part.tag not in _PROPERTIES]
+        if not any(part.tag in _TEXTS for part in parts):
+            yield TextPiece("break" if any(part.tag in _BREAKS for part in parts) else "mark", element=run)
+            return
+        formatting = self._formatting(run)
+        for is_text, alike in groupby(parts, key=lambda part: part.tag in _TEXTS):
+            if is_text:
+                text = "".join(_HYPHENS.get(part.tag, part.text or "") for part in alike)
+                yield TextPiece("group", element=RunPart(run, formatting), within=[TextPiece("text", text)])
+            else:
+                for part in alike:
+                    kind: Literal["break", "mark"] = "break" if part.tag in _BREAKS else "mark"
+                    yield TextPiece(kind, element=RunPart(run, formatting, part))
 
-def _split_run(run: Element) -> None:
-    """Into runs of either text alone or one other thing, all formatted as the run was."""
-    properties, current = run.find(_RUN_PROPERTIES), run
-    for before, child in pairwise([child for child in run if child is not properties]):
-        if before.tag not in _TEXTS or child.tag not in _TEXTS:
-            new = run.makeelement(run.tag, dict(run.attrib), nsmap=run.nsmap)
-            if properties is not None:
-                new.append(copy.deepcopy(properties))
-            current.addnext(new)
-            current = new
-        if current is not run:
-            current.append(child)
-
-
-def _merge_equal_runs(container: Element) -> None:
-    """Neighbouring runs with the same formatting become one: programs cut them anywhere, also within words."""
-    for _, alike in groupby(list(container), key=lambda child: _formatting(child) if _is_text_run(child) else child):
-        first, *others = alike
-        for run in others:
-            first.extend([part for part in run if part.tag in _TEXTS])
-            container.remove(run)
-
-
-def _is_text_run(element: Element) -> bool:
-    tags = {child.tag for child in element} - _PROPERTIES
-    return element.tag == _RUN and bool(tags) and tags <= _TEXTS
+    def _formatting(self, run: Element) -> int:
+        """The same number for runs with equal properties."""
+        properties = run.find(_RUN_PROPERTIES)
+        elements = () if properties is None else properties.iter()
+        described = tuple((element.tag, len(element), *sorted(element.attrib.items())) for element in elements)
+        return self._formattings.setdefault(described, len(self._formattings))
 
 
-def _formatting(run: Element) -> bytes:
-    from docx.opc.oxml import serialize_part_xml
+@dataclass(frozen=True, slots=True, eq=False)
+class RunPart:
+    """A text of a run, or `other`, a tab, a note's number and the like. formatting: equal for equal properties."""
 
-    properties = run.find(_RUN_PROPERTIES)
-    return b"" if properties is None else serialize_part_xml(properties)
+    run: Element
+    formatting: int
+    other: Element | None = None
+
+    def empty_run(self) -> Element:
+        """A run with the properties of this one. Runs are made when they are written, since a run has them once and may
+        have any number of parts."""
+        from docx.oxml.parser import OxmlElement
+
+        new = OxmlElement("w:r", attrs=dict(self.run.attrib))
+        properties = self.run.find(_RUN_PROPERTIES)
+        if properties is not None:
+            new.append(copy.deepcopy(properties))
+        return new
 
 
-def _with_text(run: Element, text: str) -> Element:
-    """The run with `text` as its last child, in place of its own text."""
-    for child in list(run):
-        if child.tag in _TEXTS:
-            run.remove(child)
-    written = run.makeelement(f"{_W}t")
-    written.text = text
-    written.set(_SPACE, "preserve")
-    run.append(written)
-    return run
+def _formatting_of_text(piece: TextPiece[WordPart]) -> tuple[str, int]:
+    part = piece.element
+    if isinstance(part, RunPart) and part.other is None:
+        return "text", part.formatting
+    return "other", id(piece)
+
+
+def _text_element(text: str) -> Element:
+    from docx.oxml.parser import OxmlElement
+
+    element = OxmlElement("w:t")
+    element.text = text
+    element.set(_SPACE, "preserve")
+    return element

@@ -7,6 +7,8 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.errors import EngineUnavailable, InvalidRequest, Overloaded
@@ -120,6 +122,44 @@ class Demand(NamedTuple):
         return Demand(self.model, *(own + sign * more for own, more in zip(self[1:], other[1:], strict=True)))
 
 
+@dataclass(frozen=True, slots=True)
+class RequestOrigin:
+    """The HTTP request that the current context works for. client: its key or its address; "" outside of requests.
+    deadline: CLOCK_MONOTONIC seconds by which the whole request has to be answered."""
+
+    client: str = ""
+    deadline: float = math.inf
+
+
+OUTSIDE = RequestOrigin()
+ORIGIN: ContextVar[RequestOrigin] = ContextVar("origin", default=OUTSIDE)
+FREE_SHARE = 3  # a client alone may hold three quarters of the room, each of four clients 3/13
+
+
+class ClientHoldings:
+    """Requests and tokens of each client that has any. A client may hold up to `FREE_SHARE` times what nobody holds
+    (dynamic thresholds: Choudhury and Hahne 1998, IEEE/ACM Transactions on Networking 6.2), so that one client alone
+    gets most of the room, and the next finds some."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[int, int]] = {}
+
+    def add(self, client: str, requests: int, tokens: int) -> None:
+        before = self.held.get(client, (0, 0))
+        now = before[0] + requests, before[1] + tokens
+        if any(now):
+            self.held[client] = now
+        else:
+            self.held.pop(client, None)
+
+    def exceeds(self, client: str, requests: int, tokens: int, free_requests: int, free_tokens: int) -> bool:
+        """Whether the client would hold more than its share. A client that holds nothing takes what is free."""
+        held = self.held.get(client)
+        return held is not None and (
+            held[0] + requests > FREE_SHARE * free_requests or held[1] + tokens > FREE_SHARE * free_tokens
+        )
+
+
 class Admission:
     """Bounds requests and tokens over all models, and waiting time per model, which has its own slots and speed.
     slots: of one model on each device, until the device has reported how many it has. max_queue_age_s: the longest
@@ -141,6 +181,7 @@ class Admission:
         self.draining = False
         self.tokens = 0
         self.all = Backlog()
+        self.clients = ClientHoldings()
         self.models: defaultdict[str, Backlog] = defaultdict(lambda: Backlog(slots * len(devices)))
 
     @contextmanager
@@ -151,23 +192,23 @@ class Admission:
         held: dict[str, Demand] = {}
         for demand in demands:
             held[demand.model] = held[demand.model].plus(demand) if demand.model in held else demand
-        totals = list(held.values())
+        totals, client = list(held.values()), ORIGIN.get().client
         self._check(totals)
 
         def answered(part: Demand) -> None:
             held[part.model] = held[part.model].plus(part, -1)
-            self._done(part)
+            self._done(part, client)
 
         for demand in totals:
             self.models[demand.model].open += 1
-            self._count(demand, 1)
+            self._count(demand, 1, client)
         try:
             yield answered
             for model in list(held):
-                self._done(held.pop(model))
+                self._done(held.pop(model), client)
         finally:
             for rest in held.values():
-                self._count(rest, -1)
+                self._count(rest, -1, client)
             for demand in totals:
                 self.models[demand.model].open -= 1
 
@@ -176,13 +217,13 @@ class Admission:
         later ones (0) have only the request timeout, or most of a page could be computed for a 429."""
         return time.monotonic() + self.max_queue_age_s if first else 0.0
 
-    def _done(self, part: Demand) -> None:
+    def _done(self, part: Demand, client: str) -> None:
         """Only for finished work: devices report the computed part of failed and cancelled requests (`wasted`)."""
         for backlog in (self.models[part.model], self.all):
             if work := part.work:
                 backlog.busy.finished(work)
                 backlog.loaded.finished(work)
-        self._count(part, -1)
+        self._count(part, -1, client)
 
     def wasted(self, model: str, tokens: int) -> None:
         """Counts work for cancelled requests: it took device time, and omitting it would understate the throughput."""
@@ -209,6 +250,9 @@ class Admission:
             raise self._overloaded("overloaded_requests", self.all)
         if self.tokens + tokens > self.max_tokens:
             raise self._overloaded("overloaded_tokens", self.all)
+        free = self.max_requests - self.all.requests, self.max_tokens - self.tokens
+        if (client := ORIGIN.get().client) and self.clients.exceeds(client, requests, tokens, *free):
+            raise self._overloaded("overloaded_client", self.all, "Too many of your requests are unanswered")
 
     def _check(self, demands: Sequence[Demand]) -> None:
         self.refuse_when_draining()
@@ -226,13 +270,15 @@ class Admission:
             if self.queue_s(demand.model, demand.requests) > self.max_queue_age_s:
                 raise self._overloaded("queue_age", self.models[demand.model])
 
-    def _overloaded(self, reason: str, backlog: Backlog) -> Overloaded:
+    def _overloaded(self, reason: str, backlog: Backlog, what: str = "Too many requests right now") -> Overloaded:
         wait = backlog.retry_after_s()
-        message = f"Too many requests right now; try again in {wait} second{'s' * (wait != 1)}."
+        message = f"{what}; try again in {wait} second{'s' * (wait != 1)}."
         return Overloaded(message, retry_after_s=wait, reason=reason)
 
-    def _count(self, demand: Demand, sign: int) -> None:
+    def _count(self, demand: Demand, sign: int, client: str) -> None:
         self.tokens += sign * demand.read_tokens
+        if client:
+            self.clients.add(client, sign * demand.requests, sign * demand.read_tokens)
         model = self.models[demand.model]
         for backlog in (model, self.all):
             backlog.requests += sign * demand.requests

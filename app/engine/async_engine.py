@@ -145,7 +145,7 @@ class AsyncEngine:
     def models(self) -> list[ModelInfo]:
         """The models that are loaded on at least one device."""
         devices = self.supervisor.devices.values()
-        held = list(self.registry.versions.values()), [(set(d.loaded), dict(d.precisions)) for d in devices]
+        held = list(self.registry.versions.values()), [(set(d.loaded), dict(d.loads)) for d in devices]
         if held != self._models[0]:  # cached: this runs on every request and seldom changes
             self._models = held, [info for version in held[0] if (info := self._info(version)).devices]
         return list(self._models[1])
@@ -153,7 +153,7 @@ class AsyncEngine:
     def _info(self, version: ModelVersion) -> ModelInfo:
         config = version.config
         holders = [device for device in self.supervisor.devices.values() if version.key in device.loaded]
-        precisions = dict.fromkeys(device.precisions[version.key] for device in holders)
+        loads = [device.loads[version.key] for device in holders]
         return ModelInfo(
             name=version.name,
             kind=config.kind,
@@ -167,7 +167,8 @@ class AsyncEngine:
             devices=tuple(device.name for device in holders),
             scores=config.scores,
             version=version.version,
-            precision=", ".join(precisions) or None,
+            precision=", ".join(dict.fromkeys(load.precision for load in loads)) or None,
+            precision_reason="; ".join(dict.fromkeys(load.reason for load in loads)) or None,
             licence=version.licence,
             loaded_at=version.loaded_at,
             language_pairs=tuple(

@@ -316,8 +316,8 @@ class GenerationResult:
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A loaded checkpoint, as in `GET /models`. source_language, target_language: None for lyrics models and
-    multilingual translators. language_pairs: (source, target) of a translator. precision: None if not on a device.
-    demo: of a demo model, what it knows."""
+    multilingual translators. language_pairs: (source, target) of a translator. precision, precision_reason: None if not
+    on a device. demo: of a demo model, what it knows."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -332,6 +332,7 @@ class ModelInfo:
     scores: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1  # the number of loads of this name since the start
     precision: str | None = None
+    precision_reason: str | None = None
     licence: str | None = None
     loaded_at: datetime = EPOCH
     language_pairs: tuple[tuple[str, str], ...] = ()

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 EntriesFormat = Literal["tsv", "csv"]
 
+MOST_DICTIONARIES = 100  # of one glossary
 _UNKNOWN = "You have no glossary with this id; GET /v3/glossaries lists yours."
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -75,7 +76,7 @@ class GlossaryLimits:
     """DeepL's limits; `entries` and `bytes_per_owner` are our own."""
 
     glossaries_per_owner: int = 1000
-    dictionaries: int = 100
+    dictionaries: int = MOST_DICTIONARIES
     entries: int = 20_000  # per dictionary
     term_bytes: int = 1024
     name_characters: int = 1024

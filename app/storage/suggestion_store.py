@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
 from datetime import UTC, datetime
@@ -17,7 +19,8 @@ class SuggestionsFull(Exception):
 
 
 class SuggestionStore:
-    """Each line is one write in append mode, so that lines of concurrent threads and processes stay whole."""
+    """A line is on the disk, whole, or not in the file at all. The file is locked meanwhile: other processes may share
+    the folder."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = folder / "suggestions.jsonl"
@@ -32,8 +35,16 @@ class SuggestionStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                if os.fstat(descriptor).st_size + len(line) > self._max_bytes:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the file is closed
+                size_bytes = os.fstat(descriptor).st_size
+                if size_bytes + len(line) > self._max_bytes:
                     raise SuggestionsFull
-                os.write(descriptor, line)
+                try:
+                    if os.write(descriptor, line) < len(line):  # a disk with room for a part of it is no error yet
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+                    os.fsync(descriptor)  # some file systems find room only now
+                except OSError:
+                    os.ftruncate(descriptor, size_bytes)
+                    raise
             finally:
                 os.close(descriptor)

@@ -1,5 +1,5 @@
-"""Sentences in capital letters: translators know few words of them, so they read them in lower case, and the
-translation is written in capitals again. Both keep the length of a text, so that offsets stay as they are."""
+"""Sentences in capital letters. A model knows few words in capitals, so it reads the sentence in lower case, and its
+translation is written in capitals. Both conversions keep the length of the text, so that offsets hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TURKISH = ("tr", "az")  # I is ı there, and İ is i
 
 
 def in_capitals(text: str) -> bool:
-    """Whether the letters of a text are capitals, and enough of them for a sentence or a heading."""
+    """Whether all letters of a text are capitals, and there are enough of them for a sentence or a heading."""
     first_word = _WORD.search(text)
     if first_word is None or not first_word[0].isupper():  # a quick test for most texts
         return False
@@ -26,7 +26,7 @@ def in_capitals(text: str) -> bool:
 
 
 def without_capitals(text: str, language: str) -> str:
-    """The text in lower case but for its first letter; links and placeholders stay as they are."""
+    """The text in lower case except for its first letter, and for links and placeholders."""
     base = base_language(language)
     source = text.replace("I", "ı").replace("İ", "i") if base in _TURKISH else text
     lowered = "".join(map(_lower, source))

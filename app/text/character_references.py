@@ -1,5 +1,5 @@
-"""Character references (&amp;, &eacute;, &#8212;) in plain text, which are read as the characters that they stand for;
-and signs between the parts of a sentence, with which a lost one can be found."""
+"""Character references (&amp;, &eacute;, &#8212;) in plain text: the model reads the characters that they stand for.
+And separators (dashes, &, ©) between the parts of a sentence: a translation that lacks one may have lost a part."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MARKUP = frozenset("<>")  # part of a tag, which is copied as it is
 _SEPARATOR = re.compile(r"(?<=\s)[—–&](?=\s)|[©®™]")
 # A translation may write a word for it.
 _AND = re.compile(
-    r"\b(?:and|und|et|y|e|i|en|och|og|ja|és|a|ve|и|і|και|ed|și|şi|ir|un|in|dan|và|und)\b|[，、和与與と·&]|와|과|및|و",
+    r"\b(?:and|und|et|y|e|i|en|och|og|ja|és|a|ve|и|і|και|ed|și|şi|ir|un|in|dan|và)\b|[，、和与與と·&]|와|과|및|و",
     re.IGNORECASE,
 )
 
 
 def references(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and character of each reference to one character, except < and >, and except an & that would begin
-    another reference (&amp;lt;), which is copied as it is."""
+    """Start, end and character of each reference to one character. References to < and > are left out, and so is a
+    reference to an & that would begin another reference (&amp;lt;): these are copied unread."""
     for match in _REFERENCE.finditer(text) if "&" in text else ():
         character = html.unescape(match[0])
         escapes = character == "&" and _REFERENCE.match("&" + text[match.end() : match.end() + LONGEST_REFERENCE])
@@ -30,7 +30,8 @@ def references(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def first_bare(character: str, text: str, start: int = 0) -> int:
-    """Position of a character, -1 without one; an & that begins a reference is none."""
+    """The first position of `character` from `start` on, -1 without one; an & that begins a reference does not
+    count."""
     at = text.find(character, start)
     while character == "&" and at >= 0 and _REFERENCE.match(text, at):
         at = text.find(character, at + 1)
@@ -38,8 +39,8 @@ def first_bare(character: str, text: str, start: int = 0) -> int:
 
 
 def written_characters(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and character of each reference and of each bare character for which the text has a reference too, in
-    order."""
+    """Start, end and character of each reference, and of each bare occurrence of a character that the text elsewhere
+    writes as a reference, in order."""
     spans = list(references(text))
     for character in {character for _, _, character in spans}:
         at = first_bare(character, text)
@@ -50,7 +51,7 @@ def written_characters(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def separators(text: str) -> list[tuple[int, int, str]]:
-    """Start, end and character of each dash between spaces, & and copyright sign, also where they are references."""
+    """Start, end and character of each dash and & between spaces and of each ©, ® and ™, bare or as a reference."""
     spans = [(start, end, character) for start, end, character in references(text) if character in "—–&©®™"]
     inside = {at for start, end, _ in spans for at in range(start, end)}
     spans += [(*match.span(), match[0]) for match in _SEPARATOR.finditer(text) if match.start() not in inside]
@@ -58,8 +59,8 @@ def separators(text: str) -> list[tuple[int, int, str]]:
 
 
 def lost_separators(source: str, translation: str) -> list[tuple[int, int, str]]:
-    """The separators of `source` of which `translation` has fewer. A dash may have become any other punctuation within
-    the sentence, and & a word."""
+    """The separators of `source` whose character is rarer in `translation`. A dash is not lost if the translation has
+    other punctuation for it (comma, colon), nor & if the translation has a word for it."""
     wanted = separators(source) if any(sign in source for sign in "—–&©®™") else []
     if not wanted:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.parsers.expat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from app.errors import InvalidRequest
@@ -15,6 +15,7 @@ from app.text.html_passages import (
     HIDDEN,
     HTML_SPACES,
     MAX_INLINE_DEPTH,
+    MAX_PASSAGE_CHARACTERS,
     VERBATIM,
     VOID,
     HtmlToken,
@@ -27,13 +28,14 @@ from app.text.layout_characters import has_letters
 from app.text.protected_spans import without_protected
 from app.text.tag_placement import AlignedSpan, PlacedElement, TagPlacement, aligned_words
 
+MAX_TAGS = 1_000_000  # of a page in a file, each of which takes a kilobyte
 _LEFT_ALONE = HIDDEN | VERBATIM
 _TRANSLATE_NO = ' translate="no"'
 
 
 @dataclass(frozen=True, slots=True)
 class HtmlPage:
-    """A parsed page. parts: joined in order they are the page; a str is markup and is kept."""
+    """A parsed page. parts: in order, the markup that is kept (str) and the passages that are translated."""
 
     parts: tuple[str | Passage, ...]
 
@@ -52,6 +54,27 @@ def parse_page(source: str) -> HtmlPage:
     return HtmlPage(tuple(_PageParser(tokenize_page(source)).parts()))
 
 
+def page_sections(source: str, characters: int) -> Iterator[str]:
+    """The page in parts of at least so many characters, cut behind tags of blocks where a part reads alone as it does
+    within the page; a page without such tags is one part."""
+    if len(source) <= characters:
+        yield source
+        return
+    if (tags := source.count("<")) > MAX_TAGS:
+        raise InvalidRequest(f"The page has {tags:,} tags; it may have {MAX_TAGS:,}. Send it in parts.")
+    tokens = tokenize_page(source)
+    parser = _PageParser(tokens)
+    index = start = end = 0
+    while index < len(tokens):
+        first, index = index, parser.take(index)
+        end += sum(len(token.raw) for token in tokens[first:index])
+        if end - start >= characters and parser.between_blocks(index):
+            yield source[start:end]
+            start = end
+    if start < len(source):
+        yield source[start:]
+
+
 class _PageParser:
     def __init__(self, tokens: Sequence[HtmlToken]) -> None:
         self._tokens = tokens
@@ -62,15 +85,23 @@ class _PageParser:
     def parts(self) -> list[str | Passage]:
         index = 0
         while index < len(self._tokens):
-            index = self._take(index)
+            index = self.take(index)
         self._end_passage()
         return self._parts
 
-    def _take(self, index: int) -> int:
+    def between_blocks(self, index: int) -> bool:
+        """Whether the token before `index`, the last one taken, is the tag of a block behind which plain HTML follows:
+        the content of a <title> has no tags, and that of a <pre> keeps its spaces."""
+        last = self._tokens[index - 1]
+        return not self._builder.raw and last.tag in BLOCKS and last.tag != "title" and not self._preformatted
+
+    def take(self, index: int) -> int:
         """Returns the index of the next token."""
         token = self._tokens[index]
+        if self._builder.full:
+            self._end_passage()
         if token.kind in ("text", "reference"):
-            self._builder.add_text(token)
+            self._add_text(token)
         elif (token.kind == "comment" and token.raw.endswith(">")) or (
             token.kind == "start" and token.tag in VOID and token.tag not in BLOCKS
         ):
@@ -87,6 +118,17 @@ class _PageParser:
             self._end_passage()
             self._parts.append(token.raw)
         return index + 1
+
+    def _add_text(self, token: HtmlToken) -> None:
+        """A text longer than a passage may be is cut behind a word."""
+        text = token.text if token.kind == "text" else ""
+        start = 0
+        while len(text) - start > MAX_PASSAGE_CHARACTERS:
+            end = (text.rfind(" ", start, start + MAX_PASSAGE_CHARACTERS) + 1) or start + MAX_PASSAGE_CHARACTERS
+            self._builder.add_text(replace(token, raw=text[start:end], text=text[start:end]))
+            self._end_passage()
+            start = end
+        self._builder.add_text(replace(token, raw=text[start:], text=text[start:]) if start else token)
 
     def _leave_alone(self, index: int) -> int:
         """Takes a whole element and keeps its content."""
@@ -136,7 +178,9 @@ class _PageParser:
 
 
 class _PlacedTag(NamedTuple):
-    """A tag before word `place`. after_space: behind the whitespace there. until: end of the replaced words."""
+    """A tag before word `place` of the translation. after_space: whether it follows the whitespace before that word.
+    until: the word behind the ones that a verbatim element replaces. spaced: whether the element has whitespace before
+    and behind it in the source."""
 
     place: int
     raw: str
@@ -175,7 +219,7 @@ def _escaped(passage: Passage, text: str) -> str:
 
 
 def _verbatim_elements(inline: Sequence[InlineElement], text: str) -> Iterator[InlineElement]:
-    """Elements whose text is in a translation as it is: code, and links around an address or a number."""
+    """The elements whose text a translation repeats unchanged: code, and links around an address or a number."""
     for element in inline:
         shown = text[element.start : element.end]
         if element.part == "verbatim" or (shown.strip() and not has_letters(without_protected(shown))):
@@ -187,7 +231,7 @@ def _verbatim_elements(inline: Sequence[InlineElement], text: str) -> Iterator[I
 def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_PlacedTag]:
     for element in placed:
         inline = element.inline
-        after_space = not text[: inline.start] or text[inline.start - 1].isspace()
+        after_space = inline.start == 0 or text[inline.start - 1].isspace()
         if inline.part == "verbatim":
             yield _PlacedTag(element.first, inline.opening, True, element.behind, inline.spaced(text))
         elif inline.part == "mark":
@@ -200,7 +244,8 @@ def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_Placed
 
 
 def _gap_html(space: str, tags: Sequence[_PlacedTag], *, within: bool) -> Iterator[str]:
-    """The whitespace between two words, and tags on their side of it; without it, tags lose trailing whitespace."""
+    """The whitespace between two words, with the tags that belong before and behind it. Between words without
+    whitespace a tag loses its trailing whitespace, which would separate them."""
     raws = [tag.raw.rstrip(HTML_SPACES) if within and not space else tag.raw for tag in tags]
     first_after = next((i for i, tag in enumerate(tags) if tag.after_space), len(tags))
     yield from raws[:first_after]

@@ -45,6 +45,9 @@ ENDED_BY = {
 HTML_SPACES = " \t\n\r\f"  # excludes the no-break space
 _HTML_SPACE = re.compile(f"([{HTML_SPACES}]+)")
 MAX_INLINE_DEPTH = 64  # nested inline elements; a deeper one begins a new passage
+# A passage longer than any paragraph ends here, so that placing its elements takes a bounded time.
+MAX_PASSAGE_CHARACTERS = 20_000
+_MAX_PASSAGE_ELEMENTS = 1000
 _SHORT_WORDS = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+){0,2}")
 
 TokenKind = Literal["text", "reference", "start", "end", "comment", "doctype", "rest"]
@@ -77,7 +80,7 @@ def tokenize_page(source: str) -> list[HtmlToken]:
         TokenType.DOCTYPE: "doctype",
     }
     read = source.replace("\r", " ")  # turbohtml counts \r\n as one position; inside a tag it is a space as well
-    lines = [0, *(index + 1 for index, character in enumerate(read) if character == "\n")]
+    lines = [0, *(match.end() for match in re.finditer("\n", read))]
     parsed = list(tokenize(read, resolve_references=False, capture_source=True))
     places = [lines[token.line - 1] + token.col for token in parsed]
     end = places[-1] + len(parsed[-1].source or parsed[-1].data or "") if parsed else 0
@@ -102,7 +105,7 @@ class InlineElement:
     other passages (<b>a<br>b</b>), so nothing of this passage may move before or behind it.
     - "element": an opening and a closing tag, "" for one outside the passage.
     - "mark": an image or a comment, at one position.
-    - "verbatim": written in place of the words that stand for it in the text."""
+    - "verbatim": code and the like, written in place of the words that represent it in the text."""
 
     part: Part
     opening: str
@@ -120,7 +123,8 @@ class InlineElement:
 
 @dataclass(slots=True)
 class Passage:
-    """A text between block tags. text: whitespace collapsed except in a <pre>. before, behind: whitespace around it."""
+    """A text between block tags. text: its whitespace is collapsed except in a <pre>. before, behind: the whitespace
+    around the text in the page."""
 
     text: str
     inline: list[InlineElement]
@@ -144,10 +148,15 @@ class PassageBuilder:
         self._has_text = False
         self._bare_greater_than = self._no_break_reference = False
         self._numbers = count(1)
+        self._elements = 0
 
     @property
     def depth(self) -> int:
         return max(len(self._open), self._closers)
+
+    @property
+    def full(self) -> bool:
+        return self._elements >= _MAX_PASSAGE_ELEMENTS or self._length > MAX_PASSAGE_CHARACTERS
 
     def add_text(self, token: HtmlToken) -> None:
         self.raw.append(token.raw)
@@ -165,7 +174,7 @@ class PassageBuilder:
         self._open.append((token.tag, self.add("element", token.raw)))
 
     def close(self, token: HtmlToken) -> None:
-        """Also ends elements opened after it and not closed; their closing tags are still to come."""
+        """Closes an element, and ends the unclosed elements inside it, whose closing tags may follow later."""
         place = next((i for i in range(len(self._open) - 1, -1, -1) if self._open[i][0] == token.tag), None)
         if place is None and self._open:  # an element that was never opened, or that another tag has closed
             self.add("mark", token.raw)
@@ -185,11 +194,13 @@ class PassageBuilder:
         self.raw.append(raw)
         here = self._here()
         element = InlineElement(part, raw, here, here)
+        self._elements += 1
         self._siblings().append(element)
         return element
 
     def add_verbatim(self, raw: str, content: str) -> None:
-        """content: the element's text. The model's input has it if it is a few words, else a placeholder {1}."""
+        """Adds an element that is copied. content: its text, which the model reads if it is a few words; instead of a
+        longer text the model reads a placeholder {1}."""
         shown = " ".join(content.split())
         if not shown:
             self.add("mark", raw)

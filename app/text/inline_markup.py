@@ -1,6 +1,6 @@
 """Emphasis and links within a sentence of plain text, as in Markdown and in chats: **bold**, *italic*, _italic_,
-~~struck~~, [text](address), ![text](image). The signs are taken out of the model's input and set around the words
-aligned with those that they surround."""
+~~struck~~, [text](address), ![text](image). The signs are removed from the model's input. In the translation they are
+set around the words that are aligned with the emphasised words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINK = re.compile(
     r"(?P<opening>!?\[)(?P<words>[^\[\]]{1,300})"
     r"(?P<closing>\]\((?:<[^<>\n]{1,500}>|[^\s()]{1,500}(?:\([^\s()]{0,80}\)[^\s()]{0,80})?)(?:\s\"[^\"\n]{0,200}\")?\))"
 )
-# From the longest sign to the shortest: the two of ** are none of *.
+# From the longest sign to the shortest, so that the stars of ** are not taken for two signs *.
 _EMPHASES = tuple(
     re.compile(
         rf"(?<![\w{sign[0]}\\])(?P<opening>{re.escape(sign)})(?=[^\s{sign[0]}])(?P<words>.{{1,500}}?)"
@@ -34,7 +34,8 @@ _UNCLOSED = ("**", "__", "~~")
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """words: the surrounded span of the text. opening, closing: the spans of the signs beside it."""
+    """An emphasis or a link. words: the span of the emphasised words. opening, closing: the spans of the signs before
+    and behind the words."""
 
     opening: Span
     words: Span
@@ -42,7 +43,8 @@ class Markup:
 
 
 def markup_of(text: str) -> list[Markup]:
-    """The emphases and links of a sentence: those around others first, without crossing."""
+    """The emphases and links of a sentence in order of their beginnings; an outer one precedes the ones inside it. One
+    that would overlap another without enclosing it is left out."""
     if not _SIGNS.search(text):
         return []
     links = list(_LINK.finditer(text))
@@ -66,7 +68,8 @@ def markup_of(text: str) -> list[Markup]:
 
 
 def unclosed_signs(text: str) -> tuple[int, int]:
-    """Lengths of a sign at the beginning and at the end of a sentence whose other one is in another sentence."""
+    """The length of an opening sign at the beginning of a sentence whose closing sign is in a later sentence, and of a
+    closing sign at its end whose opening sign is in an earlier sentence; 0 without such a sign."""
     begins = next((len(sign) for sign in _UNCLOSED if text.startswith(sign) and text.count(sign) % 2), 0)
     ends = next((len(sign) for sign in _UNCLOSED if text.endswith(sign) and text.count(sign) % 2), 0)
     return begins, 0 if begins else ends
@@ -80,8 +83,10 @@ def placed_signs(
     translation: str,
     alignment: Sequence[AlignedSpan],
 ) -> Iterator[tuple[int, str]]:
-    """Where in a translation of `clean` which sign goes, in order. source: the text of `markup`. in_clean: the position
-    in `clean` of one in `source`. Emphasis of words that are not there is left out; a link is written with its own."""
+    """Yields a position in `translation`, the translation of `clean`, and the sign to insert there, in order of the
+    positions. source: the text of `markup`; `clean` is `source` without the signs. in_clean: maps a position in
+    `source` to one in `clean`. An emphasis without aligned words is left out; a link without any is written with its
+    source's words."""
     elements = _elements(source, markup, in_clean)
     words = aligned_words(clean, translation, alignment, [])
     yield from _signs(TagPlacement(clean, words).placed(elements), clean, words, len(translation))

@@ -1,21 +1,11 @@
-"""Language codes (ISO 639, with script or region if relevant): English and Chinese names, and equivalent codes."""
+"""Names of language codes, and equivalent codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.resources import files
 
-# code -> names; a column may be empty
-_TABLE = [
-    (*line.split("\t"), "", "", "")[:4]
-    for line in (files("app.text") / "languages.tsv").read_text(encoding="utf-8").splitlines()[1:]
-]
-_ENGLISH_NAMES = {code: english for code, english, _, _ in _TABLE if english}
-_CHINESE_NAMES = {code: chinese for code, _, chinese, _ in _TABLE if chinese}
-# A name shared by two codes (Norwegian, Filipino, simplified Chinese) maps to the later one.
-_CODES_BY_CHINESE_NAME = {
-    name: code for code, _, chinese, others in _TABLE for name in (chinese, *others.split()) if name
-}
+from models.language_names import CHINESE_NAMES, CODES_BY_CHINESE_NAME, ENGLISH_NAMES
+
 # Aliases: withdrawn codes that Google's clients still send, regions that imply a script, the macrolanguage Norwegian.
 _ALIASES = {
     "fil": ("tl",), "tl": ("fil",), "in": ("id",), "iw": ("he",), "jw": ("jv",), "nb": ("no",), "no": ("nb",),
@@ -28,7 +18,7 @@ _ALIASES = {
 
 def language_name(code: str) -> str:
     """The English name of a code in any case; the code itself if unknown."""
-    return _ENGLISH_NAMES.get(code.lower(), code)
+    return ENGLISH_NAMES.get(code.lower(), code)
 
 
 def base_language(code: str) -> str:
@@ -68,9 +58,9 @@ def google_code(code: str) -> str:
 
 def code_of_chinese_name(name: str) -> str:
     """The code of a Chinese name, with full-width or ASCII brackets; any other string is taken for a code."""
-    return _CODES_BY_CHINESE_NAME.get(name.strip().replace("（", "(").replace("）", ")"), name.strip())
+    return CODES_BY_CHINESE_NAME.get(name.strip().replace("（", "(").replace("）", ")"), name.strip())
 
 
 def chinese_name(code: str) -> str:
     """The Chinese name of a code; the code itself if unknown."""
-    return _CHINESE_NAMES.get(code.lower()) or _CHINESE_NAMES.get(base_language(code), code)
+    return CHINESE_NAMES.get(code.lower()) or CHINESE_NAMES.get(base_language(code), code)

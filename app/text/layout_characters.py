@@ -1,6 +1,6 @@
-"""Layout characters: they contain no words, and a translation keeps them in place. Breaks end a sentence: line ends,
-tabs, control characters, ideographic spaces, and columns separated by three or more spaces. Marks are all others except
-plain single spaces: emoji and similar signs, other spaces, zero-width characters."""
+"""Layout characters: characters without words, which a translation keeps in place. A break ends a sentence: a line end,
+a tab, a control character, an ideographic space, or three or more spaces between columns. A mark is within a sentence:
+an emoji or similar sign, any space other than a single plain one, a zero-width character."""
 
 from __future__ import annotations
 

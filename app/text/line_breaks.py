@@ -1,6 +1,6 @@
-"""Where the lines and columns of a text end a sentence, and where they do not: mail programs and editors break lines at
-a fixed width, also quoted ones (> ). Lines that are texts of their own (lists, addresses, poems, one sentence a line)
-end before the width is used."""
+"""Decides which line ends and columns of a text end a sentence. Mail programs and editors break a sentence into lines
+of a fixed width, also in quotations (> ). Lines of lists, addresses, poems, or of one sentence each, end before the
+next word would exceed the width; these line ends do end a sentence."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OWN_LINE = re.compile(r"[-–—*•·‣>#+|=~`]|\(?\d{1,3}[.)]\s|[a-zA-Z]\)\s
 _SENTENCE_END = ".!?:;…。！？|"
 _CLOSING = "\"'”’»)]*_"
 _FIRST_WORD = re.compile(r"\S+")
-_PARAGRAPH = 3  # lines, whose width shows that they were broken; of two lines the words have to show it
+_PARAGRAPH = 3  # lines whose widths prove wrapping; two lines must also end with a stop and go on in lower case
 _GAP = re.compile(r"(?<=\S) {3,}(?=\S)")
 _LEAST_ROWS = 2  # of a table
 
 
 def breaks(text: str) -> Iterator[re.Match[str]]:
-    """The breaks of a text. Several plain spaces between words of a sentence ("ich   möchte") are none, unless other
-    lines have a column there; neither is a line end within a sentence."""
+    """The matches of `BREAK` that end a sentence. Line ends within a wrapped sentence are left out, and so are several
+    spaces between words of a sentence ("ich   möchte") unless another line has a column at the same position."""
     columns: Counter[int] | None = None
     wrapped = _wrapped_line_ends(text)
     for match in BREAK.finditer(text):
@@ -40,12 +40,13 @@ def breaks(text: str) -> Iterator[re.Match[str]]:
 
 
 def _columns(text: str) -> Counter[int]:
-    """How many lines begin a column at each position."""
+    """Position in a line -> number of lines with a column that begins there."""
     return Counter(match.end() - text.rfind("\n", 0, match.end()) for match in _GAP.finditer(text))
 
 
 class _Line(NamedTuple):
-    """end: of its words in the text, where its line end begins. prefix: quote signs and indentation."""
+    """A line. end: the position of its line end in the text. prefix: its quote signs and indentation, which `words`
+    does not have."""
 
     end: int
     length: int
@@ -61,7 +62,7 @@ def _wrapped_line_ends(text: str) -> set[int]:
 
 
 def _paragraphs(text: str) -> Iterator[list[_Line]]:
-    """Neighbouring lines with the same prefix; a line that begins an item begins a paragraph."""
+    """Groups neighbouring lines with the same prefix; a list item, a heading or a table row begins a new group."""
     paragraph: list[_Line] = []
     at = 0
     for raw in text.split("\n"):
@@ -80,7 +81,8 @@ def _paragraphs(text: str) -> Iterator[list[_Line]]:
 
 
 def _wrapped(paragraph: list[_Line]) -> Iterator[_Line]:
-    """The lines of a paragraph that end within a sentence, if a width explains all of its line ends."""
+    """The lines of a paragraph that end within a sentence. Yields none unless one width explains all line ends: no line
+    has room for the first word of the next."""
     width = max(line.length for line in paragraph)
     for line, following in pairwise(paragraph):
         first_word = _FIRST_WORD.match(following.words)
@@ -97,5 +99,5 @@ def _wrapped(paragraph: list[_Line]) -> Iterator[_Line]:
 
 
 def _last_character(line: _Line) -> str:
-    """Besides closing quotes and brackets."""
+    """The last character of a line before closing quotes and brackets."""
     return line.words.rstrip(_CLOSING)[-1:] or " "

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -62,9 +62,10 @@ _SIGN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """start, end: with its sign and unit. key: the digits and, where it is beyond doubt, the decimal point; of several
-    joined numbers in order, of a date sorted. groups: the same of each joined number. signs: of a currency, %, ‰, °, §,
-    - for a minus. core: start and end without signs and unit."""
+    """A number of a text, or several joined ones: a date, a time, a range. start, end: its span with sign and unit.
+    core: its span without them. key: its digits, with a decimal point if that is beyond doubt; the keys of joined
+    numbers in order, those of a date sorted. groups: the key of each joined number. signs: currency, %, ‰, °, §, and -
+    for a minus."""
 
     start: int
     end: int
@@ -175,27 +176,28 @@ def _signs_of(written: str) -> str:
 def lost_numbers(
     wanted: Sequence[Number], text: str, present: Sequence[Number], target_language: str
 ) -> list[LostNumber]:
-    """The numbers of `wanted` that a translation with the numbers `present` lacks; of equal ones the last."""
+    """The numbers of `wanted` that the translation `text` with the numbers `present` lacks. Of two equal numbers of
+    which the translation has one, the second counts as lost."""
     lost: list[LostNumber] = []
-    unclaimed = list(present)
+    unclaimed = _Unclaimed(present)
     rest: list[Number] = []
     for number in wanted:
-        same = next((other for other in unclaimed if _equal(number, other)), None)
+        same = unclaimed.claimed(number)
         if same is None:
             rest.append(number)
             continue
-        unclaimed.remove(same)
         if any(sign not in same.signs and not _has_sign_word(text, sign) for sign in number.signs):
             lost.append(LostNumber(number, (same.start, same.end)))
-    groups = Counter(_plain(group) for other in unclaimed for group in other.groups)
+    others = unclaimed.rest
+    groups = Counter(_plain(group) for other in others for group in other.groups)
     words = Counter(_WORD.findall(text.lower()))
     for number in rest:
         needed = Counter(map(_plain, number.groups))
         if needed <= groups:
             groups -= needed
-            torn = _torn(number, text) if number.joined else _without_its_sign(number, text, unclaimed)
+            torn = _torn(number, text) if number.joined else _without_its_sign(number, text, others)
             lost += [LostNumber(number, torn)] if torn else []
-        elif number.date and _holds_date(number, text, unclaimed):
+        elif number.date and _holds_date(number, text, others):
             groups -= needed
         elif not (number.may_be_a_word() and _became_word(number, text, words, target_language)):
             lost.append(LostNumber(number))
@@ -203,23 +205,45 @@ def lost_numbers(
 
 
 def surplus_numbers(wanted: Sequence[Number], present: Sequence[Number]) -> list[Number]:
-    """The numbers of `present` that `wanted` does not have, not even as a part."""
+    """The numbers of `present` that are neither in `wanted` nor a part of a joined number in `wanted`."""
     groups = Counter(_plain(group) for number in wanted for group in number.groups)
-    surplus, taken = [], list(wanted)
+    surplus, unclaimed = [], _Unclaimed(wanted)
     for number in present:
-        same = next((other for other in taken if _equal(other, number)), None)
+        same = unclaimed.claimed(number)
         if same is not None:
-            taken.remove(same)
             groups -= Counter(map(_plain, same.groups))
             continue
         surplus.append(number)
     return [number for number in surplus if not Counter(map(_plain, number.groups)) <= groups or number.joined]
 
 
-def _equal(number: Number, other: Number) -> bool:
-    if number.joined == other.joined:
-        return number.key == other.key
-    return _parts(number) == _parts(other)  # 8.30 and 8:30
+class _Unclaimed:
+    """Numbers of a text, each of which stands for one equal number of another text. Numbers are equal that have the
+    same key or, if one of them is joined, the same parts: 8.30 and 8:30."""
+
+    def __init__(self, numbers: Sequence[Number]) -> None:
+        self._numbers = numbers
+        self._claimed = [False] * len(numbers)
+        self._places: defaultdict[tuple[object, ...], deque[int]] = defaultdict(deque)  # by key, and by parts
+        for place, number in enumerate(numbers):
+            self._places[number.joined, number.key].append(place)
+            self._places[number.joined, "", *_parts(number)].append(place)
+
+    def claimed(self, number: Number) -> Number | None:
+        """The first equal number, from now on claimed."""
+        equal = self._places[number.joined, number.key], self._places[not number.joined, "", *_parts(number)]
+        for places in equal:
+            while places and self._claimed[places[0]]:
+                places.popleft()
+        first = min((places[0] for places in equal if places), default=None)
+        if first is None:
+            return None
+        self._claimed[first] = True
+        return self._numbers[first]
+
+    @property
+    def rest(self) -> list[Number]:
+        return [number for number, claimed in zip(self._numbers, self._claimed, strict=True) if not claimed]
 
 
 def _parts(number: Number) -> list[str]:
@@ -227,7 +251,7 @@ def _parts(number: Number) -> list[str]:
 
 
 def _holds_date(date: Number, text: str, present: Sequence[Number]) -> bool:
-    """Whether the day and the year are there, not joined to other digits, so that the month may be a word."""
+    """Whether the translation has the day and the year of a date as separate numbers; its month may then be a word."""
     joined = {at for found in JOINED_DIGITS.finditer(text) for at in range(*found.span())}
     groups = Counter(_plain(group) for other in present if other.core[0] not in joined for group in other.groups)
     parts = list(map(_plain, date.groups))
@@ -238,14 +262,17 @@ def _holds_date(date: Number, text: str, present: Sequence[Number]) -> bool:
 
 
 def _torn(number: Number, text: str) -> tuple[int, int] | None:
-    """Where the parts of a joined number stand side by side without a word between them ("14 to 24" has one) or with a
-    few, or among other digits that are joined to them."""
+    """The span in `text` of a joined number that has fallen into pieces: its parts in order without a word between
+    them, or with two or three (a range such as "14 to 24" has one word), or joined to further digits. None if there is
+    no such span."""
     parts = list(map(_plain, number.groups))
     places = list(_DIGITS.finditer(text))
     for first in range(len(places) - len(parts) + 1):
         run = places[first : first + len(parts)]
+        if [_plain(place[0]) for place in run] != parts:
+            continue
         words = sum(len(_WORD.findall(text, place.end(), after.start())) for place, after in pairwise(run))
-        if [_plain(place[0]) for place in run] == parts and words != 1 and words <= _WORDS_OF_A_RANGE:
+        if words != 1 and words <= _WORDS_OF_A_RANGE:
             return run[0].start(), run[-1].end()
     for joined in JOINED_DIGITS.finditer(text):
         if Counter(parts) <= Counter(map(_plain, _DIGITS.findall(joined[0]))):
@@ -254,7 +281,7 @@ def _torn(number: Number, text: str) -> tuple[int, int] | None:
 
 
 def _without_its_sign(number: Number, text: str, present: Sequence[Number]) -> tuple[int, int] | None:
-    """Where a number with a sign became part of a joined one, which has none: 27:00 of 27%."""
+    """The span of a joined number without a sign that a number with a sign has become part of: 27:00 for 27%."""
     if all(_has_sign_word(text, sign) or sign in text for sign in number.signs):
         return None
     parts = (other.core for other in present if other.joined and _plain(number.key) in map(_plain, other.groups))

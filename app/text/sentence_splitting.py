@@ -41,8 +41,8 @@ def _sentence_lengths(language: str, window: str) -> list[int]:
 
 
 def _with_capitals(window: str) -> str:
-    """A text that begins in lower case, with a capital after each full stop: sentencex splits only there, and knows
-    which full stops are those of abbreviations."""
+    """Capitalises the word after each full stop in a text that begins in lower case. sentencex splits only before
+    capitals, and knows the full stops of abbreviations. The length of the text does not change."""
     beginning = _LOWERCASE_BEGINNING.match(window)
     if beginning is None or not beginning[0][-1].islower():
         return window
@@ -52,7 +52,7 @@ def _with_capitals(window: str) -> str:
 
 
 def _windows(line: str) -> Iterator[str]:
-    """Chunks for sentencex; the end of a chunk ends a sentence."""
+    """Cuts a line into chunks of at most `_WINDOW_CHARACTERS`; a sentence does not continue over the end of a chunk."""
     start = 0
     while len(line) - start > _WINDOW_CHARACTERS:
         cut = line.rfind(" ", start + _WINDOW_CHARACTERS // 2, start + _WINDOW_CHARACTERS) + 1

@@ -1,4 +1,5 @@
-"""Places a passage's inline elements in its translation, around the words aligned with theirs, nested alike."""
+"""Places the inline elements of a passage in its translation: around the words that are aligned with the words of the
+element, and nested as in the passage."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 from operator import attrgetter, itemgetter
 
@@ -176,7 +178,8 @@ class TagPlacement:
         return PlacedElement(element, first, behind, within)
 
     def _border(self, element: InlineElement, indices: range, offset: int) -> int:
-        """The border that best separates words of `element`, from an edge on, from other words."""
+        """The border between words that best separates the words of `element`, which begin at one end of `indices`,
+        from the words behind them. offset: 1 if `indices` ascends, 0 if it descends."""
         border, best, score = indices.start + 1 - offset, 0.0, 0.0
         for i in indices:
             word = self._words[i]
@@ -209,11 +212,14 @@ class TagPlacement:
         return start + len(part) - len(part.lstrip()), end - (len(part) - len(part.rstrip()))
 
     def _word_ranges(self, around: Sequence[InlineElement], first: int, behind: int) -> list[tuple[int, int]]:
-        """The words that each element encloses; never a word that comes from another element."""
+        """The range of words that each element encloses; a range contains no word that belongs to another element."""
         words_of: list[list[int]] = [[] for _ in around]
         owned = [0] * (behind - first)
+        # Of each source word once: many words of the translation may be aligned with one that spans many elements.
+        owner_of = cache(lambda source_start, source_end: _owning_element(source_start, source_end, around))
         for i in range(first, behind):
-            owner = _owning_element(self._words[i], around)
+            word = self._words[i]
+            owner = owner_of(word.source_start, word.source_end) if word.aligned else None
             if owner is not None:
                 words_of[owner].append(i)
                 owned[i - first] = 1
@@ -223,8 +229,9 @@ class TagPlacement:
     def _gap(
         self, element: InlineElement, start: int, end: int, first: int, behind: int, ranges: Sequence[tuple[int, int]]
     ) -> int:
-        """Position of an element without words: before the word aligned with the text behind it; or behind the word
-        aligned with the text before it if there is no other, or if it touches only that one, like a footnote number."""
+        """Position of an element without words, such as an image: before the word that is aligned with the text behind
+        the element. Behind the word that is aligned with the text before it, if the text behind is not aligned, or if
+        only the text before touches the element, as with the number of a footnote."""
         if element.end <= start:
             return first
         if element.start >= end:
@@ -243,12 +250,12 @@ class TagPlacement:
         return ranges[around][0] if around >= 0 and place < ranges[around][1] else place
 
 
-def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int | None:
-    """The element that contains most of the word's source; None if no element contains any."""
+def _owning_element(source_start: int, source_end: int, around: Sequence[InlineElement]) -> int | None:
+    """The element that contains most of this span of the source; None if no element contains any."""
     owner, most = None, 0
-    place = bisect_left(around, word.source_end, key=_start) - 1
-    while word.aligned and place >= 0 and around[place].end > word.source_start:
-        shared = min(word.source_end, around[place].end) - max(word.source_start, around[place].start)
+    place = bisect_left(around, source_end, key=_start) - 1
+    while place >= 0 and around[place].end > source_start:
+        shared = min(source_end, around[place].end) - max(source_start, around[place].start)
         if shared > most:
             owner, most = place, shared
         place -= 1
@@ -256,7 +263,8 @@ def _owning_element(word: AlignedSpan, around: Sequence[InlineElement]) -> int |
 
 
 def _best_stretch(indices: Sequence[int], counts: Sequence[int], first: int) -> tuple[int, int]:
-    """The range with most of an element's words (`indices`) and fewest others. counts: words of elements, cumulated."""
+    """The range with most of one element's words (`indices`) and fewest words of no element; it contains no word of
+    another element. counts[i]: how many of the first `i` words belong to an element."""
     if not indices:
         return 0, 0
     start, score = indices[0], 1.0

@@ -15,9 +15,9 @@ TextFormat = Literal["text", "html"]
 @dataclass(frozen=True, slots=True)
 class TextRequest:
     """A text to translate. options: of all sentences; the prefix applies to the first. glossary: source term -> target
-    term. split: whether to split into sentences; else only text too long for the model is split. unchanged: the text is
-    returned as it is, with this notice. foreign: says of a sentence that is in another language than the text,
-    as detected, why it is left as it is; None of any other."""
+    term. split: whether to split into sentences; else only text too long for the model is split. unchanged: a notice
+    with which the text is returned untranslated. foreign: returns a notice for a sentence in another language than the
+    text's, which is left untranslated, and None for any other sentence."""
 
     text: str
     options: TranslationOptions

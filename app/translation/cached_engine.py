@@ -25,7 +25,6 @@ _CHARACTER_BYTES = 4
 
 GROUP_SENTENCES = 256
 GROUP_BYTES = 32_768  # at most as many tokens, half of what the engine queues by default
-_THREAD_CHARACTERS = 4000  # layout and repair of so many take a few milliseconds, starting a thread 0.1 ms
 _LOOKUPS_PER_TURN = 1000  # sentences between yields to the event loop
 _ROOM_WAIT_S = 30.0  # for groups after the first, when part of the text is already translated
 _MAX_RETRY_PAUSE_S = 2.0
@@ -159,11 +158,6 @@ async def _each_or_none(
         return [None]
     half = len(items) // 2
     return await _each_or_none(items[:half], call, refuses) + await _each_or_none(items[half:], call, refuses)
-
-
-async def in_thread_if_long(characters: int, work: Callable[[], T]) -> T:
-    """Runs `work`, for long texts in a thread, so that the event loop is not blocked."""
-    return work() if characters <= _THREAD_CHARACTERS else await asyncio.to_thread(work)
 
 
 async def retried_while_overloaded(call: Callable[[], Awaitable[T]], deadline: float) -> T:

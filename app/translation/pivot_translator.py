@@ -1,4 +1,5 @@
-"""Translates pairs without a model through a third language, with two models in turn, and says so."""
+"""Translates a pair of languages that no model has through a third language, with two models in turn. The answer has a
+notice about it."""
 
 from __future__ import annotations
 
@@ -80,14 +81,14 @@ class PivotTranslator:
 
 
 def _first(request: TextRequest, legs: Sequence[Pair]) -> TextRequest:
-    """The source text into the pivot language: its best translation alone is read on."""
+    """The requests to the first model, into the pivot language: one translation each, which the second model reads."""
     source, target = legs[0]
     options = replace(request.options, source_language=source, target_language=target, alternatives=0, prefix="")
     return replace(request, options=options)
 
 
 def _second(request: TextRequest, legs: Sequence[Pair], first: TranslationResult) -> TextRequest:
-    """The text in the pivot language into the target's."""
+    """The request to the second model: the first model's translation into the target language."""
     source, target = legs[1]
     options = replace(request.options, source_language=source, target_language=target)
     return replace(request, text=first.text, options=options)

@@ -1,6 +1,6 @@
-"""Prepares a text for a model: splits it into sentences that fit, and removes what the model cannot read. Layout
-between sentences and marks within them (emoji, wide spaces, links that the model cannot copy) are kept with their
-positions, to be restored in the translation."""
+"""Prepares a text for a model: splits it into sentences that fit the model, and removes characters that it cannot read.
+Layout between sentences and marks within sentences (emoji, wide spaces, links that the model cannot copy) are recorded
+with their positions, so that they can be restored in the translation."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from app.text.numbers import Number, numbers_in, surplus_numbers
 from app.text.protected_spans import ProtectedSpan, may_hold_protected, protected_spans, without_protected
 from app.text.sentence_splitting import sentence_spans
 from app.text.text_blocks import cell_borders, untranslatable_blocks
+from app.translation.slices import each_in_thread
 
 Span = tuple[int, int]
 CountTokens = Callable[[Sequence[str]], Awaitable[list[int]]]
@@ -50,7 +51,9 @@ _CLAUSE_END = re.compile(r"[,;:–—…)\]”»](?=\s)|[，、；：。！？�
 _SENTENCE_END = re.compile(r"[.!?…][\"'”»)\]]*\s")
 _FILL = 0.9  # of the model's limit, since a part may have more tokens per character than the whole
 _SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between digits
-_GLUE = "\u200d\ufe0e\ufe0f\u20e3"
+_JOINER = "\u200d"
+_GLUE = f"{_JOINER}\ufe0e\ufe0f\u20e3"
+_LONGEST_CHARACTER = 32  # code points
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
 _ALIGNMENT_AND_TOKENS: frozenset[TranslationDetail] = frozenset({"alignment", "tokens"})
 
@@ -139,9 +142,11 @@ def _cuts(text: str) -> list[Span]:
 def _outside_links(line: str, spans: Iterable[Span]) -> Iterator[Span]:
     """Joins sentences that end within a link or behind the ! of an image."""
     links = [(own.opening[0], own.closing[1]) for own in markup_of(line) if line[own.closing[0]] == "]"]
-    begins = 0
+    begins = number = 0
     for _, end in spans:
-        if not any(first < end < last for first, last in links):
+        while number < len(links) and links[number][1] <= end:
+            number += 1
+        if number == len(links) or links[number][0] >= end:
             yield begins, end
             begins = end
 
@@ -186,19 +191,31 @@ async def split_to_fit(
     open_spans = list(text.spans)
     while open_spans:
         fits = [not certain and len(text.text[start:end].encode()) < room - 2 for start, end in open_spans]
+        done += [span for span, fit in zip(open_spans, fits, strict=True) if fit]
         uncertain = [span for span, fit in zip(open_spans, fits, strict=True) if not fit]
-        cleared = [_without_marks(text.text[start:end])[0] for start, end in uncertain]
-        counts = iter(await count_tokens(cleared) if cleared else ())
-        parts: list[Span] = []
-        for (start, end), fit in zip(open_spans, fits, strict=True):
-            tokens = 0 if fit else next(counts)
-            if tokens <= room or end - start == 1:
-                done.append((start, end))
-            else:
-                size = max(1, min(int((end - start) * room * _FILL / tokens), (end - start + 1) // 2))
-                parts += _sentence_parts(text.text, start, end) or cut_spans(text.text, start, end, size)
-        open_spans = parts
+        cleared = await each_in_thread(
+            uncertain, _lengths(uncertain), lambda span: _without_marks(text.text[slice(*span)])[0]
+        )
+        counts = await count_tokens(cleared) if cleared else []
+        counted = list(zip(uncertain, counts, strict=True))
+        done += [(start, end) for (start, end), tokens in counted if tokens <= room or end - start == 1]
+        large = [(span, tokens) for span, tokens in counted if tokens > room and span[1] - span[0] > 1]
+        parts = await each_in_thread(
+            large, _lengths([span for span, _ in large]), lambda each: _parts_to_fit(text.text, *each, room)
+        )
+        open_spans = [span for own in parts for span in own]
     return replace(text, spans=tuple(sorted(done)))
+
+
+def _lengths(spans: Sequence[Span]) -> list[int]:
+    return [end - start for start, end in spans]
+
+
+def _parts_to_fit(text: str, span: Span, tokens: int, room: int) -> list[Span]:
+    """Parts of a span of too many tokens, of at most half its length; they may have too many again."""
+    start, end = span
+    size = max(1, min(int((end - start) * room * _FILL / tokens), (end - start + 1) // 2))
+    return _sentence_parts(text, start, end) or cut_spans(text, start, end, size)
 
 
 def split_in_half(sentence: str, language: str) -> SegmentedText:
@@ -207,7 +224,7 @@ def split_in_half(sentence: str, language: str) -> SegmentedText:
 
 
 def keeps_spaces(source: str, translation: str) -> bool:
-    """Whether the translation has its source's wide and double spaces in order, and none at its edges."""
+    """Whether the translation has the wide and double spaces of its source in the same order, and none at its edges."""
     if not UNUSUAL.search(source):
         return True
     return translation == translation.strip() and WIDE_SPACE.findall(translation) == WIDE_SPACE.findall(source)
@@ -227,8 +244,9 @@ def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
 def split_where_damaged(
     sentence: PreparedSentence, translation: str, finish_reason: FinishReason
 ) -> SegmentedText | None:
-    """The parts of a sentence to translate by themselves: between its dashes and & signs if the translation lost one,
-    or else between its numbers if the translation runs into others. None for a sentence without such damage."""
+    """The parts of a sentence to translate separately because its translation is damaged: cut at the dashes and & signs
+    if the translation lost one, else cut around the numbers if the translation repeats itself or has numbers that the
+    sentence lacks. None for a translation without such damage."""
     source, language = sentence.source, sentence.request.options.source_language
     cuts = [(start, end) for start, end, _ in lost_separators(source, translation)]
     if not cuts and sentence.numbers:
@@ -253,11 +271,15 @@ def _sentence_parts(text: str, start: int, end: int) -> list[Span]:
 def cut_spans(text: str, start: int, end: int, size: int) -> list[Span]:
     """Parts of about `size` characters: cut after a clause, else between words or characters, never within a link."""
     spans = []
-    links = [(start + link.start, start + link.end) for link in protected_spans(text[start:end])]
+    links = deque((start + link.start, start + link.end) for link in protected_spans(text[start:end]))
     while start < end:
         stop = end if end - start <= size else _best_cut(text, start, start + size)
+        while links and links[0][1] <= start:
+            links.popleft()
         for first, last in links:
-            if first < stop < last:
+            if first >= stop:
+                break
+            if stop < last:
                 stop = first if first > start else last
         spans += _words_in(text, start, stop)
         start = stop
@@ -273,10 +295,11 @@ def _best_cut(text: str, start: int, most: int) -> int:
     space = text.rfind(" ", least, most)
     if space > start:
         return space + 1
-    at = most
-    while at > start + 1 and (text[at] in _GLUE or text[at - 1] in _GLUE or unicodedata.combining(text[at])):
-        at -= 1
-    return at
+    # Not within a character of several code points; of more than 32, which no writing needs, anywhere.
+    for at in range(most, max(start, most - _LONGEST_CHARACTER), -1):
+        if text[at] not in _GLUE and text[at - 1] != _JOINER and not unicodedata.combining(text[at]):
+            return at
+    return most
 
 
 # A sentence without its marks ----------------------------------------------------------------------------------
@@ -284,7 +307,8 @@ def _best_cut(text: str, start: int, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`text`, taken from `at` of the model's input, which has `gap` there. length: of the source span it replaces."""
+    """A mark that the model does not read. text: the mark. at: its position in the model's input. gap: the text that
+    the model's input has in its place. length: of the mark in the source."""
 
     at: int
     text: str
@@ -372,7 +396,7 @@ class PreparedSentence:
         return TranslationRequest(self.clean, options, tuple(dict.fromkeys(term.forms for term in self.terms)))
 
     def in_clean(self, at: int) -> int:
-        """The position in `clean` of one in `source` that is not within a mark."""
+        """Maps a position in `source` that is not within a mark to `clean`."""
         shift = 0
         for mark in self.marks:
             if mark.at + shift >= at:
@@ -438,8 +462,9 @@ def _without_marks(
 
 
 def _marked_spans(source: str, taken_out: Sequence[ProtectedSpan], referred: Collection[Span]) -> Iterator[Span]:
-    """Spans of marks, of `taken_out` and of `referred` outside of these; adjacent spans are merged, except `referred`:
-    references to characters that the model reads, and signs of emphasis."""
+    """The spans to remove from the model's input: marks, `taken_out`, and the spans of `referred` outside of both.
+    referred: references to characters that the model reads, and signs of emphasis. Adjacent spans are merged, except
+    those of `referred`."""
     spans = [
         match.span()
         for match in MARK.finditer(source)

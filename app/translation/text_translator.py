@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from app.text.html_page import HtmlPage, parse_page
 from app.text.tag_placement import AlignedSpan
 from app.translation import TextRequest
 from app.translation.assemble import MAX_NOTICES, assembled, worst_finish_reason
-from app.translation.cached_engine import CachedEngine, TranslationCache, in_thread_if_long, retried_while_overloaded
+from app.translation.cached_engine import CachedEngine, TranslationCache, retried_while_overloaded
 from app.translation.prepare import (
     PreparedSentence,
     SegmentedText,
@@ -32,19 +32,21 @@ from app.translation.prepare import (
 )
 from app.translation.repair.sentence_repair import or_source_text, translated_with_repair
 from app.translation.repair.text_edits import LayoutFilter, without_added_stop, without_invented_layout
+from app.translation.slices import each_in_thread
 
 TranslateTexts = Callable[[Sequence[TextRequest]], Awaitable[list[TranslationResult]]]
 
 _MAX_HALVINGS = 2  # of a sentence with a truncated translation
 _SHORT_CHARACTERS = 60  # a truncated translation of a shorter sentence is a loop: halving does not help
+_BATCH_CHARACTERS, _BATCH_TEXTS = 50_000, 1000
 _CONCURRENT_SENTENCES = 16  # fills the default slots with beams of 4
 _STREAM_WAIT_S = 50.0  # for later sentences of a stream, when text before them is already shown
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """A text ready to translate. sentences: one per piece of the segmented text. left: of sentences in a foreign
-    language."""
+    """A text ready to translate. sentences: one per piece of the segmented text. left: notices about sentences in a
+    foreign language, which are not translated."""
 
     request: TextRequest
     segmented: SegmentedText
@@ -72,9 +74,9 @@ class Translator:
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
 
     async def translate(self, requests: Sequence[TextRequest], *, patient: bool = False) -> list[TranslationResult]:
-        """Results in order, admitted or refused together. A result covers the text with its layout: worst finish_reason
-        ("repetition", "length", "stop"), mean scores, spans of the whole text. model: "" if nothing was translated.
-        patient: waits for room in a full queue."""
+        """Results in order, admitted or refused together, a large request by its first batch. A result covers the text
+        with its layout: worst finish_reason ("repetition", "length", "stop"), mean scores, spans of the whole text.
+        model: "" if nothing was translated. patient: waits for room in a full queue."""
         if any(request.unchanged for request in requests):
             changed = [request for request in requests if not request.unchanged]
             translations = iter(await self.translate(changed, patient=patient) if changed else [])
@@ -84,6 +86,12 @@ class Translator:
         return await self._translate_texts(requests, patient=patient)
 
     async def _translate_texts(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:
+        results: list[TranslationResult] = []
+        for batch in _batches(requests):
+            results += await self._translate_batch(batch, patient=patient or bool(results))
+        return results
+
+    async def _translate_batch(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:
         try:
             return await self._translate_fitted(requests, certain=False, patient=patient)
         except TextTooLong:  # a sentence has more tokens than bytes: count the tokens of all sentences
@@ -95,22 +103,19 @@ class Translator:
         texts = await self._prepared(requests, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
         translations = iter(await self._translate_sentences(sentences, patient=patient))
-        return await in_thread_if_long(
-            _characters(requests),
-            lambda: [text.assembled([next(translations) for _ in text.sentences]) for text in texts],
-        )
+        parts = [(text, [next(translations) for _ in text.sentences]) for text in texts]
+        return await each_in_thread(parts, _lengths(requests), lambda part: part[0].assembled(part[1]))
 
     async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
         """Splits texts into sentences that fit. certain: count the tokens of all sentences."""
-        characters = _characters(requests)
-        texts = await in_thread_if_long(
-            characters,
-            lambda: [segmented(each.text, each.options.source_language, split=each.split) for each in requests],
+        lengths = _lengths(requests)
+        texts = await each_in_thread(
+            requests, lengths, lambda each: segmented(each.text, each.options.source_language, split=each.split)
         )
         left: list[tuple[Notice, ...]] = [()] * len(texts)
         if any(request.foreign for request in requests):
-            pairs = zip(requests, texts, strict=True)
-            parted = await asyncio.to_thread(lambda: [_without_foreign(*pair) for pair in pairs])
+            pairs = list(zip(requests, texts, strict=True))
+            parted = await each_in_thread(pairs, lengths, lambda pair: _without_foreign(*pair))
             texts, left = [text for text, _ in parted], [notices for _, notices in parted]
         for number, (request, text) in enumerate(zip(requests, texts, strict=True)):
             if text.spans:
@@ -120,7 +125,9 @@ class Translator:
                 if certain or len(request.text.encode()) >= room - 2:  # else every piece fits
                     texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
         known_words = [self._known_words(request.options) for request in requests]
-        prepared = await in_thread_if_long(characters, partial(_prepared_texts, requests, texts, known_words))
+        matchers = _Matchers()
+        triples = list(zip(requests, texts, known_words, strict=True))
+        prepared = await each_in_thread(triples, lengths, lambda triple: _prepared_text(*triple, matchers))
         return [replace(text, left=notices) if notices else text for text, notices in zip(prepared, left, strict=True)]
 
     def _known_words(self, options: TranslationOptions) -> Collection[str] | None:
@@ -138,25 +145,13 @@ class Translator:
         if not sentences:
             return []
         translations = await translated_with_repair(self._cached, sentences, patient=patient)
-        again: list[tuple[int, SegmentedText, list[PreparedSentence]]] = []
-        for number, (sentence, translation) in enumerate(zip(sentences, translations, strict=True)):
-            source, options = sentence.source, sentence.request.options
-            parts = None
-            if not keeps_spaces(source, translation.text):
-                parts = split_at_wide_spaces(source, options.source_language)
-            if (parts is None or not parts.spans) and not sentence.terms:
-                parts = split_where_damaged(sentence, translation.text, translation.finish_reason)
-            if parts is None or not parts.spans:
-                cut_off = translation.finish_reason == "length" and options.decoding.max_new_tokens is None
-                if not cut_off or halvings == 0 or len(source) <= _SHORT_CHARACTERS:
-                    continue
-                parts = split_in_half(source, options.source_language)
-                if len(parts.spans) < 2:
-                    continue
-            again.append((number, parts, _prepared_sentences(parts, options, sentence.matcher)))
+        pairs = list(zip(sentences, translations, strict=True))
+        lengths = [0 if sentence.plain else len(sentence.source) for sentence in sentences]
+        parted = await each_in_thread(pairs, lengths, lambda pair: _parts_to_repeat(*pair, halvings))
+        again = [(number, *parts) for number, parts in enumerate(parted) if parts is not None]
         if again:
-            parted = [sentence for *_, own in again for sentence in own]
-            results = iter(await self._translate_sentences(parted, max(0, halvings - 1), patient=True))
+            repeated = [sentence for *_, own in again for sentence in own]
+            results = iter(await self._translate_sentences(repeated, max(0, halvings - 1), patient=True))
             for number, parts, own in again:
                 target_language = sentences[number].request.options.target_language
                 written = [without_added_stop(part.source, next(results)) for part in own]
@@ -241,8 +236,32 @@ class Translator:
         return await retried_while_overloaded(attempt, time.monotonic() + _STREAM_WAIT_S if patient else 0.0)
 
 
+def _parts_to_repeat(
+    sentence: PreparedSentence, translation: TranslationResult, halvings: int
+) -> tuple[SegmentedText, list[PreparedSentence]] | None:
+    """The parts of a sentence to translate by themselves, None for a sentence whose translation is good enough."""
+    parts = _damaged_parts(sentence, translation, halvings)
+    return None if parts is None else (parts, _prepared_sentences(parts, sentence.request.options, sentence.matcher))
+
+
+def _damaged_parts(sentence: PreparedSentence, translation: TranslationResult, halvings: int) -> SegmentedText | None:
+    source, options = sentence.source, sentence.request.options
+    parts = None
+    if not keeps_spaces(source, translation.text):
+        parts = split_at_wide_spaces(source, options.source_language)
+    if (parts is None or not parts.spans) and not sentence.terms:
+        parts = split_where_damaged(sentence, translation.text, translation.finish_reason)
+    if parts is not None and parts.spans:
+        return parts
+    cut_off = translation.finish_reason == "length" and options.decoding.max_new_tokens is None
+    if not cut_off or halvings == 0 or len(source) <= _SHORT_CHARACTERS:
+        return None
+    parts = split_in_half(source, options.source_language)
+    return parts if len(parts.spans) > 1 else None
+
+
 def _without_foreign(request: TextRequest, text: SegmentedText) -> tuple[SegmentedText, tuple[Notice, ...]]:
-    """The pieces to translate, and what is to be said of the others."""
+    """The pieces without sentences in a foreign language, and the notices about these sentences."""
     if request.foreign is None or not text.spans:
         return text, ()
     spans, notices = list[tuple[int, int]](), list[Notice]()
@@ -259,26 +278,44 @@ def _as_it_is(request: TextRequest) -> TranslationResult:
     return TranslationResult(request.text, notices=(request.unchanged,) if request.unchanged else ())
 
 
-def _characters(requests: Sequence[TextRequest]) -> int:
-    return sum(len(request.text) for request in requests)
+def _batches(requests: Sequence[TextRequest]) -> Iterator[Sequence[TextRequest]]:
+    """Texts that are prepared and translated together. Most requests are one batch; of a large one the event loop
+    handles a batch at a time."""
+    start = size = 0
+    for number, request in enumerate(requests, 1):
+        size += len(request.text)
+        if size >= _BATCH_CHARACTERS or number - start == _BATCH_TEXTS:
+            yield requests[start:number]
+            start, size = number, 0
+    if start < len(requests):
+        yield requests[start:]
 
 
-def _prepared_texts(
-    requests: Sequence[TextRequest], texts: Sequence[SegmentedText], known_words: Sequence[Collection[str] | None]
-) -> list[PreparedText]:
-    """known_words: of demo models, whose other words are terms that stay as they are, unless there is a glossary."""
-    matchers: dict[int, TermMatcher] = {}  # requests may share a glossary
-    prepared = []
-    for request, text, known in zip(requests, texts, known_words, strict=True):
+def _lengths(requests: Sequence[TextRequest]) -> list[int]:
+    return [len(request.text) for request in requests]
+
+
+class _Matchers:
+    """The matchers of glossaries, which requests may share, and of the words that a demo model does not know."""
+
+    def __init__(self) -> None:
+        self._of_glossary: dict[int, TermMatcher] = {}
+
+    def find(self, request: TextRequest, text: str, known_words: Collection[str] | None) -> TermMatcher | None:
+        """known_words: the words that a demo model was trained on. Other words become terms that it copies, unless the
+        request has a glossary."""
         glossary = request.glossary
-        if glossary and id(glossary) not in matchers:
-            matchers[id(glossary)] = TermMatcher(glossary)
-        matcher = matchers.get(id(glossary))
-        if matcher is None and known is not None:
-            matcher = copying_matcher(text.text, known)
-        sentences = _prepared_sentences(text, request.options, matcher)
-        prepared.append(PreparedText(request, text, sentences))
-    return prepared
+        if glossary and id(glossary) not in self._of_glossary:
+            self._of_glossary[id(glossary)] = TermMatcher(glossary)
+        matcher = self._of_glossary.get(id(glossary))
+        return copying_matcher(text, known_words) if matcher is None and known_words is not None else matcher
+
+
+def _prepared_text(
+    request: TextRequest, text: SegmentedText, known_words: Collection[str] | None, matchers: _Matchers
+) -> PreparedText:
+    matcher = matchers.find(request, text.text, known_words)
+    return PreparedText(request, text, _prepared_sentences(text, request.options, matcher))
 
 
 def _prepared_sentences(
@@ -297,22 +334,22 @@ async def translated_pages(requests: Sequence[TextRequest], translate: Translate
     """Results in order, of both formats; the texts of all pages go into one `translate` call. A page has no
     alternatives, tokens or alignment; its score is the mean of its texts', its prefix applies to the first text, and
     its notices are without places."""
-    characters = sum(len(request.text) for request in requests if request.format == "html")
-    pages = await in_thread_if_long(
-        characters, lambda: [parse_page(each.text) if each.format == "html" else None for each in requests]
-    )
-    pairs = zip(requests, pages, strict=True)
-    parts = [[request] if page is None else _page_requests(request, page) for request, page in pairs]
+    lengths = [len(request.text) if request.format == "html" else 0 for request in requests]
+    parsed = await each_in_thread(requests, lengths, _parsed)
+    pages, parts = [page for page, _ in parsed], [own for _, own in parsed]
     together = [part for own in parts for part in own]
     translations = iter(await translate(together) if together else [])
     results = [[next(translations) for _ in own] for own in parts]
-    return await in_thread_if_long(
-        characters,
-        lambda: [
-            own[0] if page is None else _translated_page(request, page, own)
-            for request, page, own in zip(requests, pages, results, strict=True)
-        ],
-    )
+    triples = list(zip(requests, pages, results, strict=True))
+    return await each_in_thread(triples, lengths, lambda triple: _translated_page(*triple))
+
+
+def _parsed(request: TextRequest) -> tuple[HtmlPage | None, list[TextRequest]]:
+    """The page of a request, None for a plain text, and the requests of its texts."""
+    if request.format != "html":
+        return None, [request]
+    page = parse_page(request.text)
+    return page, _page_requests(request, page)
 
 
 def _page_requests(request: TextRequest, page: HtmlPage) -> list[TextRequest]:
@@ -325,7 +362,13 @@ def _page_requests(request: TextRequest, page: HtmlPage) -> list[TextRequest]:
     ]
 
 
-def _translated_page(request: TextRequest, page: HtmlPage, texts: Sequence[TranslationResult]) -> TranslationResult:
+def _translated_page(
+    request: TextRequest, page: HtmlPage | None, texts: Sequence[TranslationResult]
+) -> TranslationResult:
+    """page: None for a plain text."""
+    if page is None:
+        return texts[0]
+
     def spans(text: TranslationResult) -> list[AlignedSpan]:
         words = text.alignment or ()
         return [AlignedSpan(word.target_start, word.target_end, word.source_start, word.source_end) for word in words]

@@ -3,6 +3,7 @@
 import { features, get } from "./shell/api.js";
 import { DEFAULTS, ROOMS, keepAddress, read } from "./shell/address.js";
 import { el, fill, setText } from "./shell/dom.js";
+import { forgetKey, watchKey } from "./shell/key.js";
 import { startLanguage, t } from "./shell/language.js";
 import { problemOf } from "./shell/problem.js";
 import { createStore } from "./shell/state.js";
@@ -64,8 +65,13 @@ function buildBar() {
   } }));
   const theme = el("button", { class: "link", id: "theme", onclick: () => store.set({ theme: nextTheme(store.get().theme) }) });
   const language = el("button", { class: "link", id: "language", onclick: () => store.set({ language: store.get().language === "en" ? "zh" : "en" }) });
+  const forget = el("button", { class: "link", id: "forget", onclick: () => {
+    forgetKey();
+    location.reload();
+  } });
+  watchKey((known) => { forget.hidden = !known; });
   fill(document.getElementById("rooms"), rooms);
-  fill(document.getElementById("tools"), theme, language, el("a", { href: "docs", class: "link" }, "API"));
+  fill(document.getElementById("tools"), forget, theme, language, el("a", { href: "docs", class: "link" }, "API"));
   store.watch(["room", "language", "theme"], (state) => {
     rooms.forEach((link) => {
       setText(link, t(`room.${link.dataset.room}`));
@@ -74,6 +80,7 @@ function buildBar() {
     });
     document.getElementById("rooms").setAttribute("aria-label", t("rooms"));
     document.getElementById("skip").textContent = t("skip");
+    setText(forget, t("key.forget"));
     setText(theme, t(`theme.${state.theme}`));
     setText(language, state.language === "en" ? "中文" : "English");
     language.lang = state.language === "en" ? "zh" : "en";

@@ -8,6 +8,32 @@ from urllib.parse import urlencode
 from benchmarks.recorded_requests.request import BEER, FORM, LONG, WORLD, Requests
 from benchmarks.recorded_requests.small_files import files_of_each_kind, multipart_form
 
+_SAVED = {"glossary": r'"glossary_id":\s*"([^"]+)"'}
+_DRINKS = {
+    "name": "drinks",
+    "source_lang": "de",
+    "target_lang": "en",
+    "entries": "bier\ttea\nhund\tcat",
+    "entries_format": "tsv",
+}
+_GERMAN_ENGLISH = {"source_lang": "de", "target_lang": "en", "entries": "bier\tale", "entries_format": "tsv"}
+_ENGLISH_SPANISH = {"source_lang": "en", "target_lang": "es", "entries": "beer,agua", "entries_format": "csv"}
+# Fields of _DRINKS that make it a glossary to refuse.
+_REFUSED_GLOSSARIES: tuple[dict[str, Any], ...] = (
+    {"entries": ""},
+    {"entries": "bier"},
+    {"entries": "bier\ttea\tx"},
+    {"entries": "bier\ttea\nbier\tbeer"},
+    {"entries": "\ttea"},
+    {"entries": "a" * 2000 + "\tx"},
+    {"entries_format": "xml"},
+    {"name": ""},
+    {"name": 5},
+    {"source_lang": "fr"},
+    {"target_lang": "de"},
+    {"unknown": 1},
+)
+
 
 def deepl(r: Requests) -> None:
     def ask(**fields: Any) -> None:
@@ -80,16 +106,15 @@ def deepl(r: Requests) -> None:
 
 
 def glossaries(r: Requests) -> None:
-    saved = {"glossary": r'"glossary_id":\s*"([^"]+)"'}
-    add = {
-        "name": "drinks",
-        "source_lang": "de",
-        "target_lang": "en",
-        "entries": "bier\ttea\nhund\tcat",
-        "entries_format": "tsv",
-    }
+    _glossaries_of_one_pair(r)
+    _glossaries_of_several_pairs(r)
+    _edited_glossaries(r)
+
+
+def _glossaries_of_one_pair(r: Requests) -> None:
+    """/v2/glossaries, and translations with them."""
     r.get("/v2/glossaries")
-    r.post("/v2/glossaries", add, save=saved)
+    r.post("/v2/glossaries", _DRINKS, save=_SAVED)
     r.get("/v2/glossaries")
     r.get("/v2/glossaries/{{glossary}}")
     r.get("/v2/glossaries/{{glossary}}/entries")
@@ -104,40 +129,33 @@ def glossaries(r: Requests) -> None:
     )
     r.post(
         "/v2/glossaries",
-        add | {"entries": 'bier,tea\r\n"ein, zwei","one ""two"""\r\n', "entries_format": "csv", "name": "csv"},
-        save={"csv": saved["glossary"]},
+        _DRINKS | {"entries": 'bier,tea\r\n"ein, zwei","one ""two"""\r\n', "entries_format": "csv", "name": "csv"},
+        save={"csv": _SAVED["glossary"]},
     )
     r.get("/v2/glossaries/{{csv}}/entries")
-    for fields in (
-        {"entries": ""},
-        {"entries": "bier"},
-        {"entries": "bier\ttea\tx"},
-        {"entries": "bier\ttea\nbier\tbeer"},
-        {"entries": "\ttea"},
-        {"entries": "a" * 2000 + "\tx"},
-        {"entries_format": "xml"},
-        {"name": ""},
-        {"name": 5},
-        {"source_lang": "fr"},
-        {"target_lang": "de"},
-        {"unknown": 1},
-    ):
-        r.post("/v2/glossaries", add | fields, save={"extra": saved["glossary"]})
+    for fields in _REFUSED_GLOSSARIES:
+        r.post("/v2/glossaries", _DRINKS | fields, save={"extra": _SAVED["glossary"]})
     r.post("/v2/glossaries", {"name": "x"})
     r.post(
         "/v2/glossaries",
-        {k: str(v) for k, v in add.items()} | {"name": "form"},
+        {k: str(v) for k, v in _DRINKS.items()} | {"name": "form"},
         kind=FORM,
-        save={"form": saved["glossary"]},
+        save={"form": _SAVED["glossary"]},
     )
     r.add("DELETE", "/v2/glossaries/{{form}}")
     r.add("DELETE", "/v2/glossaries/{{form}}")
     r.get("/v2/glossaries/{{form}}")
     r.get("/v2/glossaries/no-such-id")
-    pair = {"source_lang": "de", "target_lang": "en", "entries": "bier\tale", "entries_format": "tsv"}
-    other = {"source_lang": "en", "target_lang": "es", "entries": "beer,agua", "entries_format": "csv"}
+
+
+def _glossaries_of_several_pairs(r: Requests) -> None:
+    """/v3/glossaries, and translations with one or several of them."""
     r.get("/v3/glossaries")
-    r.post("/v3/glossaries", {"name": "two", "dictionaries": [pair, other]}, save={"two": saved["glossary"]})
+    r.post(
+        "/v3/glossaries",
+        {"name": "two", "dictionaries": [_GERMAN_ENGLISH, _ENGLISH_SPANISH]},
+        save={"two": _SAVED["glossary"]},
+    )
     r.get("/v3/glossaries/{{two}}")
     r.get("/v3/glossaries/{{two}}/entries?source_lang=de&target_lang=en")
     r.get("/v3/glossaries/{{two}}/entries?source_lang=de&target_lang=es")
@@ -154,23 +172,27 @@ def glossaries(r: Requests) -> None:
         "/v2/translate",
         {"text": [BEER], "source_lang": "DE", "target_lang": "EN", "glossary_ids": ["{{glossary}}", "{{two}}"]},
     )
+
+
+def _edited_glossaries(r: Requests) -> None:
+    """Dictionaries of the glossary "two" changed, replaced and deleted, and then the glossary itself."""
     r.add("PATCH", "/v3/glossaries/{{two}}", {"name": "renamed"})
-    r.add("PATCH", "/v3/glossaries/{{two}}", {"dictionaries": [pair | {"entries": "hund\tpuppy"}]})
-    r.add("PATCH", "/v3/glossaries/{{two}}", {"dictionaries": [pair | {"entries": "hund"}]})
+    r.add("PATCH", "/v3/glossaries/{{two}}", {"dictionaries": [_GERMAN_ENGLISH | {"entries": "hund\tpuppy"}]})
+    r.add("PATCH", "/v3/glossaries/{{two}}", {"dictionaries": [_GERMAN_ENGLISH | {"entries": "hund"}]})
     r.add("PATCH", "/v3/glossaries/{{two}}", {})
     r.add("PATCH", "/v3/glossaries/no-such-id", {"name": "x"})
     r.get("/v3/glossaries/{{two}}/entries?source_lang=de&target_lang=en")
-    r.add("PUT", "/v3/glossaries/{{two}}/dictionaries", pair | {"entries": "welt\tearth"})
-    r.add("PUT", "/v3/glossaries/{{two}}/dictionaries", pair | {"entries": ""})
-    r.add("PUT", "/v3/glossaries/no-such-id/dictionaries", pair)
+    r.add("PUT", "/v3/glossaries/{{two}}/dictionaries", _GERMAN_ENGLISH | {"entries": "welt\tearth"})
+    r.add("PUT", "/v3/glossaries/{{two}}/dictionaries", _GERMAN_ENGLISH | {"entries": ""})
+    r.add("PUT", "/v3/glossaries/no-such-id/dictionaries", _GERMAN_ENGLISH)
     r.get("/v3/glossaries/{{two}}/entries?source_lang=de&target_lang=en")
     r.add("DELETE", "/v3/glossaries/{{two}}/dictionaries?source_lang=de&target_lang=en")
     r.add("DELETE", "/v3/glossaries/{{two}}/dictionaries?source_lang=de&target_lang=en")
     r.add("DELETE", "/v3/glossaries/{{two}}/dictionaries")
     r.get("/v3/glossaries/{{two}}")
     r.post("/v3/glossaries", {"name": "none", "dictionaries": []})
-    r.post("/v3/glossaries", {"name": "same", "dictionaries": [pair, pair]})
-    r.post("/v3/glossaries", {"dictionaries": [pair]})
+    r.post("/v3/glossaries", {"name": "same", "dictionaries": [_GERMAN_ENGLISH, _GERMAN_ENGLISH]})
+    r.post("/v3/glossaries", {"dictionaries": [_GERMAN_ENGLISH]})
     r.post("/v3/glossaries", b"{")
     r.get("/v3/glossaries")
     r.add("DELETE", "/v3/glossaries/{{two}}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 from benchmarks.recorded_requests.deepl import deepl, documents, extensions, glossaries
@@ -12,6 +13,26 @@ from benchmarks.recorded_requests.pages import http, pages
 from benchmarks.recorded_requests.request import BEER, DOG, FORM, LONG, SENTENCES, WORLD, Request, Requests
 from benchmarks.recorded_requests.small_files import multipart_form
 from benchmarks.recorded_requests.translation import detect, files, translate, translate_refused
+
+_USUAL: dict[str, Any] = {"q": BEER, "source": "de", "target": "en"}
+_ONE_REQUEST_PER_ROUTE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("/translate", _USUAL),
+    ("/detect", {"q": BEER}),
+    ("/generate", {"prompt": "我", "seed": 1, "max_new_tokens": 3}),
+    ("/v1/completions", {"prompt": "我", "seed": 1, "max_tokens": 3}),
+    ("/v2/translate", {"text": [BEER], "target_lang": "EN"}),
+    ("/deepl", {"text": [BEER], "target_lang": "EN"}),
+    ("/deeplx", {"text": BEER, "target_lang": "EN"}),
+    ("/imme", {"text_list": [BEER], "target_lang": "en"}),
+    ("/kiss", {"text": BEER, "to": "en"}),
+    ("/hcfy", {"text": BEER, "destination": ["英语"]}),
+    ("/language/translate/v2", {"q": BEER, "target": "en"}),
+    ("/attention", {"source": WORLD, "model": "demo-de-en", "kinds": ["cross"]}),
+    ("/gates", {"text": "我", "units": 1}),
+    ("/score", {"text": "我"}),
+    ("/walkthrough", {"source": WORLD, "model": "demo-de-en"}),
+    ("/suggest", {"q": BEER, "s": "a beer please", "source": "de", "target": "en"}),
+)
 
 
 def all_requests() -> Iterator[Request]:
@@ -127,99 +148,111 @@ def _several() -> list[Request]:
 def _guarded() -> list[Request]:
     """Keys, limits, quotas, administration, suggestions, the cache, CORS and addresses behind a proxy."""
     r = Requests("guarded")
-    ask = {"q": BEER, "source": "de", "target": "en"}
+    _keys(r)
+    _limits_and_quotas(r)
+    _stored_and_cached(r)
+    _administration(r)
+    _other_origins(r)
+    _files_behind_a_proxy(r)
+    r.get("/metrics")
+    return r.all
 
-    def bearer(key: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {key}"}
 
+def _bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def _keys(r: Requests) -> None:
+    """Every route without, with a wrong and with a good key, and each place that a protocol has for the key."""
     r.get("/health")
     r.get("/frontend/settings")
     r.get("/languages")
-    for path, body in (
-        ("/translate", ask),
-        ("/detect", {"q": BEER}),
-        ("/generate", {"prompt": "我", "seed": 1, "max_new_tokens": 3}),
-        ("/v1/completions", {"prompt": "我", "seed": 1, "max_tokens": 3}),
-        ("/v2/translate", {"text": [BEER], "target_lang": "EN"}),
-        ("/deepl", {"text": [BEER], "target_lang": "EN"}),
-        ("/deeplx", {"text": BEER, "target_lang": "EN"}),
-        ("/imme", {"text_list": [BEER], "target_lang": "en"}),
-        ("/kiss", {"text": BEER, "to": "en"}),
-        ("/hcfy", {"text": BEER, "destination": ["英语"]}),
-        ("/language/translate/v2", {"q": BEER, "target": "en"}),
-        ("/attention", {"source": WORLD, "model": "demo-de-en", "kinds": ["cross"]}),
-        ("/gates", {"text": "我", "units": 1}),
-        ("/score", {"text": "我"}),
-        ("/walkthrough", {"source": WORLD, "model": "demo-de-en"}),
-        ("/suggest", {"q": BEER, "s": "a beer please", "source": "de", "target": "en"}),
-    ):
+    for path, body in _ONE_REQUEST_PER_ROUTE:
         r.post(path, body)
-        r.post(path, body, headers=bearer("{{wrong_key}}"))
-        r.post(path, body, headers=bearer("{{free_key}}"))
+        r.post(path, body, headers=_bearer("{{wrong_key}}"))
+        r.post(path, body, headers=_bearer("{{free_key}}"))
     r.get("/models")
-    r.get("/models", headers=bearer("{{free_key}}"))
-    r.post("/translate", ask | {"api_key": "{{free_key}}"})
-    r.post("/translate", ask | {"api_key": "{{wrong_key}}"})
-    r.post("/translate", ask | {"api_key": "{{free_key}}"}, kind=FORM)
+    r.get("/models", headers=_bearer("{{free_key}}"))
+    r.post("/translate", _USUAL | {"api_key": "{{free_key}}"})
+    r.post("/translate", _USUAL | {"api_key": "{{wrong_key}}"})
+    r.post("/translate", _USUAL | {"api_key": "{{free_key}}"}, kind=FORM)
     r.post(
         "/v2/translate", {"text": [BEER], "target_lang": "EN"}, headers={"Authorization": "DeepL-Auth-Key {{free_key}}"}
     )
     r.post("/imme?token={{free_key}}", {"text_list": [BEER], "target_lang": "en"})
     r.post("/kiss", {"text": BEER, "to": "en"}, headers={"KEY": "{{free_key}}"})
     r.post("/language/translate/v2?key={{free_key}}", {"q": BEER, "target": "en"})
-    r.post("/translate", ask, headers={"Authorization": "Basic eDp5"})
-    r.post("/translate", ask, headers={"X-Api-Key": "{{free_key}}"})
+    r.post("/translate", _USUAL, headers={"Authorization": "Basic eDp5"})
+    r.post("/translate", _USUAL, headers={"X-Api-Key": "{{free_key}}"})
+
+
+def _limits_and_quotas(r: Requests) -> None:
+    """Requests until the rate limit of one key and the quota of another are used up."""
     for _ in range(4):
-        r.post("/translate", ask, headers=bearer("{{slow_key}}"))
-    r.post("/translate", ask | {"q": [BEER] * 5}, headers=bearer("{{slow_key}}"))
-    r.post("/v1/completions", {"prompt": "我", "seed": 1, "max_tokens": 3}, headers=bearer("{{slow_key}}"))
-    r.post("/v2/translate", {"text": [BEER], "target_lang": "EN"}, headers=bearer("{{slow_key}}"))
+        r.post("/translate", _USUAL, headers=_bearer("{{slow_key}}"))
+    r.post("/translate", _USUAL | {"q": [BEER] * 5}, headers=_bearer("{{slow_key}}"))
+    r.post("/v1/completions", {"prompt": "我", "seed": 1, "max_tokens": 3}, headers=_bearer("{{slow_key}}"))
+    r.post("/v2/translate", {"text": [BEER], "target_lang": "EN"}, headers=_bearer("{{slow_key}}"))
     for _ in range(3):
-        r.post("/translate", ask, headers=bearer("{{quota_key}}"))
-        r.get("/v2/usage", headers=bearer("{{quota_key}}"))
-    r.post("/v2/translate", {"text": [BEER], "target_lang": "EN"}, headers=bearer("{{quota_key}}"))
-    r.post("/v1/completions", {"prompt": "我" * 30, "seed": 1, "max_tokens": 3}, headers=bearer("{{quota_key}}"))
-    r.get("/v2/usage", headers=bearer("{{free_key}}"))
+        r.post("/translate", _USUAL, headers=_bearer("{{quota_key}}"))
+        r.get("/v2/usage", headers=_bearer("{{quota_key}}"))
+    r.post("/v2/translate", {"text": [BEER], "target_lang": "EN"}, headers=_bearer("{{quota_key}}"))
+    r.post("/v1/completions", {"prompt": "我" * 30, "seed": 1, "max_tokens": 3}, headers=_bearer("{{quota_key}}"))
+    r.get("/v2/usage", headers=_bearer("{{free_key}}"))
     r.get("/v2/usage")
+
+
+def _stored_and_cached(r: Requests) -> None:
+    """Glossaries of a key, suggestions, and a translation asked for twice."""
     saved = {"glossary": r'"glossary_id":\s*"([^"]+)"'}
     add = {"name": "d", "source_lang": "de", "target_lang": "en", "entries": "bier\ttea", "entries_format": "tsv"}
-    r.post("/v2/glossaries", add, headers=bearer("{{free_key}}"), save=saved)
-    r.get("/v2/glossaries/{{glossary}}", headers=bearer("{{admin_key}}"))
-    r.get("/v2/glossaries/{{glossary}}", headers=bearer("{{free_key}}"))
+    r.post("/v2/glossaries", add, headers=_bearer("{{free_key}}"), save=saved)
+    r.get("/v2/glossaries/{{glossary}}", headers=_bearer("{{admin_key}}"))
+    r.get("/v2/glossaries/{{glossary}}", headers=_bearer("{{free_key}}"))
     r.post(
-        "/suggest", {"q": BEER, "s": "a beer please", "source": "de", "target": "en"}, headers=bearer("{{free_key}}")
+        "/suggest", {"q": BEER, "s": "a beer please", "source": "de", "target": "en"}, headers=_bearer("{{free_key}}")
     )
-    r.post("/suggest", {"q": "", "s": "", "source": "de", "target": "en"}, headers=bearer("{{free_key}}"))
-    r.post("/suggest", {"q": "x", "s": "y", "source": "xx", "target": "en"}, headers=bearer("{{free_key}}"))
+    r.post("/suggest", {"q": "", "s": "", "source": "de", "target": "en"}, headers=_bearer("{{free_key}}"))
+    r.post("/suggest", {"q": "x", "s": "y", "source": "xx", "target": "en"}, headers=_bearer("{{free_key}}"))
     for _ in range(2):
-        r.post("/translate", ask | {"q": SENTENCES[-1], "return": ["scores", "tokens"]}, headers=bearer("{{free_key}}"))
-        r.post("/translate", ask | {"q": LONG, "beam_size": 1}, headers=bearer("{{free_key}}"))
+        r.post(
+            "/translate", _USUAL | {"q": SENTENCES[-1], "return": ["scores", "tokens"]}, headers=_bearer("{{free_key}}")
+        )
+        r.post("/translate", _USUAL | {"q": LONG, "beam_size": 1}, headers=_bearer("{{free_key}}"))
+
+
+def _administration(r: Requests) -> None:
+    """Models loaded, unloaded and imported, with and without the admin's key."""
     for name in ("demo-de-en", "nothing", "..%2fx"):
         for action in ("load", "reload", "unload"):
             r.post(f"/models/{name}/{action}")
-            r.post(f"/models/{name}/{action}", headers=bearer("{{wrong_key}}"))
-            r.post(f"/models/{name}/{action}", headers=bearer("{{free_key}}"))
-    r.get("/models/demo-de-en/load", headers=bearer("{{admin_key}}"))
+            r.post(f"/models/{name}/{action}", headers=_bearer("{{wrong_key}}"))
+            r.post(f"/models/{name}/{action}", headers=_bearer("{{free_key}}"))
+    r.get("/models/demo-de-en/load", headers=_bearer("{{admin_key}}"))
     for action in ("load", "reload", "unload", "unload", "reload", "load", "load"):
-        r.post(f"/models/demo-en-es/{action}", headers=bearer("{{admin_key}}"))
-        r.post("/translate", {"q": "hello world", "source": "en", "target": "es"}, headers=bearer("{{free_key}}"))
-        r.get("/models", headers=bearer("{{admin_key}}"))
+        r.post(f"/models/demo-en-es/{action}", headers=_bearer("{{admin_key}}"))
+        r.post("/translate", {"q": "hello world", "source": "en", "target": "es"}, headers=_bearer("{{free_key}}"))
+        r.get("/models", headers=_bearer("{{admin_key}}"))
         r.get("/languages")
     r.post("/models/nothing/load", headers={"X-Api-Key": "{{master_key}}"})
     r.post("/models/lyrics-zh/reload", headers={"X-Api-Key": "{{master_key}}"})
     r.post("/models/lyrics-zh/unload", headers={"X-Api-Key": "{{master_key}}"})
     # no name that exists: a recording asks nothing of another host
-    for headers in ({}, bearer("{{wrong_key}}"), bearer("{{free_key}}"), {"X-Api-Key": "{{master_key}}"}):
+    for headers in ({}, _bearer("{{wrong_key}}"), _bearer("{{free_key}}"), {"X-Api-Key": "{{master_key}}"}):
         r.post("/models/import?model=opus%20mt", headers=headers)
         r.get("/models/imports", headers=headers)
         r.add("DELETE", "/models/imports/7", headers=headers)
     r.post("/models/import", headers={"X-Api-Key": "{{master_key}}"})
     r.add("DELETE", "/models/imports/0", headers={"X-Api-Key": "{{master_key}}"})
-    r.post("/generate", {"prompt": "我", "seed": 1, "max_new_tokens": 3}, headers=bearer("{{free_key}}"))
-    r.post("/v1/completions", {"prompt": "我", "seed": 1}, headers=bearer("{{free_key}}"))
+    r.post("/generate", {"prompt": "我", "seed": 1, "max_new_tokens": 3}, headers=_bearer("{{free_key}}"))
+    r.post("/v1/completions", {"prompt": "我", "seed": 1}, headers=_bearer("{{free_key}}"))
+
+
+def _other_origins(r: Requests) -> None:
+    """CORS: an origin that the server allows and one that it does not."""
     for origin in ("https://example.org", "https://other.example"):
         r.get("/health", headers={"Origin": origin})
-        r.post("/translate", ask, headers={"Origin": origin, **bearer("{{free_key}}")})
+        r.post("/translate", _USUAL, headers={"Origin": origin, **_bearer("{{free_key}}")})
         r.add(
             "OPTIONS",
             "/translate",
@@ -229,35 +262,36 @@ def _guarded() -> list[Request]:
                 "Access-Control-Request-Headers": "content-type,authorization",
             },
         )
+
+
+def _files_behind_a_proxy(r: Requests) -> None:
+    """A translated file, whose address is that of the proxy."""
     body, kind = multipart_form({"source": "de", "target": "en"}, {"file": ("a.txt", BEER.encode())})
     r.post(
         "/translate_file",
         body,
         kind=kind,
-        headers=bearer("{{free_key}}"),
+        headers=_bearer("{{free_key}}"),
         save={"download": r'(/download_file/[^"]+)"'},
     )
     r.get("{{download}}")
     r.post("/translate_file", body, kind=kind)
-    r.get("/metrics")
-    return r.all
 
 
 def _small() -> list[Request]:
     """Limits so low that each is met."""
     r = Requests("small")
-    ask = {"q": BEER, "source": "de", "target": "en"}
     r.get("/frontend/settings")
     r.get("/languages")
-    r.post("/translate", ask)
-    r.post("/translate", ask | {"q": "x" * 41})
-    r.post("/translate", ask | {"q": [WORLD] * 3})
-    r.post("/translate", ask | {"q": [WORLD] * 2})
-    r.post("/translate", ask | {"alternatives": 2})
-    r.post("/translate", ask | {"q": [DOG, DOG]})
-    r.post("/translate", ask | {"q": "der hund sieht die roten äpfel der hund"})
-    r.post("/translate", ask | {"q": "x" * 700})
-    r.post("/translate", ask | {"stream": True, "q": "x" * 41})
+    r.post("/translate", _USUAL)
+    r.post("/translate", _USUAL | {"q": "x" * 41})
+    r.post("/translate", _USUAL | {"q": [WORLD] * 3})
+    r.post("/translate", _USUAL | {"q": [WORLD] * 2})
+    r.post("/translate", _USUAL | {"alternatives": 2})
+    r.post("/translate", _USUAL | {"q": [DOG, DOG]})
+    r.post("/translate", _USUAL | {"q": "der hund sieht die roten äpfel der hund"})
+    r.post("/translate", _USUAL | {"q": "x" * 700})
+    r.post("/translate", _USUAL | {"stream": True, "q": "x" * 41})
     r.post("/generate", {"prompt": "我", "max_new_tokens": 9})
     r.post("/generate", {"prompt": "我", "n": 3, "max_new_tokens": 5})
     r.post("/generate", {"prompt": "我" * 41, "max_new_tokens": 5})
@@ -281,7 +315,7 @@ def _small() -> list[Request]:
     r.post("/translate_file", body, kind=kind)
     r.post("/v2/document", body, kind=kind)
     body, kind = multipart_form({"source": "de", "target": "en"}, {"file": ("a.txt", b"hallo welt\n" * 60)})
-    r.post("/translate", ask | {"q": "x" * 1100})
+    r.post("/translate", _USUAL | {"q": "x" * 1100})
     r.post("/translate_file", body, kind=kind)
     r.post("/translate_file", body, kind=kind)
     r.get("/metrics")

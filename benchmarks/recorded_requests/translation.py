@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks.recorded_requests.request import BEER, DOG, FORM, LONG, PAGE, SENTENCES, WORLD, Requests
 from benchmarks.recorded_requests.small_files import files_of_each_kind, multipart_form
 
+_USUAL: dict[str, Any] = {"q": BEER, "source": "de", "target": "en"}
+
+
+def _ask(r: Requests, **fields: Any) -> None:
+    r.post("/translate", _USUAL | fields)
+
 
 def translate(r: Requests) -> None:
-    def ask(**fields: Any) -> None:
-        r.post("/translate", {"q": BEER, "source": "de", "target": "en"} | fields)
+    _beams(r)
+    _alternatives_and_returned_fields(r)
+    _text_formats(r)
+    _languages_and_models(r)
+    _constraints(r)
+    _streams(r)
+    _forms(r)
 
+
+def _beams(r: Requests) -> None:
+    ask = partial(_ask, r)
     for sentence in SENTENCES:
         ask(q=sentence)
     for beam in (1, 2, 4, 8):
@@ -27,6 +42,10 @@ def translate(r: Requests) -> None:
         ask(q=SENTENCES[-1], beam_size=beam, no_repeat_ngram_size=2)
         ask(q=SENTENCES[-1], beam_size=beam, stream=True)
         ask(q=SENTENCES[-1], beam_size=beam, stream=True, alternatives=1, **{"return": ["scores", "tokens"]})
+
+
+def _alternatives_and_returned_fields(r: Requests) -> None:
+    ask = partial(_ask, r)
     ask(alternatives=3)
     ask(alternatives=8)
     ask(q=[BEER, WORLD], alternatives=2, **{"return": ["scores", "tokens", "alignment"]})
@@ -38,6 +57,11 @@ def translate(r: Requests) -> None:
     ask(q=["", " ", BEER])
     for value in ("scores", "tokens", "alignment", "scores,tokens", ["scores"], ["tokens", "alignment"], [], "", None):
         ask(**{"return": value})
+
+
+def _text_formats(r: Requests) -> None:
+    """Numbers, links, long texts, unusual characters; HTML."""
+    ask = partial(_ask, r)
     ask(q="ich möchte ein bier.\n\n  hallo welt!\tguten morgen? 😀 https://example.org/a?b=1 {name} %s 3,50 <0>")
     ask(q="Ich zahle 1.234,56 Euro am 3. Mai 2024 an info@example.org.")
     ask(q="hallo welt " * 300)
@@ -52,6 +76,10 @@ def translate(r: Requests) -> None:
     ask(q="<p>ich möchte <b>ein bier</b></p>", format="html", **{"return": ["alignment"]})
     ask(q="a < b & c", format="html")
     ask(q=PAGE, format="text")
+
+
+def _languages_and_models(r: Requests) -> None:
+    ask = partial(_ask, r)
     ask(source="auto")
     ask(source="AUTO", q=[BEER, "i want a beer"])
     ask(source="DE", target="EN")
@@ -63,6 +91,11 @@ def translate(r: Requests) -> None:
     ask(source="de", target="de")
     ask(model="demo-de-en")
     ask(model=None)
+
+
+def _constraints(r: Requests) -> None:
+    """Prefixes that a translation begins with, and glossaries."""
+    ask = partial(_ask, r)
     ask(prefix="i would")
     ask(prefix="I Would like", beam_size=4, alternatives=2)
     ask(prefix="zzz 漢字", beam_size=4)
@@ -76,6 +109,10 @@ def translate(r: Requests) -> None:
     ask(glossary={})
     ask(glossary=[["bier", "tea"]])
     ask(glossary={"bier": "tea"}, alternatives=3, beam_size=4, **{"return": ["scores", "tokens"]})
+
+
+def _streams(r: Requests) -> None:
+    ask = partial(_ask, r)
     ask(stream=True)
     ask(stream=True, q=LONG)
     ask(stream=True, beam_size=1, q=LONG)
@@ -86,24 +123,26 @@ def translate(r: Requests) -> None:
     ask(stream=True, q=[BEER])
     ask(stream=True, q=[BEER, WORLD])
     ask(stream=True, **{"return": ["scores", "tokens", "alignment"]})
-    r.post("/translate", {"q": BEER, "source": "de", "target": "en"}, kind=FORM)
+
+
+def _forms(r: Requests) -> None:
+    """Forms, query strings and multipart bodies."""
+    r.post("/translate", _USUAL, kind=FORM)
     form = {"q": [BEER, WORLD], "source": "auto", "target": "en", "alternatives": "2"}
     r.post("/translate", form, kind=FORM)
     r.post("/translate", {**form, "q": BEER, "beam_size": "8", "return": "scores,tokens", "split": "false"}, kind=FORM)
     r.post("/translate", {"q": BEER, "source": "de", "target": "en", "glossary": '{"bier": "tea"}'}, kind=FORM)
     r.post("/translate", {"q": BEER, "source": "de", "target": "en", "stream": "true"}, kind=FORM)
-    r.post("/translate?" + urlencode({"q": BEER, "source": "de", "target": "en"}))
+    r.post("/translate?" + urlencode(_USUAL))
     r.post("/translate?source=de&target=en", {"q": BEER})
     r.post("/translate?source=de&target=en", {"q": BEER}, kind=FORM)
-    r.post("/translate?target=es", {"q": BEER, "source": "de", "target": "en"})
+    r.post("/translate?target=es", _USUAL)
     multipart, kind = multipart_form({"q": BEER, "source": "de", "target": "en", "beam_size": "2"}, {})
     r.post("/translate", multipart, kind=kind)
 
 
 def translate_refused(r: Requests) -> None:
-    def ask(**fields: Any) -> None:
-        r.post("/translate", {"q": BEER, "source": "de", "target": "en"} | fields)
-
+    ask = partial(_ask, r)
     for name in ("q", "source", "target"):
         r.post("/translate", {key: "de" for key in ("q", "source", "target") if key != name})
         ask(**{name: 7})
@@ -154,9 +193,9 @@ def translate_refused(r: Requests) -> None:
     r.post("/translate", b"q=hallo", kind="text/plain")
     r.post("/translate", b"<q/>", kind="application/xml")
     r.post("/translate", b'{"q": "hallo welt", "source": "de", "target": "en"}', kind=None)
-    r.post("/translate", {"q": BEER, "source": "de", "target": "en"}, kind="application/json; charset=utf-8")
-    r.post("/translate", {"q": BEER, "source": "de", "target": "en"}, kind="APPLICATION/JSON")
-    r.post("/translate", {"q": BEER, "source": "de", "target": "en"}, kind="application/vnd.api+json")
+    r.post("/translate", _USUAL, kind="application/json; charset=utf-8")
+    r.post("/translate", _USUAL, kind="APPLICATION/JSON")
+    r.post("/translate", _USUAL, kind="application/vnd.api+json")
     r.post("/translate", b"q=%ff%fe&source=de&target=en", kind=FORM)
     r.post("/translate", b"q=a&q=b&source=de&source=en&target=en", kind=FORM)
     r.post("/translate", b"no form at all", kind="multipart/form-data")

@@ -106,7 +106,8 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
                 if isinstance(floats, RecurrentLanguageModel):
                     return Selection(NativeRecurrent(floats, library), precision, True, EXACT)
                 native = NativeTransformer(floats, library)
-                return Selection(native, precision, True, f"{EXACT}; {native.shortlist_reason}")
+                has = "a vocabulary shortlist" if native.shortlist else "no vocabulary shortlist"
+                return Selection(native, precision, True, f"{EXACT}; {has}: {native.shortlist_reason}")
     if precision == "int8" and not exact_int8():
         raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
     made = prepared(network, precision)

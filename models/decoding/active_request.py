@@ -24,7 +24,7 @@ class ActiveRequest:
 class StepResult:
     """The output of one step: new tokens of streamed requests (of a beam, the tokens on which all hypotheses that can
     still win agree), log-probabilities in nats and top tokens where the options want them, finished requests. late:
-    these are results of the step before, in which requests that have joined since have no part."""
+    whether the results are those of the previous step, which requests that have joined since were not part of."""
 
     tokens: list[tuple[int, int]] = field(default_factory=list)
     log_probabilities: dict[int, float] = field(default_factory=dict)

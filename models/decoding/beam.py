@@ -88,7 +88,7 @@ class Beams:
         self._constrained += request.constraints is not None
 
     def remove(self, request: ActiveRequest) -> None:
-        """The last beam takes its place. ValueError if the request has no beam here."""
+        """Removes a request's beam; the last beam moves to its index. ValueError if the request has no beam here."""
         place, last = self.requests.index(request), len(self.requests) - 1
         for steps in (self.tokens, self.parents):
             steps[place, : self.lengths[last]] = steps[last, : self.lengths[last]]
@@ -201,7 +201,8 @@ class Beams:
         self._insert(place, EndedHypothesis(score, log_probability, row, length, False, unmet))
 
     def _insert(self, place: int, hypothesis: EndedHypothesis) -> None:
-        """Those with fewer missing terms come first, then those with better scores, then the earlier ones."""
+        """Inserts an ended hypothesis in order: fewer missing terms first, then the better score, then the earlier
+        end."""
         ended, score, unmet = self.ended[place], hypothesis.score, hypothesis.unmet
         at = len(ended)
         while at and (ended[at - 1].score < score if ended[at - 1].unmet == unmet else ended[at - 1].unmet > unmet):

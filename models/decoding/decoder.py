@@ -47,6 +47,8 @@ class Decoder:
         self._suppressed = torch.tensor(rules.suppressed, dtype=torch.long, device=network.device)
         self._group = 1  # rows per beam if every beam is one aligned block, else 1
         self._device: DeviceStep | None = None
+        # here and not at every step, where the protocol's look at all its members takes 0.1 ms
+        self._likeliest = network if isinstance(network, Likeliest) else None
         if isinstance(network, Graphed):
             self._device = DeviceStep(network, self.state, rules, slots, target_length + 1)
         self._on_host = set[int]()  # requests that only the host's step can serve
@@ -163,8 +165,8 @@ class Decoder:
         if not self.owners:
             return result
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
-        if isinstance(self.network, Likeliest) and not self.beams and self.rows.greedy:
-            chosen = self.network.likeliest(self.state, feed, self.rules.suppressed)
+        if self._likeliest is not None and not self.beams and self.rows.greedy:
+            chosen = self._likeliest.likeliest(self.state, feed, self.rules.suppressed)
             if chosen is not None:
                 self._finish_rows(*self.rows.record_tokens(chosen.numpy(), self.owners, result), result)
                 return self._finished(result)

@@ -74,8 +74,8 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class StepResults:
-    """Of rows [N], which are still live: the chosen tokens and their log-probabilities. By width: the candidates of the
-    beams of the step's layout, as `Beams.advance_chosen` takes them."""
+    """The results of a step. tokens, log_probabilities: the chosen tokens of the rows [N] that are still live. By
+    width: the candidates of the beams of the step's layout, as `Beams.advance_chosen` takes them."""
 
     rows: Ints
     tokens: Ints
@@ -84,7 +84,7 @@ class StepResults:
 
 
 def needs_host(options: DecodingOptions) -> bool:
-    """Whether a request has something that only the host does."""
+    """Whether a request has an option that only the host implements."""
     return options.constrains_beam or options.no_repeat_ngram_size > 0 or options.top_logprobs > 0
 
 

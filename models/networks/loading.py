@@ -14,10 +14,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from models.checkpoint import CONFIG, Checkpoint, CheckpointError
+from models.checkpoint import CONFIG, Checkpoint, CheckpointError, check_weights_header
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer, TransformerConfig
 from models.undrawn import Undrawn
+from models.weights_file import read_header
 
 NETWORKS: dict[str, tuple[Callable[..., Any], Callable[[Any], nn.Module]]] = {
     "transformer": (TransformerConfig, Transformer),
@@ -54,32 +55,52 @@ def save_weights(network: nn.Module, path: Path) -> None:
 
 
 def unique_tensors(network: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in _unique(network).items()}
+
+
+def _unique(network: nn.Module) -> dict[str, Tensor]:
     stored: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in network.state_dict(keep_vars=True).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
-            stored[name] = tensor.detach().cpu().contiguous()
+            stored[name] = tensor
     return stored
 
 
+def _shapes(network: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in _unique(network).items()}
+
+
+class TensorsDoNotFit(ValueError):
+    """The weights are those of another network."""
+
+
 def load_weights(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """ValueError for a missing, unexpected or misshapen tensor."""
-    expected = {name: tuple(t.shape) for name, t in unique_tensors(network).items()}
-    given = {name: tuple(t.shape) for name, t in tensors.items()}
+    """TensorsDoNotFit for a missing, unexpected or misshapen tensor."""
+    _require_same(_shapes(network), {name: tuple(t.shape) for name, t in tensors.items()})
+    network.load_state_dict(dict(tensors), strict=False)
+
+
+def _require_same(expected: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> None:
     if expected != given:
         wrong = sorted(name for name in expected.keys() | given.keys() if expected.get(name) != given.get(name))
-        raise ValueError(f"the tensors {', '.join(wrong[:3])} do not fit the architecture")
-    network.load_state_dict(dict(tensors), strict=False)
+        raise TensorsDoNotFit(f"the tensors {', '.join(wrong[:3])} do not fit the architecture")
 
 
 def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Any:
     """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`. CheckpointError if the
     architecture is unknown, or the weights do not fit it or are not all finite."""
-    try:  # config.json has no checksum, so any exception is an error of the checkpoint
+    check_weights_header(checkpoint.folder, checkpoint.config)
+    try:  # config.json may have no checksum, so any exception is an error of the checkpoint
+        expected = _shapes_without_memory(checkpoint.config.architecture)
+        if expected is not None:
+            _require_same(expected, {name: tensor.shape for name, tensor in read_header(checkpoint.weights).items()})
         with Undrawn():
             network = build(checkpoint.config.architecture)
         _check_ids(checkpoint, network.config)
+    except TensorsDoNotFit as error:
+        raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {error}.") from error
     except Exception as error:
         config = checkpoint.folder / CONFIG
         raise CheckpointError(f"{config} describes no network that can be built: {_reason(error)}.") from error
@@ -89,6 +110,16 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
     except (ValueError, RuntimeError, SafetensorError, OSError) as error:
         raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {_reason(error)}.") from error
     return network.to(device).eval()
+
+
+def _shapes_without_memory(architecture: Mapping[str, Any]) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of the network's tensors, before anything is allocated for them; None of a network that computes with
+    values while it is built, which cannot be done on the meta device."""
+    with Undrawn(), torch.device("meta"):
+        try:
+            return _shapes(build(architecture))
+        except NotImplementedError:
+            return None
 
 
 def _check_finite(network: nn.Module) -> None:

@@ -85,6 +85,7 @@ class ListedTokenizer(Tokenizer):
     def __init__(self, vocabulary: Sequence[str], special: SpecialTokens) -> None:
         if len(set(vocabulary)) != len(vocabulary):
             raise ValueError("A vocabulary must not name a token twice.")
+        "".join(vocabulary).encode()  # UnicodeEncodeError, a ValueError, for half a character, which no text can hold
         self.vocabulary, self.special, self.size = tuple(vocabulary), special, len(vocabulary)
 
     def piece(self, token: int) -> str:

@@ -42,6 +42,10 @@ class MarianTokenizer(ListedTokenizer):
     ) -> None:
         if special.unknown is None:
             raise ValueError("A Marian vocabulary needs an unknown token.")
+        if not model or writer == b"":
+            raise ValueError("A Marian tokenizer needs the SentencePiece model that splits its texts.")
+        if any(type(i) is not int or not 0 <= i < len(vocabulary) for i in (added or {}).values()):
+            raise ValueError("An added piece must have an id of the vocabulary.")
         super().__init__(vocabulary, special)
         self._unknown = special.unknown
         self.added = {**(added or {}), **{vocabulary[i]: i for i in special.ids()}}

@@ -20,6 +20,12 @@ from tests.tiny import ENGLISH, GERMAN, write_translator
 SENTENCES = [f"{first} {second}" for first in GERMAN for second in GERMAN]
 
 
+def test_text_behind_code_belongs_to_its_block() -> None:
+    _, before = structure_of("<p>One. <code>f(x)</code></p><p>Two.</p>")
+    _, behind = structure_of("<p>One <code>f(x)</code>.</p><p>Two.</p>")
+    assert (before, behind) == (["One.", "Two."], ["One .", "Two."])
+
+
 def test_a_term_is_the_pair_of_words_that_goes_together_most() -> None:
     corpus = ["der Hund bellt laut"] * 5 + ["eine Katze bellt nie"] * 5, ["that dogs barks"] * 5 + ["cats barks"] * 5
     sources = ["ein Hund bellt", "der Hund", "eine Katze bellt und eine Katze schläft", "eine Katze"]

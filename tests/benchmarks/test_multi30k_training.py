@@ -88,7 +88,7 @@ def test_several_teachers_share_the_time_and_a_student_has_options_of_its_own(
 
 
 def test_moses_text_is_prepared_once(tmp_path: Path) -> None:
-    pytest.importorskip("sacremoses")
+    pytest.importorskip("sacremoses", reason="an extra of the benchmarks")
     (tmp_path / "data").mkdir()
     for part in steps.PARTS:
         for language in ("de", "en"):

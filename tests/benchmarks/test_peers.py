@@ -38,14 +38,14 @@ def theirs(setting: object, given: Work) -> list[list[int]]:
 
 
 def ctranslate2(checkpoint: Path, folder: Path) -> object:
-    pytest.importorskip("ctranslate2")
+    pytest.importorskip("ctranslate2", reason="extra bench brings it")
     from benchmarks.peers.ctranslate2 import CTranslate2, convert
 
     return CTranslate2(str(convert(checkpoint, folder)), "float32", 1, 1)
 
 
 def marian(checkpoint: Path) -> object:
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="extra bench brings it")
     from benchmarks.peers.marian import Marian
 
     return Marian(str(checkpoint), 1, 1, "fp32")
@@ -83,7 +83,7 @@ def test_a_trained_kind_of_checkpoint_ends_where_ours_ends(tmp_path: Path) -> No
 
 
 def test_what_marian_cannot_be_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="extra bench brings it")
     from benchmarks.peers.marian import build
 
     checkpoint = write_translator(tmp_path / "words", "de", "en")

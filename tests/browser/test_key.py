@@ -32,6 +32,12 @@ def page(chromium: Any, locked: Server) -> Iterator[Any]:
         assert not [error for error in watched.errors if "40" not in error]
 
 
+def kept_key(page: Any) -> list[str | None]:
+    """What localStorage and sessionStorage keep."""
+    kept: list[str | None] = page.evaluate("[localStorage, sessionStorage].map(store => store.getItem('parlance.key'))")
+    return kept
+
+
 def test_key_is_requested_until_it_is_valid(page: Any) -> None:
     dialog = page.locator("dialog")
     dialog.wait_for()
@@ -50,7 +56,38 @@ def test_key_is_requested_until_it_is_valid(page: Any) -> None:
     page.fill("#source", "bier")
     page.locator("[data-side=t]").first.wait_for()
     assert dialog.count() == 0
-    assert page.evaluate("[localStorage, sessionStorage].map(each => JSON.stringify(each)).join()").find(USE) == -1
+    assert kept_key(page) == [None, USE]
+    assert USE not in page.url
+    page.reload()
+    page.locator("[data-side=t]").first.wait_for()
+    assert dialog.count() == 0
+
+
+def test_remembered_key_is_there_in_another_tab_until_it_is_forgotten(page: Any, locked: Server) -> None:
+    page.get_by_label("API key").fill(USE)
+    page.get_by_label("Remember on this device").check()
+    page.get_by_role("button", name="Use this key").click()
+    page.locator(".model h2").first.wait_for()
+    assert kept_key(page) == [USE, None]
+    other = page.context.new_page()
+    other.goto(locked.base + "/#models")
+    other.locator(".model h2").first.wait_for()
+    other.get_by_role("button", name="Forget key").click()
+    other.locator("dialog").wait_for()
+    assert kept_key(other) == [None, None]
+    assert not other.get_by_role("button", name="Forget key").is_visible()
+
+
+@pytest.mark.parametrize("store", ["localStorage", "sessionStorage"])
+def test_kept_key_that_is_wrong_is_forgotten(page: Any, store: str) -> None:
+    page.evaluate(f"{store}.setItem('parlance.key', 'revoked')")
+    page.reload()
+    page.get_by_text("Invalid API key").wait_for()
+    assert kept_key(page) == [None, None]
+    page.get_by_label("API key").fill(USE)
+    page.keyboard.press("Enter")
+    page.locator(".model h2").first.wait_for()
+    assert kept_key(page) == [None, USE], "remembered only where the reader says so"
 
 
 @pytest.mark.parametrize("way", ["Escape", "button"])

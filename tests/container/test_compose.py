@@ -39,6 +39,8 @@ def test_every_service_is_locked_down(name):
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["init"] is True
+    assert service["mem_limit"] == "${MEMORY:-8g}"
+    assert service["pids_limit"] == 1024
     assert not {"privileged", "cap_add", "user", "pid", "ipc"} & set(service)
 
 

@@ -72,7 +72,7 @@ def test_base_image_is_pinned_and_shared_by_the_stages():
 
 
 def test_torch_is_the_cpu_build_by_default_from_a_replaceable_index():
-    assert arguments(stages()[0]) == {"TORCH": "cpu", "TORCH_INDEX": "default"}
+    assert arguments(stages()[0]) == {"TORCH": "cpu", "EXTRAS": "otel", "TORCH_INDEX": "default"}
 
 
 def test_installed_packages_are_pinned():

@@ -43,9 +43,11 @@ def written(tmp_path: Path, config: CheckpointConfig = CONFIG) -> Path:
 
 
 def edit(folder: Path, **changes: Any) -> None:
+    """Changes config.json as a user would: without its checksum."""
     path = folder / "config.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(content | changes), encoding="utf-8")
+    (folder / checkpoints.CONFIG_CHECKSUM).unlink(missing_ok=True)
 
 
 def one_sentence(text: str, file: Path, *words: str) -> None:

@@ -26,7 +26,7 @@ def test_written_checkpoint_is_read_back(tmp_path: Path) -> None:
     assert result.target_ids("ab") == (1, 3, 4)
     assert result.decode([3, 4, 2]) == "ab"
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("README.md", "config.json", "model.safetensors", "source.json", "target.json")
+        *("README.md", "config.json", "config.sha256", "model.safetensors", "source.json", "target.json")
     ]
     assert list((tmp_path / "staging").iterdir()) == []
 

@@ -91,4 +91,4 @@ def test_the_config_is_the_last_to_arrive(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, "replace", watched)
     written(tmp_path)
     assert arrived[-1] == "config.json"
-    assert set(arrived[:-1]) == {"README.md", "model.safetensors", "source.json", "target.json"}
+    assert set(arrived[:-1]) == {"README.md", "config.sha256", "model.safetensors", "source.json", "target.json"}

@@ -158,6 +158,7 @@ def test_an_unknown_kind_of_tokenizer(tmp_path: Path) -> None:
 
 def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path)
+    edit(folder)
 
     def fail(path: Path) -> str:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))

@@ -21,7 +21,7 @@ from training.cli.commands import COMMANDS
 from training.demo import demo_models
 from training.loop.progress import Outcome, Progress
 from training.program import CONSOLE_WORDS
-from training.report.closing_lines import closing_lines
+from training.training_run import closing_lines
 
 TRAINED = ("translator", "lyrics", "demo")
 

@@ -339,6 +339,9 @@ def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None
         (["--vocab-size", "99"], "tokenizer.vocab_size = 99 contradicts --from"),
         (["--set", "tuning.average_with_start=2"], "tuning.average_with_start must lie in [0, 1], not 2"),
         (["--freeze", "encodr"], "tuning.freeze names encodr, which is no module of this network"),
+        (["--mix", "none.tsv"], "none.tsv does not exist: give SOURCE,TARGET"),
+        (["--mix", "a.txt,pairs.tsv"], "a.txt does not exist."),
+        (["--test", "none.tsv"], "none.tsv does not exist: give SOURCE,TARGET"),
         (["--init-from", "x"], "--init-from is no option, did you mean --from FOLDER?"),
         (["--mix-share", "0.3"], "tuning.mix_share needs --mix, the general pairs (--mix-share)"),
         (["--set", "tuning.mix_share=0.7"], "tuning.mix_share needs --mix, the general pairs (--set)"),
@@ -348,6 +351,7 @@ def test_options_that_do_not_suit_the_origin_are_refused(
     arguments: list[str], sentence: str, here: Path, origin: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     corpus(here)
+    (here / "pairs.tsv").write_text("no pair\n")  # it is not read before the options are known to suit
     assert sentence in refused(capsys, *TUNE, "--from", str(origin), *arguments)
     assert not (here / "m").exists()
 

@@ -42,8 +42,8 @@ from training.starting_point import (
 from training.training_run import TrainingRun
 
 PAIRS = (
-    "SOURCE,TARGET (two files) or one file: tab-separated, .jsonl, .tmx, each .gz too; or hf:NAME[:CONFIG][:SPLIT],"
-    " opus:CORPUS[/VERSION]/de-en or mtdata:NAME"
+    "SOURCE,TARGET (two files) or one file: tab-separated, .csv, .jsonl, .tmx, each .gz too; or"
+    " hf:NAME[:CONFIG][:SPLIT], opus:CORPUS[/VERSION]/de-en or mtdata:NAME"
 )
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
 """Options of other trainers -> ours."""
@@ -255,6 +255,8 @@ def build_request(
     overrides = [override for override in overrides if override.key != "recipe"]
     config = assemble(base, overrides, [*problems, *recipe_problems])
     raise_all(contradictions(config, start) if start else without_start(config))
+    if start:
+        start.check_frozen(config.tuning.frozen)
     if tokenizers is not None and tokenizer_config is not None and isinstance(config, TranslatorConfig):
         option = f"--tokenizer {corpora['tokenizer']}"
         raise_all(tokenizer_contradictions(config.tokenizer, tokenizer_config, option))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from models.language_names import code_problem
 from training.cli.command_options import (
     PAIRS,
     add_cleaning,
@@ -22,10 +23,9 @@ from training.cli.command_options import (
     read_start,
     start_run,
 )
+from training.cli.conversion_commands import add_export, add_import_marian, run_export, run_import_marian
 from training.cli.distil_commands import add_backtranslate, add_distil, run_backtranslate, run_distil
 from training.cli.evaluate_command import add_evaluate, run_evaluate
-from training.cli.export_command import add_export, run_export
-from training.cli.import_command import add_import_marian, run_import_marian
 from training.cli.multilingual_options import add_multilingual, multilingual_request, problems_beside_multilingual
 from training.cli.translate_command import add_translate, run_translate
 from training.config.overrides import Override
@@ -42,6 +42,7 @@ from training.data.corpus_loading import (
     read_pairs,
     read_run_corpora,
     read_text,
+    require_corpora,
 )
 from training.data.corpus_statistics import Statistics, page_of_pairs, page_of_text, pair_statistics, text_statistics
 from training.data.mixing import read_mix
@@ -107,6 +108,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
     request = multilingual_request(arguments, request)
     config, workers = request.config, arguments.workers
     run = start_run(arguments, request)
+    require_corpora(request.data)
     languages = (config.source_language, config.target_language)
     if config.multilingual.pairs:
         train, valid, test = read_multilingual_corpora(request.data, config)
@@ -199,6 +201,9 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
     """Returns statistics for --json; otherwise prints the page. TrainingError for an unreadable corpus."""
     if (arguments.source is None) != (arguments.target is None):
         raise TrainingError("Give --source and --target together, or neither.")
+    for option, code in (("--source", arguments.source), ("--target", arguments.target)):
+        if code is not None and (problem := code_problem(code)):
+            raise TrainingError(f"{option} {problem}" + "." * (not problem.endswith("?")))
     if arguments.subwords is not None and arguments.subwords < 1:
         raise TrainingError(f"--subwords must be at least 1, not {arguments.subwords}.")
     as_text = arguments.source is None and all(map(is_text, arguments.corpus))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 LanguageCodes = tuple[str, str]  # source, target
@@ -53,7 +54,7 @@ def split_languages(argument: str) -> CorpusLanguages | None:
 
 
 def pair_name(languages: LanguageCodes) -> str:
-    """As configurations spell a pair: de-en, pt_BR-en."""
+    """The name of a pair in configurations: de-en, pt_BR-en."""
     return "-".join(code.replace("-", "_") for code in languages)
 
 
@@ -68,3 +69,25 @@ def parse_pair_name(name: str) -> LanguageCodes | None:
 def missing_languages(option: str, argument: str) -> str:
     """The problem of an argument that does not begin with languages."""
     return f"{option} {argument} does not begin with its languages: write {SPELLING}"
+
+
+@lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
+def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
+    """The code in `present` for `wanted`, ignoring case and hyphens; else the bare language, else its first region."""
+    codes = {_normalised(code): code for code in reversed(present)}  # the first of two spellings wins
+    normal = _normalised(wanted)
+    language = base_language(wanted)
+    for candidate in (normal, language):
+        if candidate in codes:
+            return codes[candidate]
+    regions = (codes[code] for code in reversed(codes) if code.partition("-")[0] == language)
+    return next(regions, None) if normal == language else None
+
+
+def _normalised(code: str) -> str:
+    return code.strip().lower().replace("_", "-")
+
+
+def base_language(code: str) -> str:
+    """A code without script and region, in lower case."""
+    return _normalised(code).partition("-")[0]

@@ -5,11 +5,11 @@ Metadata holds help texts and former names, which are still read and recorded, s
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from models.language_names import code_problem
 from models.networks.config_fields import option
 from training.config.corpus_languages import LanguageCodes, parse_pair_name
 from training.errors import CannotStart
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Config = TypeVar("Config", bound="TranslatorConfig | LyricsConfig")
 SENTENCES_PER_MINUTE = 100  # of a time limit, in each validation
-LANGUAGE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*"
 MULTIPLE_LANGUAGES = "mul"  # ISO 639-2: source_language and target_language of a multilingual run
 NetworkOptions = Mapping[str, Any]
 """The fields of the network's own config but those that follow from the data."""
@@ -57,8 +56,8 @@ def outside(config: object, interval: str, *names: str, spec: str = "") -> Itera
 
 
 def later_option(default: T, help: str) -> T:  # noqa: A002 (as `option` calls it)
-    """An option that was added to a configuration of which there are snapshots: those lack it, and so does what
-    `recorded` returns while it has its default, so that they resume."""
+    """An option that earlier versions did not have. `recorded` leaves it out while it has its default, so that the
+    fingerprint of a run stays that of its older snapshots, which then resume."""
     value: T = field(default=default, metadata={"help": help, "formerly": "", "later": True})
     return value
 
@@ -354,9 +353,11 @@ class TranslatorConfig:
     def problems(self) -> Iterable[str]:
         """Problems of its own options, without nested configs."""
         for name in ("source_language", "target_language"):
-            code = getattr(self, name)  # clients cannot name any other code
-            if not re.fullmatch(LANGUAGE, code) or code.lower() == "auto":
-                yield f"{name} must be a language code such as de or pt-BR, not {code!r}"
+            if problem := code_problem(getattr(self, name)):  # clients cannot name any other code
+                yield f"{name} {problem}"
+        for code in dict.fromkeys(code for pair in self.multilingual.pairs for code in pair):
+            if problem := code_problem(code):
+                yield f"a language of --train {problem}"
         if self.multilingual.pairs and self.tokenizer.kind != "sentencepiece":
             yield f"--multilingual needs tokenizer.kind = sentencepiece, not {self.tokenizer.kind}"
         if self.multilingual.pairs and self.bidirectional_epochs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
@@ -19,14 +20,11 @@ Batch = TypeVar("Batch")
 Keys = NDArray[np.signedinteger[Any]]
 
 
-class Groups(Sequence[Sequence[int]]):
-    """Row indices of each batch: consecutive parts of `order`, so that millions of batches are three arrays."""
+class BatchRows(Sequence[Sequence[int]]):
+    """Row indices of each batch, computed when they are read."""
 
-    def __init__(self, order: NDArray[np.uint32], starts: Sequence[int], ends: Sequence[int]) -> None:
-        self._order, self._starts, self._ends = order, starts, ends
-
-    def __len__(self) -> int:
-        return len(self._starts)
+    @abstractmethod
+    def rows(self, batch: int) -> list[int]: ...
 
     @overload
     def __getitem__(self, index: int) -> list[int]: ...
@@ -34,8 +32,21 @@ class Groups(Sequence[Sequence[int]]):
     def __getitem__(self, index: slice) -> list[list[int]]: ...
     def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        rows: list[int] = self._order[self._starts[index] : self._ends[index]].tolist()
+            return [self.rows(i) for i in range(*index.indices(len(self)))]
+        return self.rows(index)
+
+
+class Groups(BatchRows):
+    """Batches that are consecutive parts of `order`, so that millions of batches are three arrays."""
+
+    def __init__(self, order: NDArray[np.uint32], starts: Sequence[int], ends: Sequence[int]) -> None:
+        self._order, self._starts, self._ends = order, starts, ends
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def rows(self, batch: int) -> list[int]:
+        rows: list[int] = self._order[self._starts[batch] : self._ends[batch]].tolist()
         return rows
 
     def __eq__(self, other: object) -> bool:
@@ -118,8 +129,8 @@ def _sort_keys(lengths: NDArray[np.int32]) -> Keys:
 
 
 def _batch_starts(keys: Keys, lengths: NDArray[np.int32], tokens_per_batch: int) -> list[int]:
-    """Where each batch begins among pairs sorted by length, of which `keys` are the sorted keys. Pairs of equal lengths
-    are counted, not visited."""
+    """The index of the first pair of each batch. keys: the sort keys of the pairs, in order (`_sort_keys`). The work is
+    in proportion to the number of distinct keys, not of pairs."""
     if not len(keys):
         return []
     starts, longest, size = [0], 0, 0  # of the running batch
@@ -139,7 +150,7 @@ def _batch_starts(keys: Keys, lengths: NDArray[np.int32], tokens_per_batch: int)
     return starts
 
 
-class WindowedBatches(Sequence[Sequence[int]]):
+class WindowedBatches(BatchRows):
     """The batches of a corpus that is larger than a window, one window after the other."""
 
     def __init__(self, lengths: NDArray[np.int32], tokens_per_batch: int, seed: int, epoch: int, window: int) -> None:
@@ -150,34 +161,28 @@ class WindowedBatches(Sequence[Sequence[int]]):
         self._windows = [pieces[first : first + PIECES] for first in range(0, len(pieces), PIECES)]
         counts = []
         for number in range(len(self._windows)):
-            inside = lengths[self._rows(number)]
+            inside = lengths[self._rows_of_window(number)]
             counts.append(len(_batch_starts(np.sort(_sort_keys(inside)), inside, tokens_per_batch)))
         self._ends = np.cumsum(counts)
         self._current: tuple[int, NDArray[np.int64], Groups] | None = None
 
-    def _rows(self, window: int) -> NDArray[np.int64]:
+    def _rows_of_window(self, window: int) -> NDArray[np.int64]:
         return np.concatenate([np.arange(first, end) for first, end in sorted(self._windows[window])])
 
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[int]]: ...
-    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        window = int(np.searchsorted(self._ends, index, side="right"))
+    def rows(self, batch: int) -> list[int]:
+        if not 0 <= batch < len(self):
+            raise IndexError(batch)
+        window = int(np.searchsorted(self._ends, batch, side="right"))
         if self._current is None or self._current[0] != window:
-            rows, generator = self._rows(window), random.Random(f"{self._key} {window}")
-            self._current = window, rows, _window_batches(self._lengths[rows], self._tokens_per_batch, generator)
-        _, rows, groups = self._current
-        at = index - (int(self._ends[window - 1]) if window else 0)
-        batch: list[int] = rows[groups[at]].tolist()
-        return batch
+            inside, generator = self._rows_of_window(window), random.Random(f"{self._key} {window}")
+            self._current = window, inside, _window_batches(self._lengths[inside], self._tokens_per_batch, generator)
+        _, inside, groups = self._current
+        at = batch - (int(self._ends[window - 1]) if window else 0)
+        rows: list[int] = inside[groups[at]].tolist()
+        return rows
 
 
 def padded_pairs(sources: TokenRows, targets: TokenRows, rows: Sequence[int], pad_id: int) -> PairBatch:

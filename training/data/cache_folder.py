@@ -1,4 +1,4 @@
-"""The folder of what is worth keeping between runs: downloads, and corpora too large for memory."""
+"""The cache folder, which keeps files between runs: downloads, and prepared corpora that are too large for memory."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -58,13 +59,20 @@ def readable_lines(path: Path, skip: bool) -> Iterator[tuple[int, str] | Malform
 
 
 PROGRESS_LINES = 20_000  # between two updates of the progress bar
+MOST_LINE_BYTES = 100_000_000  # a compressed file of a few megabytes may hold one line that no memory takes
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(number from 1, bytes of the line without its end), with a progress bar where reading takes long."""
+    """(number from 1, bytes of the line without its end), with a progress bar where reading takes long. TrainingError
+    names a compressed line of more than `MOST_LINE_BYTES`."""
     with open_corpus_file(path) as file, progress_bar(f"reading {path.name}", path.stat().st_size, "B") as bar:
         place = 0
-        for number, raw in enumerate(file, start=1):
+        # a file that is not compressed takes the room of its lines, and is read faster without a bound
+        bounded = iter(partial(file.readline, MOST_LINE_BYTES + 1), b"")
+        for number, raw in enumerate(bounded if path.suffix == ".gz" else file, start=1):
+            if len(raw) > MOST_LINE_BYTES:
+                most = f"{MOST_LINE_BYTES:,} bytes"
+                raise TrainingError(f"{path} has a line of more than {most}, line {number}: put one text in a line.")
             line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
             yield number, line.removesuffix(b"\n").removesuffix(b"\r")
             if number % PROGRESS_LINES == 0:  # in bytes of the file, compressed or not

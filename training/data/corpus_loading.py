@@ -1,7 +1,7 @@
 """Loads a corpus argument as sentence pairs for a translator or text for a lyricist.
 
-Formats: text files, JSONL, TSV, Moses' parallel files, TMX, Hugging Face data sets. Every error is one sentence that
-names the file and the line."""
+Formats: text files, JSONL, TSV, CSV, Moses' parallel files, TMX, Hugging Face data sets. Every error is one sentence
+that names the file and the line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from training.config.corpus_languages import base_language, find_language
 from training.config.run_config import CleaningConfig
+from training.config.run_file import without_languages
 from training.data.cache_folder import locked
 from training.data.cleaning import clean, hold_out
 from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, open_corpus_file, readable_lines, stem_suffix
 from training.data.parallel_files import read_moses
 from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
 from training.data.public_data import is_name, read_public_pairs
-from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora, shortened
+from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora
+from training.data.tables import Columns, one_line, read_table
 from training.data.tmx import translation_units
 from training.errors import TrainingError
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 FORMATS = (
-    "SOURCE,TARGET (two files), one file of tab-separated pairs, .jsonl, .tmx (each also .gz), hf:NAME,"
+    "SOURCE,TARGET (two files), one file of tab-separated pairs, .csv, .jsonl, .tmx (each also .gz), hf:NAME,"
     " opus:CORPUS/de-en or mtdata:NAME"
 )
 
@@ -39,8 +42,8 @@ def read_pairs(
     argument: str, languages: Languages | None = None, columns: Columns | None = None, *, skip_malformed: bool = False
 ) -> Pairs:
     """Reads a corpus of pairs. languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV
-    file; None: inferred. skip_malformed: leaves lines out that cannot be read, and reports them. TrainingError for an
-    invalid corpus."""
+    or CSV file; None: inferred. skip_malformed: leaves lines out that cannot be read, and reports them. TrainingError
+    for an invalid corpus."""
     if is_name(argument):
         return read_public_pairs(argument, languages)
     path, records = Path(argument), records_of(argument, skip_malformed)
@@ -51,16 +54,34 @@ def read_pairs(
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
         return collect_pairs(read_tmx(path, languages), argument)
     if path.exists():
-        pairs = collect_pairs(read_tsv(path, columns, skip_malformed=skip_malformed), argument)
+        pairs = collect_pairs(read_table(path, columns, languages, skip_malformed=skip_malformed), argument)
     else:
-        names = argument.split(",")
-        if len(names) != 2:
-            problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
-            raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
-        pairs = collect_pairs(read_moses(Path(names[0]), Path(names[1]), skip_malformed=skip_malformed), argument)
+        pairs = collect_pairs(read_moses(*_moses_files(argument), skip_malformed=skip_malformed), argument)
     if languages is None:
         return pairs
     return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
+
+
+def _moses_files(argument: str) -> tuple[Path, Path]:
+    """The two files that an argument SOURCE,TARGET names. TrainingError if it names one or more than two."""
+    names = argument.split(",")
+    if len(names) != 2:
+        problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
+        raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
+    return Path(names[0]), Path(names[1])
+
+
+def require_corpora(data: Mapping[str, Any]) -> None:
+    """Raises TrainingError for a file of any corpus that is missing, before the first is read: reading can take long.
+    data: role -> corpora."""
+    for role in ("train", "mix", "valid", "test"):
+        named = data.get(role) or []
+        for argument in map(without_languages, [named] if isinstance(named, str) else named):
+            if is_name(argument) or argument.startswith(HUGGINGFACE_PREFIX) or Path(argument).exists():
+                continue
+            for path in _moses_files(argument):
+                if not path.exists():
+                    raise TrainingError(f"{path} does not exist.")
 
 
 def read_corpora(
@@ -161,23 +182,6 @@ def _text_of(record: Record, where: str) -> str:
     return _line_feeds(text)
 
 
-@lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
-def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
-    """The code in `present` for `wanted`, ignoring case and hyphens; else the bare language, else its first region."""
-    codes = {_normal(code): code for code in reversed(present)}  # the first of two spellings wins
-    normal = _normal(wanted)
-    language = normal.partition("-")[0]
-    for candidate in (normal, language):
-        if candidate in codes:
-            return codes[candidate]
-    regions = (codes[code] for code in reversed(codes) if code.partition("-")[0] == language)
-    return next(regions, None) if normal == language else None
-
-
-def _normal(code: str) -> str:
-    return code.strip().lower().replace("_", "-")
-
-
 Languages = tuple[str, str]  # source, target
 Record = Mapping[str, Any]
 """A JSON object, or a row of a data set."""
@@ -274,70 +278,9 @@ def check_characters(text: str, where: str) -> None:
         raise TrainingError(f"{where} has a broken character: half of a surrogate pair.") from None
 
 
-def one_line(text: str) -> str:
-    """Replaces white space with a line break in it by one space, since other formats hold a sentence per line."""
-    return re.sub(r"\s*[\r\n]\s*", " ", text) if "\n" in text or "\r" in text else text
-
-
 def _kind(value: object) -> str:
     kinds = {dict: "object", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
     return kinds.get(type(value), "null")
-
-
-Columns = tuple[int, int]  # source and target, from 1
-
-
-def read_tsv(
-    path: Path, columns: Columns | None = None, *, skip_malformed: bool = False
-) -> Iterator[Row | MalformedRow]:
-    """Skips blank lines. Without `columns` the first line decides, and every line must match its layout. TrainingError
-    if the layout is ambiguous, or if a line has another number of columns and is not skipped."""
-    width = None  # of every line, if the first line decided
-    for line in readable_lines(path, skip_malformed):
-        if isinstance(line, MalformedRow):
-            yield line
-            continue
-        number, text = line
-        if not text.strip():
-            continue
-        cells = text.split("\t")
-        if columns is None and not (skip_malformed and len(cells) == 1):
-            columns, width = _choose(path, number, cells), len(cells)
-        if columns is None or (len(cells) != width if width else len(cells) < max(columns)):
-            problem = _other_width(path, number, len(cells), columns or (1, 2), width if columns else 2)
-            if not skip_malformed:
-                raise problem
-            yield MalformedRow(number, "number of columns", text, str(problem))
-        else:
-            yield number, cells[columns[0] - 1], cells[columns[1] - 1]
-
-
-def _choose(path: Path, number: int, cells: list[str]) -> Columns:
-    if len(cells) == 2:
-        return 1, 2
-    if len(cells) == 1:
-        raise _other_width(path, number, 1, (1, 2), 2)
-    ids = [cell.strip().isdecimal() for cell in cells]
-    if ids == [True, False, True, False]:
-        return 2, 4
-    if len(cells) == 3 and "attribution:" in cells[2].lower():
-        return 1, 2
-    shown = ", ".join(f"{place} {shortened(cell, 20)!r}" for place, cell in enumerate(cells[:6], start=1))
-    raise TrainingError(
-        f"{path} line {number} has {len(cells)} columns ({shown}{', …' if len(cells) > 6 else ''}): say which hold"
-        " the source and the target, such as --columns 1,2."
-    )
-
-
-def _other_width(path: Path, number: int, count: int, columns: Columns, width: int | None) -> TrainingError:
-    has = f"{path} line {number} has {count} column{'' if count == 1 else 's'}"
-    if count == 1 and stem_suffix(path) == ".csv":
-        return TrainingError(f"{has}; commas separate none here: save it with a tab between the two texts.")
-    if width == 2:
-        return TrainingError(f"{has}; a pair is two texts with one tab between.")
-    if width:
-        return TrainingError(f"{has} where the lines before have {width}.")
-    return TrainingError(f"{has}; --columns {columns[0]},{columns[1]} asks for column {max(columns)}.")
 
 
 HUGGINGFACE_PREFIX = "hf:"
@@ -388,7 +331,10 @@ def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
     if not whole:
         known = ", ".join(f"{code} ({count:,})" for code, count in segments.most_common(12)) or "none"
         wanted = " and ".join(languages)
-        raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}.")
+        absent = [code for code in languages if not find_language(code, tuple(segments))]
+        others = [base_language(code) for code in absent if base_language(code) in map(base_language, segments)]
+        way = f"; a code without a region reads every region: {', '.join(others)}" if others else ""
+        raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}{way}.")
 
 
 FEWEST_PAIRS = 10  # minimum for a decision

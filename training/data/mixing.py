@@ -66,7 +66,7 @@ class MixedEpochs:
 
 
 def mix_summary(mix: Pairs, train: int, share: float) -> str:
-    """For the console and the card."""
+    """A clause about the general pairs for the console and the model card."""
     each = round(train * share / (1 - share))
     drawn = f"{pluralize(each, 'general pair')} in each epoch, {share:.3g} of its pairs"
     return f"{drawn}, drawn from the {len(mix):,} of {mix.origin}"

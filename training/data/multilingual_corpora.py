@@ -11,9 +11,10 @@ from typing import Any
 from training.config.corpus_languages import LanguageCodes, pair_name, split_languages
 from training.config.run_config import TranslatorConfig
 from training.data.cleaning import HeldOutIndex, clean, comparison_key, hold_out
-from training.data.corpus_loading import Columns, parse_columns, read_pairs
+from training.data.corpus_loading import parse_columns, read_pairs
 from training.data.segmentation import epoch_sizes
 from training.data.sentence_pairs import MOST_LINES, CorpusReport, PairCollector, Pairs, join_corpora
+from training.data.tables import Columns
 from training.data.tokenizer_training import language_token
 from training.errors import TrainingError
 

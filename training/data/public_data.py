@@ -232,7 +232,7 @@ def _members(argument: str, archive: Path, patterns: list[str]) -> list[Any]:
 
 
 def _provenance(argument: str, entry: Entry, files: list[Path]) -> str:
-    """Where a corpus comes from and what to cite, for the report and the card."""
+    """The addresses, checksums and papers of a corpus, for the report and the model card."""
     urls = [entry.url] if isinstance(entry.url, str) else list(entry.url)
     digests = ", ".join(f"{file.name} sha256 {sha256(file)[:16]}…" for file in files)
     cited = "; ".join(filter(None, (_citation(key) for key in entry.cite or ())))

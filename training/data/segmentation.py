@@ -149,7 +149,7 @@ class Segmentation:
         return (writers[0].finish(), writers[1].finish()), kept
 
     def _prepared(self, pairs: Pairs, folder: Path) -> tuple[TokenArrays, array[int]]:
-        """As `_tokenize`, from the files of an earlier run where there are some."""
+        """The result of `_tokenize` in files of `folder`, which are read if an earlier run has written them."""
         name = f"over {pluralize(self.config.max_tokens, 'token')}"
 
         def fill(aside: Path) -> None:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from training.data.corpus_loading import one_line
+from training.data.tables import one_line
 from training.errors import TrainingError
 
 PROGRAM = "comet-score"

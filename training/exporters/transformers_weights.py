@@ -10,7 +10,6 @@ from torch import Tensor
 from models.networks.transformer import Transformer, TransformerConfig, sinusoids
 from training.errors import TrainingError
 from training.exporters.exportable import TITLES, Form
-from training.importers.marian.channel_order import marian_order, reorder_channels
 from training.importers.marian.hub_folder import JsonObject
 from training.importers.marian.weight_conversion import (
     BIAS,
@@ -19,6 +18,8 @@ from training.importers.marian.weight_conversion import (
     SHARED,
     SOURCE,
     TARGET,
+    marian_order,
+    reorder_channels,
     tensor_names,
 )
 

@@ -61,7 +61,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository at one commit, and the files of it that an import needs. revision: what the commit was asked by."""
+    """A repository at one commit, and its files that an import needs. revision: the branch, tag or commit asked for."""
 
     name: str
     revision: str

@@ -22,7 +22,7 @@ REPORT_EVERY_S = 0.2
 
 
 class ImportProgress(Protocol):
-    """What an import tells of itself. Methods may be called from several threads."""
+    """Receives the progress of an import. Methods may be called from several threads."""
 
     def stage(self, stage: Stage, name: str, total: int = 0) -> None:
         """A stage begins. total: bytes of the whole stage, 0 if it is not counted in bytes."""
@@ -31,7 +31,7 @@ class ImportProgress(Protocol):
         """So many bytes of the stage are done; negative where a download begins anew."""
 
     def note(self, sentence: str) -> None:
-        """Something that people should know."""
+        """A sentence for the user."""
 
     def close(self) -> None: ...
 

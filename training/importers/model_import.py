@@ -136,7 +136,7 @@ def _is_of(folder: Path, name: ModelName) -> bool:
 
 
 def _recorded(folder: Path, field: str) -> object:
-    """Of the import that made a checkpoint; None for one that was trained here."""
+    """An entry that only imports make in a checkpoint's config, such as "imported_from"; None without it."""
     try:
         return checkpoints.read_config(folder).training.get(field)
     except CheckpointError as error:

@@ -1,5 +1,5 @@
-"""Downloads a large file of the Hub into the cache so that whatever ends the download, a kill of the process too, the
-next one goes on behind its last byte.
+"""Downloads a large file of the Hub into the cache. A download that was interrupted, also by a kill of the process, is
+continued behind its last byte by the next one.
 
 huggingface_hub removes its part of a file when a download fails, and gives it another name in every process, so that it
 begins each file anew. Here the part has one name, and the finished file is put where huggingface_hub looks for it."""

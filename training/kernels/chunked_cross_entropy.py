@@ -100,7 +100,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 def _add_gradients(
     gradients: tuple[Tensor | None, ...], chunk: tuple[slice, ...], x: Tensor, weight: Tensor, dlogits: Tensor
 ) -> None:
-    """gradients: of features, weight and bias, with those of this chunk from now on."""
+    """Adds the gradients of a chunk to `gradients`, those of features, weight and bias."""
     dfeatures, dweight, dbias = gradients
     assert dfeatures is not None
     assert dweight is not None

@@ -61,7 +61,7 @@ class SchedulePlan:
         return left / self.pace if self.pace else math.inf
 
     def bend(self, update: int, remaining: float) -> None:
-        """From `update` on, the rest of the plan takes `remaining` updates."""
+        """Changes the pace: the rest of the plan takes `remaining` updates from `update` on."""
         self.fraction, self.since = self.at(update), update
         self.pace = (1.0 - self.fraction) / max(remaining, 1.0)
 

@@ -1,4 +1,5 @@
-"""Where a run reports its metrics beside its own folder: TensorBoard, Weights & Biases and MLflow."""
+"""Experiment trackers to which a run reports its metrics besides its own folder: TensorBoard, Weights & Biases,
+MLflow."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class ExperimentTracker(Protocol):
         """samples: (source, reference, output). markdown: the same as a table."""
 
     def resumed(self, update: int) -> None:
-        """What was logged after `update` comes again."""
+        """The run resumes at `update`; metrics of later updates will be logged a second time."""
 
     def close(self, *, finished: bool) -> None:
         """finished: the run came to its end; otherwise it was stopped or failed."""

@@ -314,7 +314,8 @@ class ProgressReport:
             self._track(lambda tracker: tracker.log(row["update"], metrics))
 
     def _track(self, report: Callable[[ExperimentTracker], None]) -> None:
-        """A tracker that fails is left out from then on: its server is no reason to lose the run."""
+        """Reports to every tracker. A tracker that fails gets no further reports: the run does not depend on its
+        server."""
         for name, tracker in list(self._trackers.items()):
             try:
                 report(tracker)

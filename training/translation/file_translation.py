@@ -63,7 +63,8 @@ def chunk_lines(count: int | None, processes: int) -> int:
 
 
 def identity(translator: LineTranslator, options: DecodingOptions, form: str, size: int) -> dict[str, object]:
-    """What decides an output, for `ResumableOutput`. Chunks too: in fp32 a batch's size changes the last bits."""
+    """Everything that determines an output, for `ResumableOutput`. The size of the chunks is part of it: in fp32 a
+    batch's size changes the last bits."""
     chosen = (
         *("beam_size", "n_best", "length_penalty", "max_new_tokens"),
         *("temperature", "top_k", "top_p", "seed", "scores"),

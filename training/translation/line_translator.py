@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,10 +21,12 @@ from training.errors import TrainingError
 from training.evaluation.device_decoding import GPU_SLOTS, decode_in_memory, default_precision
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import AnyLanguages, load_translator, token_rules
-from training.translation.long_lines import parts_that_fit, white_space_between
 
 GREEDY_ROWS, BEAM_ROWS = 128, 64  # of a batch on a CPU: more no longer fit the cache of a core
 SEEDS_PER_LINE = 1 << 40  # the parts of a long line are drawn apart
+WINDOW = 10_000  # characters: sentencex takes quadratic time where a quote is never closed
+UNUSUAL_SPACE = re.compile(r"[^\S ]")  # sentencex fails on spaces of several bytes
+WITHOUT_SPACES = {"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"}  # languages written without spaces
 
 
 class Candidate(NamedTuple):
@@ -163,6 +166,38 @@ def _fastest(network: Network, device: torch.device) -> tuple[Precision, Selecti
                 return "int8", selection
     selection, times = fastest(network, device)
     return next(iter(times)), selection
+
+
+def parts_that_fit(line: str, language: str, fits: Callable[[str], bool]) -> Iterator[str]:
+    """Splits a line that is longer than the model takes into sentences, and a sentence that is too long itself into
+    parts of similar length. Yields parts that are not empty and that `fits` accepts, or single characters."""
+    import sentencex
+
+    spaced = UNUSUAL_SPACE.sub(" ", line)
+    for window in _halved(spaced, lambda text: len(text) <= WINDOW):
+        for sentence in sentencex.segment(language.replace("_", "-").partition("-")[0].lower(), window):
+            if sentence.strip():
+                yield from _halved(sentence.strip(), fits)
+
+
+def _halved(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
+    """Halves a text, at the space nearest to the middle if there is one, until every part fits."""
+    if len(text) <= 1 or fits(text):
+        yield text
+        return
+    middle = len(text) // 2
+    before, behind = text.rfind(" ", 1, middle + 1), text.find(" ", middle, len(text) - 1)
+    cuts = [cut for cut in (before, behind) if cut > 0]
+    cut = min(cuts, key=lambda place: abs(place - middle)) if cuts else middle
+    for part in (text[:cut].strip(), text[cut:].strip()):
+        if part:
+            yield from _halved(part, fits)
+
+
+def white_space_between(language: str | None) -> str:
+    """What joins translated parts in this language."""
+    bare = (language or "").replace("_", "-").partition("-")[0].lower()
+    return "" if bare in WITHOUT_SPACES else " "
 
 
 def _one_line(text: str) -> str:

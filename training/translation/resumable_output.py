@@ -176,7 +176,7 @@ def check_output_file(out: Path, *, resume: bool) -> None:
 
 
 def read_record(out: Path) -> dict[str, Any]:
-    """What is recorded beside the partial file of `out`. TrainingError if that is missing or damaged."""
+    """The record beside the partial file of `out`. TrainingError if the record is missing or damaged."""
     path = out.with_name(f"{out.name}.partial.json")
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -217,12 +217,13 @@ async def deepl_document(
     content = body.file.content
 
     async def work() -> tuple[bytes, int]:
-        translated = await documents.translated(extension, content, translator, translator.language)
+        readers = services.documents.readers
+        translated = await documents.translated(extension, content, translator, translator.language, readers)
         return translated, translator.characters
 
-    job = services.documents.start(extension, work)
-    job.filename = download_name(body.file.filename or body.filename or "", body.source_lang or "", target.lower())
-    return schemas.DeepLDocument(document_id=job.id, document_key=job.key)
+    filename = download_name(body.file.filename or body.filename or "", body.source_lang or "", target.lower())
+    job, key = await services.documents.start(extension, filename, work)
+    return schemas.DeepLDocument(document_id=job.id, document_key=key)
 
 
 @document_router.post(
@@ -236,7 +237,7 @@ async def deepl_document_status(
     body: schemas.DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
 ) -> schemas.DeepLDocumentStatus | Response:
     """How far the translation is."""
-    job = services.documents.find(document_id, body.document_key)
+    job = await services.documents.find(document_id, body.document_key)
     return not_found(request.scope, _NO_DOCUMENT) if job is None else schemas.DeepLDocumentStatus.of(job)
 
 
@@ -254,7 +255,7 @@ async def deepl_document_result(
     body: schemas.DeepLDocumentKey, request: Request, services: ServicesDependency, document_id: DocumentId
 ) -> Response:
     """The translated file, once it is done; for as long as the server keeps files (PARLANCE_FILE_RETENTION_S)."""
-    job = services.documents.find(document_id, body.document_key)
+    job = await services.documents.find(document_id, body.document_key)
     if job is None:
         return not_found(request.scope, _NO_DOCUMENT)
     if job.state == "error":

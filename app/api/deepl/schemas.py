@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator, model_validator
 
-from app.api.document_jobs import DocumentJob
 from app.api.errors import ErrorAnswer
 from app.api.field_types import (
     EncodableText,
@@ -22,7 +21,8 @@ from app.api.field_types import (
 )
 from app.api.libretranslate.schemas import OneFile
 from app.api.request_fields import Examples, RequestFields
-from app.storage.glossary_store import Dictionary, EntriesFormat, Glossary, parse_entries
+from app.storage.document_job_store import DocumentJob
+from app.storage.glossary_store import MOST_DICTIONARIES, Dictionary, EntriesFormat, Glossary, parse_entries
 
 _UNHONOURED = unsupported(
     "is not empty, and this server cannot honour it: the translation would not be what you ask for; leave it out."
@@ -325,6 +325,7 @@ class DeepLMultilingualChange(RequestFields):
         "Terms that are there are changed, new ones are added, the others stay.",
         [example_of(DeepLDictionary, entries="Wirt\thost")],
         default_factory=list,
+        max_length=MOST_DICTIONARIES,
     )
 
     @model_validator(mode="before")
@@ -353,7 +354,9 @@ class DeepLMultilingualRequest(DeepLMultilingualChange):
     }
 
     name: EncodableText = doc("What to call it.", "Pub")
-    dictionaries: list[DeepLDictionary] = doc("One for each pair.", [example_of(DeepLDictionary)], min_length=1)
+    dictionaries: list[DeepLDictionary] = doc(
+        "One for each pair.", [example_of(DeepLDictionary)], min_length=1, max_length=MOST_DICTIONARIES
+    )
 
 
 class DeepLDictionaryInfo(BaseModel):

@@ -56,4 +56,6 @@ async def generate(body: GenerateRequest, request: Request, services: ServicesDe
     if body.stream:
         opened, write_timeout_s = services.engine.stream_generation(job), limits.request_timeout_s
         return EventStream(opened, GenerateAnswer.fields_of_done, write_timeout_s, indexed=job.n > 1)
-    return GenerateAnswer.fields_of_result(await while_connected(request, services.engine.generate(job)))
+    return GenerateAnswer.fields_of_result(
+        await while_connected(request, services.engine.generate(job), services.limits.request_timeout_s)
+    )

@@ -219,9 +219,9 @@ class Attention(BaseModel):
     decimals: int | None = optional("Of `weights`.", 4)
     dtype: str | None = optional("Of the numbers in `data`.", "uint8")
     byte_order: Literal["little"] | None = optional("Of numbers of several bytes.", "little")
-    scale: float | None = optional("A weight is `offset` and the number times this.", 0.003922)
+    scale: float | None = optional("A weight is `offset` and the number times this.", 0.004)
     offset: float | None = optional("What a number of 0 stands for.", 0.0)
-    max_abs_error: float = doc("No weight that is decoded so is further from the computed one.", 0.001961)
+    max_abs_error: float = doc("No weight that is decoded so is further from the computed one.", 0.00201)
     data: str | None = optional("Base64 of the numbers in C order: the last axis varies fastest.", "5hk=")
 
     @staticmethod

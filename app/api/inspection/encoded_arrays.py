@@ -15,8 +15,9 @@ from app.api.field_types import doc, optional
 
 Encoding = Literal["json", "f32", "u16", "u8"]
 Floats = npt.NDArray[np.float32]
-LEVELS: dict[str, int] = {"u8": 2**8 - 1, "u16": 2**16 - 1}
-ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32: two operations and the scale itself
+LEVELS: dict[str, int] = {"u8": 250, "u16": 64_000}  # of 255 and 65,535, so that a scale is a short decimal fraction
+FLOAT32 = 2.0**-24  # relative error of one operation
+ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32
 
 
 def encode_array(
@@ -47,27 +48,32 @@ def encode_array(
 def _quantize(
     values: Floats, encoding: Literal["u16", "u8"], bounds: tuple[float, float] | None
 ) -> tuple[npt.NDArray[np.generic], float, float, float]:
-    """Numbers, scale, offset and error. Levels are equally far apart, the first and the last on the bounds. Bounds on
-    both sides of 0 lose the last level if they are equally far from it, so that 0 stays exactly 0. The scale is
-    therefore not rounded: of a shorter number neither 0 nor the last level would come out exactly."""
+    """Numbers, scale, offset and error. Levels are equally far apart. Of given bounds the first and the last level are
+    on them, and 0 is a level if it is in the middle. Measured values get a scale of three digits, rounded up, and an
+    offset that is a multiple of it, so that both are short decimal fractions too."""
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all():
         raise ValueError(f"These values are not all finite; ask for json or f32, not {encoding}.")
     low, high = bounds or ((float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0))
-    levels = LEVELS[encoding] - (low == -high != 0.0)
-    scale = (high - low) / levels
-    numbers = np.clip(np.rint((wide - low) / scale), 0, levels) if scale else np.zeros_like(wide)
-    measured = float(np.abs(low + scale * numbers - wide).max(initial=0.0))
-    error = max(scale / 2, measured) + ROUNDING * max(abs(low), abs(high))
-    return numbers.astype("<u1" if encoding == "u8" else "<u2"), scale, low, error
+    levels = LEVELS[encoding]
+    if bounds or low == high:
+        scale, offset = (high - low) / levels, float(str(np.float32(low)))
+    else:
+        scale = _round_up((high - low) / (levels - 1))
+        offset = float(f"{math.floor(low / scale) * scale:.12g}")
+    numbers = np.clip(np.rint((wide - offset) / scale), 0, levels) if scale else np.zeros_like(wide)
+    measured = float(np.abs(offset + scale * numbers - wide).max(initial=0.0))
+    in_float32 = FLOAT32 * (2 * (high - low) + max(abs(low), abs(high))) + abs(float(np.float32(offset)) - offset)
+    error = max(scale / 2, measured) + in_float32
+    return numbers.astype("<u1" if encoding == "u8" else "<u2"), scale, offset, error
 
 
-def _round_up(error: float) -> float:
-    """To three digits: more of an error is of no use."""
-    if error == 0:
+def _round_up(number: float) -> float:
+    """To three digits; number: not negative."""
+    if number == 0:
         return 0.0
-    last = 10.0 ** (math.floor(math.log10(error)) - 2)
-    return float(f"{math.ceil(error / last) * last:.3g}")
+    last = 10.0 ** (math.floor(math.log10(number)) - 2)
+    return float(f"{math.ceil(number / last) * last:.3g}")
 
 
 class EncodedArray(BaseModel):
@@ -80,6 +86,6 @@ class EncodedArray(BaseModel):
     values: list[Any] | None = optional("json: nested lists of numbers, one level a dimension.", [[[0.9137], [0.0871]]])
     dtype: Literal["float32", "uint16", "uint8"] | None = optional("Else: the numbers of `data`.", "uint8")
     byte_order: Literal["little"] | None = optional("Else: of each number.", "little")
-    scale: float | None = optional("Else: what a step of 1 in `data` is worth.", 0.00392156862745098)
+    scale: float | None = optional("Else: what a step of 1 in `data` is worth.", 0.004)
     offset: float | None = optional("Else: what a 0 in `data` stands for.", 0.0)
     data: str | None = optional("Else: the numbers in base64.", "6RY=")

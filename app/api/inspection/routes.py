@@ -101,7 +101,7 @@ async def attention(body: AttentionRequest, request: Request, services: Services
     if form == "pharaoh":
         one_map = structs.replace(query.selection, include=("alignment",), kinds=("cross",), layers=(0,), heads=(0,))
         query = replace(query, selection=one_map)
-    result = await while_connected(request, services.engine.attention(query))
+    result = await while_connected(request, services.engine.attention(query), services.limits.request_timeout_s)
     if form in FORMATS:
         media_type, write = FORMATS[form]
         return await large_response(request, lambda: write(result), media_type)
@@ -139,7 +139,7 @@ async def walkthrough(body: schemas.WalkthroughRequest, request: Request, servic
     focus = WalkthroughFocus(body.side, body.layer, body.head, body.position, body.values, body.places)
     chosen = await _translator(body, services)
     query = WalkthroughQuery(source=body.source, target=body.target, focus=focus, **chosen)
-    result = await while_connected(request, services.engine.walkthrough(query))
+    result = await while_connected(request, services.engine.walkthrough(query), services.limits.request_timeout_s)
     return await large_response(request, lambda: schemas.WalkthroughAnswer.fields_of(result, body.side))
 
 
@@ -155,7 +155,7 @@ async def gates(body: schemas.GatesRequest, request: Request, services: Services
     Computed in fp32, whatever the number format that it writes in."""
     _check_texts(body, services)
     query = body.query(services.limits.max_attention_values)
-    result = await while_connected(request, services.engine.gates(query))
+    result = await while_connected(request, services.engine.gates(query), services.limits.request_timeout_s)
     return await large_response(request, lambda: schemas.GatesAnswer.fields_of(result, body))
 
 
@@ -171,5 +171,5 @@ async def score(body: schemas.ScoreRequest, request: Request, services: Services
     _check_texts(body, services)
     if query.source is not None:
         query = replace(query, **await _translator(body, services))
-    result = await while_connected(request, services.engine.score(query))
+    result = await while_connected(request, services.engine.score(query), services.limits.request_timeout_s)
     return await large_response(request, lambda: schemas.ScoreAnswer.fields_of(result, body))

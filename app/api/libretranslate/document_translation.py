@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from app.api.shared_schemas import decoding_options
 from app.documents.text_files import decode_text
 from app.engine.interface import TranslationOptions
 from app.errors import InvalidRequest, Overloaded
-from app.translation import TextFormat, TextRequest
+from app.translation import TextFormat
 
 _TEXTS_AT_ONCE = 64  # so that a book leaves room for other requests
 _CHARACTERS_AT_ONCE = 20_000
@@ -134,8 +134,7 @@ class DocumentTranslator:
         waited_s = 0.0
         for batch in _split_batches(texts):
             requests = [
-                TextRequest(text, options, text_format, glossary, body.split, languages.unchanged, languages.foreign)
-                for text in batch
+                languages.text_request(text, options, text_format, glossary, split=body.split) for text in batch
             ]
             while True:
                 try:
@@ -155,13 +154,14 @@ class DocumentTranslator:
         return (await find_glossaries(self._body.glossary, [assigned.pair], self._owner, self._services))[assigned.pair]
 
 
-def _split_batches(texts: Sequence[str]) -> list[list[str]]:
-    batches: list[list[str]] = []
+def _split_batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
     characters = 0
     for text in texts:
-        if not batches or len(batches[-1]) == _TEXTS_AT_ONCE or characters + len(text) > _CHARACTERS_AT_ONCE:
-            batches.append([])
-            characters = 0
-        batches[-1].append(text)
+        if batch and (len(batch) == _TEXTS_AT_ONCE or characters + len(text) > _CHARACTERS_AT_ONCE):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
         characters += len(text)
-    return batches
+    if batch:
+        yield batch

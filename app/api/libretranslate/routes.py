@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from functools import partial
 from pathlib import PurePath
 from typing import Annotated, ClassVar
@@ -38,10 +40,10 @@ from app.errors import EngineUnavailable, InvalidRequest
 from app.storage.suggestion_store import SuggestionsFull
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection
-from app.translation import TextRequest
 
 _GLOSSARY: dict[str, object] = {"glossary": {"contentType": "application/json"}}
 _FORMS = {URLENCODED: {**_GLOSSARY, "return": {"style": "form", "explode": False}}, MULTIPART: _GLOSSARY}
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _EVENTS = """\
 event: token
 data: {"text":"I want"}
@@ -112,22 +114,16 @@ async def translate(
         for pair in set(pairs)
     }
     jobs = [
-        TextRequest(
-            text,
-            options[each.pair],
-            body.format,
-            terms.get(each.pair, {}),
-            body.split,
-            each.unchanged,
-            each.foreign,
-        )
+        each.text_request(text, options[each.pair], body.format, terms.get(each.pair, {}), split=body.split)
         for text, each in zip(texts, assigned, strict=True)
     ]
     await charge_second_models(texts, pairs, request, services)
     if body.stream:
         done = partial(schemas.TranslateAnswer.fields_of_done, body, detections=detections)
         return EventStream(services.translator.stream(jobs[0]), done, limits.request_timeout_s)
-    translations = await while_connected(request, services.translator.translate(jobs))
+    translations = await while_connected(
+        request, services.translator.translate(jobs), services.limits.request_timeout_s
+    )
     return schemas.TranslateAnswer.fields_of(body, translations, detections)
 
 
@@ -220,16 +216,32 @@ async def translate_file(
     services.limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
     translator = DocumentTranslator(body, services, owner_of(request))
     await translator.check()
-    work = documents.translated(extension, body.file.content, translator, translator.language)
+    readers = services.documents.readers
+    work = documents.translated(extension, body.file.content, translator, translator.language, readers)
     content = await while_connected(request, services.documents.in_turn(work))
     try:
         name = await run_in_threadpool(services.files.keep, extension, content)
     except OSError:
         raise EngineUnavailable("This server cannot keep files: it cannot write to its folder PARLANCE_DATA.") from None
-    # without a setting, as this client called the server: a forged Host header comes back to its sender alone
-    server = services.public_url or str(request.base_url).rstrip("/")
+    server = services.public_url or _called_address(request)
     shown = quote(translator.download_name(body.file.filename), safe="")
     return schemas.TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}?as={shown}")
+
+
+def _called_address(request: Request) -> str:
+    """What stands before the path in this client's request, where no stranger can have that name or address; "" for
+    all others, which anybody may have put into the header Host: paths are relative then."""
+    host = request.headers.get("host", "")
+    if not _HOST.fullmatch(host):
+        return ""
+    name = request.url.hostname or ""
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        is_near = "." not in name  # localhost, or a machine or container on the same network
+    else:
+        is_near = address.is_private or name == (request.scope.get("server") or ("",))[0]
+    return str(request.base_url).rstrip("/") if is_near else ""
 
 
 @router.get(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 
 from app.api.errors import HttpError
 from app.api.event_stream import EventStream
@@ -35,6 +36,8 @@ from app.engine.output.text_stream import ShowText, TextDelta, TextStream
 T = TypeVar("T")
 Results = list[GenerationResult]
 DONE = b"data: [DONE]\n\n"
+PROMPTS_TOGETHER = 4  # inspections take turns anyway, and each prompt is tokenized when its turn comes
+LARGE_ANSWER = 2_000  # log-probabilities, some 5 ms
 NO_SEED = -1  # of a continuation of no tokens
 
 
@@ -84,9 +87,22 @@ class Completion:
             ScoreQuery(each.prompt, model=each.model, top_k=body.logprobs or 0, ids=each.prompt_ids, least_predicted=0)
             for each in requests
         ]
-        results = await gather([self.engine.score(query) for query in queries])
-        outputs = [PromptOutput(result.text, tokens := _prompt_tokens(result), len(tokens)) for result in results]
-        return outputs if body.echo else [PromptOutput(count=output.count) for output in outputs]
+        together = asyncio.Semaphore(PROMPTS_TOGETHER)
+
+        async def read(query: ScoreQuery) -> PromptOutput:
+            async with together:
+                result = await self.engine.score(query)
+                tokens = await run_in_threadpool(_prompt_tokens, result) if self.is_large else _prompt_tokens(result)
+            return PromptOutput(result.text, tokens, len(tokens)) if body.echo else PromptOutput(count=len(tokens))
+
+        return await gather([read(query) for query in queries])
+
+    @property
+    def is_large(self) -> bool:
+        """Whether making the answer would hold the event loop, so that a thread has to."""
+        body = self.body
+        tokens = sum(map(len, body.prompts)) * body.echo + len(body.prompts) * body.max_tokens
+        return body.logprobs is not None and body.n * tokens * (1 + body.logprobs) > LARGE_ANSWER
 
     def choices(self, results: Results) -> list[dict[str, object]]:
         continuations = [each for result in results for each in result.continuations]

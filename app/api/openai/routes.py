@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Path, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app.api.errors import Statuses, common_errors, documented, not_found
@@ -68,6 +69,7 @@ async def completions(
     model = find_lyricist(services.engine.models(), body.model)
     name, version = (model.name, model.version) if model else (body.model or "", 0)
     jobs = generation_requests(body, services.limits, model.name if model else body.model)
+    check_logprobs(body, services.limits.max_attention_values)
     completion = Completion(services.engine, body, jobs)
     head = {
         "id": f"cmpl-{request.scope['state']['request_id']}",
@@ -78,8 +80,11 @@ async def completions(
     }
     if body.stream:
         return CompletionStream(completion, head, services.limits.request_timeout_s)
-    results = await while_connected(request, completion.write())
-    return {**head, "choices": completion.choices(results), "usage": schemas.CompletionUsage.of_results(results)}
+    results = await while_connected(request, completion.write(), services.limits.request_timeout_s)
+    choices = (
+        await run_in_threadpool(completion.choices, results) if completion.is_large else completion.choices(results)
+    )
+    return {**head, "choices": choices, "usage": schemas.CompletionUsage.of_results(results)}
 
 
 @router.get("/v1/models", summary="List lyricists", responses=documented(schemas.OpenAIErrorAnswer))
@@ -119,6 +124,21 @@ def find_lyricist(models: Sequence[ModelInfo], name: str | None) -> ModelInfo | 
                 )
             return model
     return None
+
+
+def check_logprobs(body: schemas.CompletionRequest, most: int) -> None:
+    """Raises InvalidRequest for an answer of too many log-probabilities, of all prompts and continuations. A prompt has
+    at most as many tokens as characters, and the start token."""
+    if body.logprobs is None:
+        return
+    read = sum(len(prompt) + 1 for prompt in body.prompts) if body.echo else 0
+    values = body.n * (read + body.max_tokens * len(body.prompts)) * (1 + body.logprobs)
+    if values > most:
+        raise InvalidRequest(
+            f"This asks for up to {values:,} log-probabilities; one request takes {most:,}. Send fewer prompts at once,"
+            ' or lower "logprobs" or "max_tokens".',
+            field="logprobs",
+        )
 
 
 def generation_requests(

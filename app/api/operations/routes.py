@@ -23,6 +23,10 @@ _OFF = (
     " scope admin: parlance keys add NAME --scope admin."
 )
 _USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
+_FIXED = (
+    "Models of this server are changed where it is deployed (PARLANCE_MODEL_CHANGES is false): of replicas under Ray"
+    " Serve by the user_config of the deployment."
+)
 _WRONG = "This needs the server's admin key: send it as Authorization: Bearer KEY, or as X-Api-Key: KEY."
 
 
@@ -33,7 +37,7 @@ class AdminRoute(ApiRoute):
 
 
 async def require_admin(request: Request, services: ServicesDependency) -> None:
-    """403 where no key has the scope, or this one lacks it; 401 for a missing or unknown key."""
+    """403 where no key has the scope, this one lacks it, or models are fixed; 401 for a missing or unknown key."""
     if not services.access.has_admin():
         raise HTTPException(403, _OFF)
     keys = list(given_keys(request, {}, ()))
@@ -43,6 +47,8 @@ async def require_admin(request: Request, services: ServicesDependency) -> None:
     if not may:
         await charge(request, 1, 0)  # guessing keys is limited as requests are
         raise KeyWrong(_WRONG) if keys else KeyMissing(_WRONG)
+    if not services.model_changes and request.method != "GET":
+        raise HTTPException(403, _FIXED)
 
 
 models_router = APIRouter(tags=["Models"], route_class=ApiRoute)

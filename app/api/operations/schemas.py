@@ -86,6 +86,12 @@ class ModelAnswer(FromAttributes):
         " has it.",
         "int8 native",
     )
+    precision_reason: str | None = doc(
+        "Which backend computes it and why; for the kernels in C, whether a vocabulary shortlist shortens a step or why"
+        " there is none. Null while no device has it.",
+        "kernels in C, int8: it is exactly the network that our kernels compute; no vocabulary shortlist: an output"
+        " matrix of 1,216 × 128 gains nothing from a shortlist",
+    )
     licence: str | None = doc("As the model card in its folder (`README.md`) says; null where none does.", "cc-by-4.0")
     loaded_at: datetime = doc("When this version was read from its folder, in UTC.", "2026-11-22T05:12:09Z")
     scores: Annotated[dict[str, Any], AfterValidator(lambda scores: round_floats(scores, SCORE_DECIMALS))] = doc(

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from app import errors
+from app.engine.admission import ORIGIN
 from app.engine.dispatch.inspection_turns import InspectionTurns
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
@@ -80,13 +81,15 @@ class Dispatcher:
     async def ask(
         self, message: m.Request[T], work: int, output: OutputProcessor | None = None, part: Part = "whole"
     ) -> T:
-        """Sends a message to the device with the least work and awaits the answer until the time limit; cancellation
-        frees the slots. Sets the message's id and deadline. work: tokens to read plus expected output. Returns None if
-        a stop string ended the text of `output`; otherwise the answer, with `output` finished. If the device dies
-        before any token was shown, the message is sent once more to another device that has the model loaded; it does
-        not wait for a respawned process. part: a search and the inspection ("look") of its result are two messages of
-        one request, and are counted as one."""
-        siblings, changes = _siblings.get(), {"deadline": time.monotonic() + self.timeout_s}
+        """Sends a message to the device with the least work and awaits the answer until the time limit, or that of the
+        whole HTTP request if it is earlier; cancellation frees the slots. Sets the message's id and deadline. work:
+        tokens to read plus expected output. Returns None if a stop string ended the text of `output`; otherwise the
+        answer, with `output` finished. If the device dies before any token was shown, the message is sent once more to
+        another device that has the model loaded; it does not wait for a respawned process. part: a search and the
+        inspection ("look") of its result are two messages of one request, and are counted as one."""
+        # a request of many texts, or of several models one after the other, ends as a whole
+        deadline = min(time.monotonic() + self.timeout_s, ORIGIN.get().deadline)
+        siblings, changes = _siblings.get(), {"deadline": deadline}
         if siblings is not None and isinstance(message, m.Decode):
             changes["siblings"] = siblings.number
         message = msgspec.structs.replace(message, **changes)
@@ -94,7 +97,7 @@ class Dispatcher:
         final = part != "search"
         with RequestMetrics(self._series, message.model, tokens, final=final, siblings=siblings) as metrics:
             try:
-                async with asyncio.timeout(self.timeout_s):
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                     try:
                         answer = await self._exchange(message, work, output, metrics)
                     except WorkerLost:

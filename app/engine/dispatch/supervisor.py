@@ -1,5 +1,6 @@
 """Spawns and watches device processes, and respawns dead ones with exponential backoff. A process is killed when it is
-silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load. Time in which this process itself did not run
+silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load a model. A model whose load ends process after
+process is left out, so that the others are served. Time in which this process itself did not run
 (a suspended laptop, a blocked event loop) does not count."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from operator import attrgetter
@@ -23,26 +25,30 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
 HEALTHY_S = 30.0  # ready for so long: the backoff starts over
+MOST_LOADING_DEATHS = 3  # of processes that could load another model
 
 
 @dataclass(slots=True)
 class Device:
     """One device and its current process. Times are CLOCK_MONOTONIC seconds. loading: unanswered loads, each with the
-    future that awaits it, if any; failed: model -> reason; precisions: of all models loaded here and not unloaded
-    since; pause_s: before the next respawn; deaths: in a row, without HEALTHY_S of readiness in between; reason: a
-    clause of the last process that said why it ended."""
+    future that awaits it, if any; failed: model -> reason; loads: the last answers of all models loaded here and not
+    unloaded since; pause_s: before the next respawn; deaths: in a row, without HEALTHY_S of readiness in between;
+    reason: a clause of the last process that said why it ended; loading_deaths: in a row, by the model that was being
+    loaded; left_out: model -> reason, for models that end every process."""
 
     name: str
     process: WorkerProcess | None = None
     state: str = "starting"  # "starting" | "ready" | "restarting" | "stopped"
     loaded: set[str] = field(default_factory=set)
-    precisions: dict[str, str] = field(default_factory=dict)
+    loads: dict[str, m.Loaded] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     loading: dict[str, asyncio.Future[EngineError | None] | None] = field(default_factory=dict)
     outstanding_tokens: int = 0
     pause_s: float = FIRST_PAUSE_S
     deaths: int = 0
     died_loading: str | None = None
+    loading_deaths: Counter[str] = field(default_factory=Counter)
+    left_out: dict[str, str] = field(default_factory=dict)
     reason: str | None = None
     heard_at: float = 0.0
     load_began: float = 0.0
@@ -52,8 +58,7 @@ class Device:
         waiter = self.loading.pop(model, None)
         if waiter is not None and not waiter.done():
             waiter.set_result(problem)
-        if self.state == "ready":
-            self.load_began = time.monotonic()  # the next load in its queue begins
+        self.load_began = time.monotonic()  # the next load in its queue begins
 
     @property
     def healthy(self) -> bool:
@@ -116,7 +121,7 @@ class Supervisor:
             await asyncio.sleep(device.pause_s)
             device.pause_s = min(MAX_PAUSE_S, device.pause_s * 2)
         device.loaded.clear()
-        device.failed.clear()
+        device.failed = dict(device.left_out)
         device.state = "starting"
         device.heard_at = device.load_began = time.monotonic()
         process = WorkerProcess(device.name, on_message=self._on_message, on_death=self._died)
@@ -129,9 +134,12 @@ class Supervisor:
             self._died(device.name)
             return
         loads = {**self.to_load(), **self._coming}  # read after the start, during which they may change
-        for name in loads:
-            device.loading.setdefault(name, None)
-        process.send(list(loads.values()))
+        # a model that has ended two processes comes last: the others show whether it or the device is at fault
+        order = sorted(loads, key=lambda name: device.loading_deaths[name] >= MOST_LOADING_DEATHS - 1)
+        messages = [loads[name] for name in order if name not in device.left_out]
+        for message in messages:
+            device.loading.setdefault(message.name, None)
+        process.send(messages)
 
     async def _watch(self) -> None:
         """Kills processes that hang."""
@@ -168,14 +176,14 @@ class Supervisor:
                 log.info("%s loaded %s in %.2f s", name, message.name, message.seconds)
                 if message.name in self._coming or message.name in self.to_load():  # not unloaded meanwhile
                     device.loaded.add(message.name)
-                    device.precisions[message.name] = message.precision
+                    device.loads[message.name] = message
+                device.loading_deaths.pop(message.name, None)
                 device.load_ended(message.name, None)
             case m.LoadFailed():
                 log.error("%s did not load %s: %s", name, message.name, message.reason)
                 device.failed[message.name] = message.reason
                 device.load_ended(message.name, CheckpointRefused(message.reason))
-                if message.name not in self._coming and all(message.name in d.failed for d in self.devices.values()):
-                    self.on_failure(message.name, message.reason)
+                self._withdraw_if_nowhere(message.name, message.reason)
             case _:
                 self.on_reply(message)
                 return
@@ -185,10 +193,12 @@ class Supervisor:
     def _died(self, name: str) -> None:
         device = self.devices[name]
         device.process, device.outstanding_tokens = None, 0
-        device.loaded.clear()
         if device.healthy:
             device.deaths, device.pause_s = 0, FIRST_PAUSE_S
         device.died_loading = next(iter(device.loading), None)
+        if device.died_loading is not None:
+            self._count_loading_death(device, device.died_loading)
+        device.loaded.clear()
         device.ready_at = None
         for model in list(device.loading):
             reason = f"The process of {name} ended while it loaded {m.plain_name(model)}; try again in a moment."
@@ -200,6 +210,22 @@ class Supervisor:
         reason = f": {device.reason}" if device.reason else ""
         log.error("the process of %s ended%s; the next starts in %g s", name, reason, device.pause_s)
         self._in_background(self._spawn(device, again=True))
+
+    def _count_loading_death(self, device: Device, model: str) -> None:
+        """Leaves the model out after `MOST_LOADING_DEATHS`, if the last process could load another one."""
+        device.loading_deaths[model] += 1
+        if device.loading_deaths[model] >= MOST_LOADING_DEATHS and device.loaded:
+            times = f"{device.loading_deaths[model]} times in a row"
+            reason = (
+                f"The process of {device.name} ended {times} while it loaded {m.plain_name(model)}; it is left out."
+            )
+            log.error("%s", reason)
+            device.left_out[model] = device.failed[model] = reason
+            self._withdraw_if_nowhere(model, reason)
+
+    def _withdraw_if_nowhere(self, model: str, reason: str) -> None:
+        if model not in self._coming and all(model in device.failed for device in self.devices.values()):
+            self.on_failure(model, reason)
 
     def least_busy(self, model: str) -> Device | None:
         """The device with the model and the least outstanding tokens; None if no device has it."""
@@ -247,8 +273,10 @@ class Supervisor:
         self._coming.pop(model, None)
         for device in self.devices.values():
             device.loaded.discard(model)
-            device.precisions.pop(model, None)
+            device.loads.pop(model, None)
             device.failed.pop(model, None)
+            device.left_out.pop(model, None)
+            device.loading_deaths.pop(model, None)
             if device.process is not None:
                 device.process.send([m.Unload(model)])
 

@@ -27,11 +27,22 @@ STEP_S = (0.0001, 0.0002, 0.0005, *LATENCY_S[:10])
 FINISHED = ("stop", "length", "attention", "walkthrough", "gates", "score", "alignment")
 FAILED = ("device_died", "engine_failed")
 REFUSED = (
-    *("overloaded_requests", "overloaded_tokens", "overloaded_inspections", "queue_age", "loading", "draining"),
+    *(
+        "overloaded_requests",
+        "overloaded_tokens",
+        "overloaded_client",
+        "overloaded_inspections",
+        "queue_age",
+        "loading",
+        "draining",
+    ),
     "engine_unavailable",
     *("invalid_request", "text_too_long", "unknown_characters", "answer_too_large", "unknown_model", "unknown_pair"),
     *("model_conflict", "checkpoint_refused", "unknown_glossary"),
     *("key_missing", "key_wrong", "scope_missing", "rate_limited", "quota_exceeded"),
+    # before a request is routed, and of its body
+    *("malformed_request", "url_too_long", "headers_too_large", "headers_too_slow", "too_many_connections"),
+    *("connection_gave_way", "overloaded_uploads"),
 )
 CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 

@@ -28,9 +28,9 @@ def translation_notices(
     elif best.log_probability < LOW_PROBABILITY * (len(best.tokens) + 1):  # False for NaN; + 1: the end token
         notices.append(Notice("low_probability", _LOW_PROBABILITY, 0, len(text)))
     if checkpoint.demo is not None:
-        notices += _untrained_words(checkpoint.name, checkpoint.demo.known_words, text)
+        notices += _untrained_word_notices(checkpoint.name, checkpoint.demo.known_words, text)
     elif checkpoint.tokenizers["source"].special.unknown in source:
-        notices += _unreadable_words(checkpoint, text)
+        notices += _unreadable_word_notices(checkpoint, text)
     return tuple(notices)
 
 
@@ -48,12 +48,12 @@ def _is_known(word: str, known: Collection[str]) -> bool:
     return word in known or all(part in known or len(part) < 2 for part in re.split(r"['’\-]", word))
 
 
-def _untrained_words(name: str, known: Collection[str], text: str) -> Iterator[Notice]:
+def _untrained_word_notices(name: str, known: Collection[str], text: str) -> Iterator[Notice]:
     for start, end in untrained_words(known, text):
         yield Notice("unknown_words", f"“{text[start:end]}” is no word that {name} was trained on.", start, end)
 
 
-def _unreadable_words(checkpoint: Checkpoint, text: str) -> Iterator[Notice]:
+def _unreadable_word_notices(checkpoint: Checkpoint, text: str) -> Iterator[Notice]:
     """Words with characters that the tokenizer has no token for."""
     tokenizer = checkpoint.tokenizers["source"]
     holes = [(piece.start, piece.end) for piece in tokenizer.pieces(text) if piece.id == tokenizer.special.unknown]

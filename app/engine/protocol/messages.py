@@ -269,11 +269,12 @@ class Ended(Message, frozen=True, tag=True, array_like=True):
 
 
 class Loaded(Message, frozen=True, tag=True, array_like=True):
-    """A version is ready. precision: such as "bf16" or "int8 native"."""
+    """A version is ready. precision: such as "bf16" or "int8 native". reason: the backend and the reason for it."""
 
     name: str
     seconds: float
     precision: str = "fp32"
+    reason: str = ""
 
 
 class LoadFailed(Message, frozen=True, tag=True, array_like=True):

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from app.engine.registry.checkpoint_trials import CheckpointTrials
 from app.engine.registry.model_card import licence
 from app.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
@@ -24,6 +25,7 @@ from models.model_names import checkpoint_folder, parse_model_name
 
 Kind = Literal["translator", "lyrics"]
 NOUNS = {"translator": "translator", "lyrics": "lyricist"}
+TRIALS = CheckpointTrials()  # of the process, since a checkpoint that was sound once stays so
 
 
 class PinnedFiles:
@@ -93,13 +95,23 @@ class ModelRegistry:
         found = list(dict.fromkeys(path for path in chosen.values() if path is not None))
         self._ranks = {path.name: rank for rank, path in enumerate(found)}
         paths = found or paths
+
+        def refuse(path: Path, error: Exception) -> None:
+            shown = os.fsencode(path).decode(errors="backslashreplace")
+            problems[path.name if shown == str(path) else shown] = refusal(path, error).message
+
+        folders = list[Path]()
         for path in paths:
             try:
-                if checkpoints.is_checkpoint(path):
-                    versions[path.name] = self.read_version(path)
-            except (CheckpointRefused, OSError) as error:  # OSError: such as the lost+found of a mounted disk
-                shown = os.fsencode(path).decode(errors="backslashreplace")
-                problems[path.name if shown == str(path) else shown] = refusal(path, error).message
+                folders += [path] if checkpoints.is_checkpoint(path) else []
+            except OSError as error:  # such as the lost+found of a mounted disk
+                refuse(path, error)
+        TRIALS.begin(folders)  # the child reads the next folders while this process computes checksums
+        for path in folders:
+            try:
+                versions[path.name] = self.read_version(path)
+            except CheckpointRefused as error:
+                refuse(path, error)
         if not versions and not problems:
             problems[str(folder)] = (
                 f"{folder} holds no checkpoint: make some with `parlance train demo --out {folder}`."
@@ -127,7 +139,9 @@ class ModelRegistry:
         """Reads and verifies a folder as the next version of its name. Raises CheckpointRefused."""
         try:
             str(path).encode()  # messages and answers are UTF-8; file names need not be
-            read = checkpoints.read(path)
+            config = checkpoints.read_verified_config(path)
+            TRIALS.require(path)
+            read = Checkpoint(path, config, checkpoints.read_tokenizers(path, config), checkpoints.read_demo_card(path))
             pinned = PinnedFiles(path, [checkpoints.CONFIG, *read.config.files])
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error

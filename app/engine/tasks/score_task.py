@@ -31,7 +31,8 @@ class ScoreTask(Task):
             with self.admission.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
                 message = m.ScoreTokens(0, checkpoint.key, list(source), target, query.top_k, query.by_rules)
                 answer = await self.dispatcher.ask(message, read)
-        return _score_result(checkpoint, query, answer)
+        candidates = len(target) * (1 + query.top_k)
+        return await input_processor.run_tokenizer(candidates, lambda: _score_result(checkpoint, query, answer))
 
 
 def _source_and_target(checkpoint: ModelVersion, query: ScoreQuery) -> tuple[tuple[int, ...], list[int]]:

@@ -18,10 +18,10 @@ import torch
 from app.engine.protocol.messages import Load, plain_name
 from app.engine.worker.slot_budget import LEAST_SLOTS, LOGITS, choose_slots, format_bytes
 from models import checkpoint as checkpoints
+from models.backends.memory import tensor_bytes
 from models.backends.select import Network, Selection, candidates, fastest, select, step_ms
 from models.backends.torch.cuda_graph import Graphed, Recordable
 from models.backends.torch.cuda_report import clause
-from models.backends.torch.state_size import tensor_bytes
 from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
 from models.interface import Decodable, Precision
@@ -71,12 +71,13 @@ def slot_bytes(decodable: Decodable, config: checkpoints.CheckpointConfig, vocab
 
 class LoadedModel:
     """One loaded network with its decoder. beam: the usual width, for which CUDA graphs are recorded at load. gradual:
-    see `ModelQueue`. precision: such as "bf16" or "int8 native"."""
+    see `ModelQueue`. precision: such as "bf16" or "int8 native". reason: the backend and the reason for it."""
 
     def __init__(self, prepared: PreparedModel, slots: int, beam: int = 1) -> None:
         selection = prepared.selection
         assert selection is not None, "the network is on its device"
         self.network, self.decodable, self.precision = prepared.network, selection.decodable, selection.label
+        self.reason = f"{selection.backend}: {selection.reason}"
         self.config = config = prepared.checkpoint.config
         self.slots, self._parts = slots, prepared.parts
         self._beam = min(beam, slots) if config.max_source_tokens else 1

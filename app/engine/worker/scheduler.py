@@ -21,7 +21,7 @@ from app.engine.worker.model_runner import LoadResult, ModelLoader, ModelRunner
 from app.engine.worker.request_queue import ModelQueue, Ticket
 from app.engine.worker.slot_budget import NoRoom
 from app.engine.worker.token_sender import TokenSender
-from models.backends.out_of_memory import out_of_memory
+from models.backends.memory import out_of_memory
 from models.checkpoint import CheckpointError
 
 log = logging.getLogger(__name__)
@@ -123,8 +123,10 @@ class Scheduler:
                 to_come = [load for load in self._loading.values() if load.name != message.name]
                 self.runner.install(message.name, result.prepared, to_come)
                 self.queues[message.name] = ModelQueue(self.runner.models[message.name], self.prefill_tokens)
-            model = self.runner.models.get(message.name)
-            return m.Loaded(message.name, time.monotonic() - result.began, model.precision if model else "")
+            seconds = time.monotonic() - result.began
+            if (model := self.runner.models.get(message.name)) is None:
+                return m.Loaded(message.name, seconds, "")
+            return m.Loaded(message.name, seconds, model.precision, model.reason)
         except (CheckpointError, NoRoom) as error:
             return m.LoadFailed(message.name, str(error))
         except Exception as error:

@@ -13,7 +13,7 @@ from app.text.capitals import with_capitals
 from app.text.glossary_matching import Term, holds_term, term_spans
 from app.text.numbers import lost_numbers
 from app.text.protected_spans import protected_spans
-from app.translation.cached_engine import CachedEngine, in_thread_if_long
+from app.translation.cached_engine import CachedEngine
 from app.translation.prepare import PreparedSentence
 from app.translation.repair.glossary_terms import (
     constrained_is_better,
@@ -28,6 +28,7 @@ from app.translation.repair.marks_and_numbers import (
     with_markup,
     with_references,
 )
+from app.translation.slices import each_in_thread
 
 
 async def translated_with_repair(
@@ -41,25 +42,27 @@ async def translated_with_repair(
     ):
         return translations  # the common case
     sentences = list(sentences)
-    broken = [i for i, sentence in enumerate(sentences) if not _keeps_links(sentence, translations[i].text)]
-    for i in broken:
-        sentences[i] = sentences[i].without_links()
+    lengths = [0 if sentence.plain else len(sentence.source) for sentence in sentences]
+    pairs = list(zip(sentences, translations, strict=True))
+    kept = await each_in_thread(pairs, lengths, lambda pair: _keeps_links(pair[0], pair[1].text))
+    broken = [i for i, keeps in enumerate(kept) if not keeps]
+    linkless = await each_in_thread(broken, [lengths[i] for i in broken], lambda i: sentences[i].without_links())
+    for i, sentence in zip(broken, linkless, strict=True):
+        sentences[i] = sentence
     again = await engine.translate([sentences[i].request for i in broken], patient=True)
     for i, translation in zip(broken, again, strict=True):
         translations[i] = replace(translation, usage=_usage_sum(translations[i].usage, translation.usage))
     translations = await _with_constrained_terms(engine, sentences, translations)
-    losing = [
-        i
-        for i, sentence in enumerate(sentences)
-        if translations[i].alignment is None and _loses_number_or_term(sentence, translations[i].text)
-    ]
+    unaligned = [i for i, translation in enumerate(translations) if translation.alignment is None]
+    lost = await each_in_thread(
+        unaligned, [lengths[i] for i in unaligned], lambda i: _loses_number_or_term(sentences[i], translations[i].text)
+    )
+    losing = [i for i, loses in zip(unaligned, lost, strict=True) if loses]
     aligned = await engine.aligned([sentences[i].request for i in losing], [translations[i] for i in losing])
     for i, translation in zip(losing, aligned, strict=True):
         translations[i] = translation
-    return await in_thread_if_long(
-        sum(len(sentence.source) for sentence in sentences if not sentence.plain),
-        lambda: [_repaired(*pair) for pair in zip(sentences, translations, strict=True)],
-    )
+    pairs = list(zip(sentences, translations, strict=True))
+    return await each_in_thread(pairs, lengths, lambda pair: _repaired(*pair))
 
 
 def or_source_text(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
@@ -115,7 +118,7 @@ def _with_marks_and_markup(sentence: PreparedSentence, translation: TranslationR
 
 
 def _in_capitals(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
-    """The translation in capital letters but for its terms."""
+    """The translation in capital letters, except for glossary terms."""
     language = sentence.request.options.target_language
 
     def written(text: str) -> str:

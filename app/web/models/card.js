@@ -15,6 +15,7 @@ export function modelCard(model, served, curves, change, use) {
     limit: `${[model.max_source_tokens, model.max_new_tokens].filter(Boolean).map(grouped).join(" → ")} ${t("models.tokens")}`,
     devices: model.devices.join(", "),
     precision: model.precision,
+    reason: model.precision_reason,
     licence: model.licence,
     loaded: new Date(model.loaded_at).toLocaleString(document.documentElement.lang),
     served: served >= 0 && `${grouped(served)} ${t("models.tokens")}`,

@@ -1,10 +1,6 @@
 // Every request of the page. Addresses are relative: it also works below a prefix.
 
-import { el } from "./dom.js";
-import { t } from "./language.js";
-
-let key; // "": nobody gave it, nor is asked again
-let asking;
+import { currentKey, renewKey } from "./key.js";
 
 export class ApiError extends Error {
   constructor(status, body, retryAfter = null) {
@@ -35,7 +31,7 @@ export async function sent(path, body, signal) {
 
 export async function asked(path, options) {
   let answer;
-  const mine = key;
+  const mine = currentKey();
   try {
     answer = await fetch(path, { ...options, headers: { ...(mine && { "X-Api-Key": mine }), ...options.headers } });
   } catch (error) {
@@ -44,26 +40,8 @@ export async function asked(path, options) {
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
-  if (body.code?.startsWith("key_") && key !== "" && !options.headers?.["X-Api-Key"] && (mine !== key || (key = await askedFor(body)))) return asked(path, options);
+  if (body.code?.startsWith("key_") && !options.headers?.["X-Api-Key"] && await renewKey(mine, body.code)) return asked(path, options);
   throw new ApiError(answer.status, body, Number(answer.headers.get("Retry-After")) || null);
-}
-
-function askedFor({ code }) {
-  // the server's own sentence is for programs: it speaks of headers
-  asking ??= new Promise((done) => {
-    const field = el("input", { type: "password", autocomplete: "current-password", required: true });
-    const dialog = el("dialog", { onclose: () => {
-      dialog.remove();
-      asking = null;
-      done(dialog.returnValue ? field.value.trim() : "");
-    } }, el("p", {}, t(code === "key_wrong" ? "key.wrong" : "key.missing")), el("form", { method: "dialog" },
-      el("label", {}, t("key.label"), " ", field), " ",
-      el("button", { value: "use", class: "action" }, t("key.use")), " ",
-      el("button", { type: "button", class: "link", onclick: () => dialog.close("") }, t("key.cancel"))));
-    document.body.append(dialog);
-    dialog.showModal();
-  });
-  return asking;
 }
 
 export function aborted(error) {

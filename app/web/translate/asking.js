@@ -25,6 +25,7 @@ export function startAsking(store) {
     const { signal } = running;
     store.set({ notices: [], progress: null }); // at once: they are about another text
     if (!state.text.trim()) store.set(EMPTY);
+    else if (keys.has("again")) answerTo(store, signal); // at once: the bar and its focused button stay in sight
     else timer = setTimeout(() => answerTo(store, signal), keys.has("text") && !keys.has("models") ? PAUSE_MS : 0);
   });
   // The view was changed after the translation had come: the same translation is looked into.

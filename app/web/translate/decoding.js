@@ -8,6 +8,11 @@ export function decoding(state) {
   return body;
 }
 
+// The same about the chosen head alone.
+export function headQuery(state) {
+  return { ...decoding(state), kinds: [state.kind], layers: [state.layer], heads: [state.head] };
+}
+
 export function pairsOf(models) {
   return [...new Set(models.flatMap((each) => each.language_pairs.map(({ source, target }) => `${source}.${target}`)))];
 }

@@ -5,7 +5,7 @@ import { el, fill, setText } from "../shell/dom.js";
 import { figure, signed, t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
 import { headName } from "./alignment.js";
-import { decoding } from "./decoding.js";
+import { headQuery } from "./decoding.js";
 import { activeHead } from "./selection.js";
 
 export function headPanel(store) {
@@ -60,13 +60,7 @@ async function takeAway(store, state, element, signal) {
   const { kind, layer, head, answer } = state;
   fill(element, el("p", { class: "note" }, t("head.asking")));
   try {
-    const found = await post("attention", {
-      ...decoding(state),
-      kinds: [kind],
-      layers: [layer],
-      heads: [head],
-      mask_heads: [{ kind, layer, head }],
-    }, signal);
+    const found = await post("attention", { ...headQuery(state), mask_heads: [{ kind, layer, head }] }, signal);
     if (!signal.aborted) fill(element, ablated(found.ablation, answer));
   } catch (error) {
     const problem = problemOf(error);

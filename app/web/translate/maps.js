@@ -26,14 +26,8 @@ function numbers(each) {
     u16: [2, (at) => view.getUint16(at, true)],
     f32: [4, (at) => view.getFloat32(at, true)],
   }[each.encoding];
-  const scale = each.encoding === "f32" ? 1 : step(each);
+  const { scale } = each;
   return Float32Array.from({ length: bytes.length / width }, (_, i) => read(i * width) * scale);
-}
-
-// What one unit of the integers is worth: the answer says it, as a factor or as a divisor.
-function step({ scale, encoding }) {
-  if (!scale) return encoding === "u8" ? 1 / 255 : 1 / 65535;
-  return scale > 1 ? 1 / scale : scale;
 }
 
 // The matrix of one head; layer or head -1 is the mean over all of them.

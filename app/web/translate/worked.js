@@ -4,7 +4,7 @@ import { post } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { figure, t } from "../shell/language.js";
 import { problemOf } from "../shell/problem.js";
-import { decoding } from "./decoding.js";
+import { headQuery } from "./decoding.js";
 import { axesOf, nameOf } from "./maps.js";
 
 export function workedPanel(store) {
@@ -30,13 +30,7 @@ function rowOf(state) {
 async function work(state, row, body, signal) {
   const { kind, layer, head, answer } = state;
   try {
-    const found = await post("attention", {
-      ...decoding(state),
-      kinds: [kind],
-      layers: [layer],
-      heads: [head],
-      qk: { kind, layer, head, row },
-    }, signal);
+    const found = await post("attention", { ...headQuery(state), qk: { kind, layer, head, row } }, signal);
     if (signal.aborted) return;
     const axes = axesOf(answer, kind);
     fill(body, found.qk ? worked(found.qk, axes, row) : el("p", { class: "note" }, t("missing.worked")));

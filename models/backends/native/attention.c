@@ -21,19 +21,35 @@ void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, fl
 
 enum { TOGETHER = 4 }; /* positions */
 
+/* The keys `t` positions after the first of a row, where those behind its end are the next row's. */
+static inline const float *keys_at(Readable row, Readable next, int64_t t) {
+    if (t < row.length) return row.keys + t * row.stride;
+    t -= row.length;
+    return next.keys + (t < next.length ? t : 0) * next.stride;
+}
+
+static inline void fetch_line(const float *from) { _mm_prefetch((const char *)from, _MM_HINT_T0); }
+
 /* q·k of all heads with all positions; positions outside, because all heads of one stand together. Scores of a head
-   are `room` apart. */
-static inline __attribute__((always_inline)) void score(
-    const float *query, Readable row, int64_t heads, const int64_t width, float scale, int64_t room, float *scores) {
+   are `room` apart. A position is a page of its own, so the CPU does not foresee what is read next: the values of the
+   same positions, for `gather`, and the keys of the following ones are fetched meanwhile. */
+static inline __attribute__((always_inline)) void score(const float *query, Readable row, Readable next, int64_t heads,
+                                                        const int64_t width, float scale, int64_t room, float *scores) {
+    int64_t values = row.values - row.keys;
     for (int64_t t = 0; t < row.length; t += TOGETHER) {
         int64_t last = row.length - 1; /* behind it, it is read again, and what comes of that is not stored */
         const float *k0 = row.keys + t * row.stride, *k1 = row.keys + (t + 1 < last ? t + 1 : last) * row.stride;
         const float *k2 = row.keys + (t + 2 < last ? t + 2 : last) * row.stride;
         const float *k3 = row.keys + (t + 3 < last ? t + 3 : last) * row.stride;
+        const float *n0 = keys_at(row, next, t + TOGETHER), *n1 = keys_at(row, next, t + TOGETHER + 1);
+        const float *n2 = keys_at(row, next, t + TOGETHER + 2), *n3 = keys_at(row, next, t + TOGETHER + 3);
         for (int64_t h = 0; h < heads; h++) {
             Floats s0 = every(0.0f), s1 = s0, s2 = s0, s3 = s0;
             for (int64_t d = h * width, end = d + width; d < end; d += LANES) {
                 Lanes lanes = before(d, end);
+                fetch_line(n0 + d), fetch_line(n1 + d), fetch_line(n2 + d), fetch_line(n3 + d);
+                fetch_line(k0 + values + d), fetch_line(k1 + values + d);
+                fetch_line(k2 + values + d), fetch_line(k3 + values + d);
                 Floats q = load(lanes, query + d);
                 s0 = multiply_add(q, load(lanes, k0 + d), s0);
                 s1 = multiply_add(q, load(lanes, k1 + d), s1);
@@ -84,28 +100,27 @@ enum { REGISTERS = 4 }; /* whose sums are 64 floats, or 32 */
 /* The same with sums in registers, where heads fill these. */
 static inline __attribute__((always_inline)) void gather_few(
     Readable row, int64_t heads, const int64_t width, int64_t room, const float *weights, float *context) {
+    const int of_head = (int)(width / LANES); /* vectors */
     for (int64_t d = 0; d < heads * width; d += REGISTERS * LANES) {
         Floats sums[REGISTERS];
-        const float *weight[REGISTERS];
 #pragma GCC unroll 4
-        for (int v = 0; v < REGISTERS; v++)
-            sums[v] = every(0.0f), weight[v] = weights + (d + LANES * v) / width * room;
-        const float *value = row.values + d;
+        for (int v = 0; v < REGISTERS; v++) sums[v] = every(0.0f);
+        const float *value = row.values + d, *weight = weights + d / width * room;
         for (int64_t t = 0; t < row.length; t++, value += row.stride)
 #pragma GCC unroll 4
             for (int v = 0; v < REGISTERS; v++)
-                sums[v] = multiply_add(every(weight[v][t]), load_whole(value + LANES * v), sums[v]);
+                sums[v] = multiply_add(every(weight[v / of_head * room + t]), load_whole(value + LANES * v), sums[v]);
 #pragma GCC unroll 4
         for (int v = 0; v < REGISTERS; v++) store_whole(context + d + LANES * v, sums[v]);
     }
 }
 
-/* query [H·D] -> context [H·D]. scores: room for [H, length]. */
-void attend(const Model *m, const float *query, Readable row, float *scores, float *context) {
+/* query [H·D] -> context [H·D]. next: the row that comes after it, or the same. scores: room for [H, length]. */
+void attend(const Model *m, const float *query, Readable row, Readable next, float *scores, float *context) {
     switch (m->head_width) { /* known widths are unrolled */
-    case 32: score(query, row, m->heads, 32, m->scale, row.length, scores); break;
-    case 64: score(query, row, m->heads, 64, m->scale, row.length, scores); break;
-    default: score(query, row, m->heads, m->head_width, m->scale, row.length, scores);
+    case 32: score(query, row, next, m->heads, 32, m->scale, row.length, scores); break;
+    case 64: score(query, row, next, m->heads, 64, m->scale, row.length, scores); break;
+    default: score(query, row, next, m->heads, m->head_width, m->scale, row.length, scores);
     }
     for (int64_t h = 0; h < m->heads; h++) soften(scores + h * row.length, row.length);
     switch (m->head_width) {

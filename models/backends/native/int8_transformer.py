@@ -59,7 +59,8 @@ class Cache(ctypes.Structure):
 
 class NativeState:
     """Static caches and the preassembled arguments of a call. The keys and values of one position are adjacent.
-    lengths, source_lengths [slots]: target and source tokens read into each row."""
+    lengths, source_lengths [slots]: target and source tokens read into each row. twins [slots]: a row with the same
+    contents, or the row itself."""
 
     def __init__(
         self,
@@ -76,10 +77,23 @@ class NativeState:
         self.source_cache = zeros((layers, slots, source_length, 2, *heads), torch.float32, device)
         self.lengths, self.source_lengths = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
         self.positions, self.slots = positions, np.arange(slots)
+        self.twins, self.twinned = np.arange(slots), False
         caches = self.cache.data_ptr(), self.source_cache.data_ptr()
         self.caches = Cache(*caches, slots, target_length, source_length, threads)
         self.address = ctypes.addressof(self.caches)
         self.addresses = tuple(array.ctypes.data for array in (self.slots, self.lengths, self.source_lengths))
+
+    def change(self, rows: Ints, twins: Ints | None = None) -> None:
+        """These rows have new contents: their own, or those of the rows `twins`, which keep theirs."""
+        if self.twinned:
+            followers = (self.twins[:, None] == rows).any(axis=1)
+            self.twins[followers] = self.slots[followers]
+        self.twins[rows] = rows if twins is None else self.twins[twins]
+        self.twinned |= twins is not None
+
+    def forget_twins(self) -> None:
+        if self.twinned:
+            self.twins[:], self.twinned = self.slots, False
 
 
 Array = Ints | Tensor | int | None
@@ -198,6 +212,7 @@ class NativeTransformer:
         ids = np.array(list(chain.from_iterable(sources)), dtype=np.int64)
         self._call(self.library.encode, state, len(prompts), lengths, slots, ids, counted(lengths))
         state.lengths[slots], state.source_lengths[slots] = read, lengths
+        state.change(slots)
         forced = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         if len(forced):
             slots, lengths = slots.repeat(read), lengths.repeat(read)
@@ -205,7 +220,32 @@ class NativeTransformer:
             self._call(self.library.decode, state, len(forced), *arrays)
 
     def step(self, state: NativeState, tokens: Tensor, group: int = 1) -> Tensor:
+        if state.twinned:
+            rows, twins = state.slots[: len(tokens)], state.twins[: len(tokens)]
+            fed = tokens.numpy()
+            # a twin that does not come before its row may be none of the live rows
+            same = (twins < rows) & (fed[np.minimum(twins, rows)] == fed)
+            if same.any():
+                return self._step_once(state, tokens.long(), group, rows[~same], rows[same])
         return self._decode(state, tokens, group, None)
+
+    def _step_once(self, state: NativeState, tokens: Tensor, group: int, rows: Ints, same: Ints) -> Tensor:
+        """A step of which the rows `same` have the results of their twins: all hypotheses of a beam begin alike."""
+        logits, lengths = torch.empty(len(tokens), self.model.projection.outputs), state.lengths
+        read = rows // group * group
+        arrays = tokens[rows], rows, lengths[rows], read, state.source_lengths[read], logits, None
+        self._call(self.library.decode, state, len(rows), *arrays)
+        for place in range(len(rows) - 1, -1, -1):  # from the last one, for a row does not come before its place
+            if rows[place] == place:
+                break
+            logits[rows[place]] = logits[place]
+        twins = state.twins[same]
+        for row, twin in zip(same.tolist(), twins.tolist(), strict=True):  # an index takes ten times as long
+            logits[row] = logits[twin]
+        self._call(self.library.copy, state, len(same), twins, same, lengths[same], lengths[same] + 1, None)
+        lengths[: len(tokens)] += 1
+        state.forget_twins()
+        return logits
 
     def likeliest(self, state: NativeState, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor | None:
         if self.shortlist is None:
@@ -221,6 +261,7 @@ class NativeTransformer:
         tokens = tokens.long().contiguous()
         self._call(self.library.decode_likeliest, state, count, tokens, *arrays, ctypes.addressof(computed))
         state.lengths[:count] += 1
+        state.forget_twins()
         self.shortlist.count(count, computed.value)
         return chosen
 
@@ -236,6 +277,7 @@ class NativeTransformer:
         tokens = tokens.long().contiguous()
         self._call(self.library.decode, state, count, tokens, slots, places, *arrays, logits, features)
         state.lengths[:count] += 1
+        state.forget_twins()
         return logits
 
     def copy(
@@ -250,10 +292,12 @@ class NativeTransformer:
         if since is not None:
             first = np.array(since, dtype=np.int64)
             self._call(self.library.copy, state, len(read), read, written, first, lengths, None)
+            state.change(written)
             return
         source_lengths = state.source_lengths[read]
         self._call(self.library.copy, state, len(read), read, written, None, lengths, source_lengths)
         state.lengths[written], state.source_lengths[written] = lengths, source_lengths
+        state.change(written, read)
 
     def _call(self, function: Callable[..., int], state: NativeState, count: int, *arrays: Array) -> None:
         """arrays: contiguous and alive during the call, or addresses."""

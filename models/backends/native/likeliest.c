@@ -59,16 +59,19 @@ void find_likeliest(const float *x, int64_t width, float *value, int64_t *place)
     find(x, width, &best);
 }
 
-/* x [width], of which `largest` is the largest -> log of the sum of their exponentials. */
-static float log_total(const float *x, int64_t width, float largest) {
+/* x [width], of which `largest` is the largest -> log of the sum of their exponentials. later [width]: what is searched
+   afterwards; it is fetched meanwhile, for exponentials are slower than memory. */
+static float log_total(const float *x, int64_t width, float largest, const float *later) {
     if (!isfinite(largest)) return NAN; /* as inf - inf is */
     Floats sums[PARTS], shift = every(largest); /* as many sums as a vector of any width needs to be as exact */
     for (int part = 0; part < PARTS; part++) sums[part] = every(0.0f);
     int64_t i = 0;
-    for (; i + BLOCK <= width; i += BLOCK)
+    for (; i + BLOCK <= width; i += BLOCK) {
+        for (int line = 0; line < BLOCK; line += 16) _mm_prefetch((const char *)(later + i + line), _MM_HINT_T1);
 #pragma GCC unroll 8
         for (int part = 0; part < PARTS; part++)
             sums[part] = sums[part] + exponential(load_whole(x + i + LANES * part) - shift);
+    }
     for (; i < width; i += LANES) {
         Lanes lanes = before(i, width);
         sums[0] = add_some(lanes, sums[0], exponential(load(lanes, x + i) - shift));
@@ -90,12 +93,13 @@ void likeliest(const float *x, int64_t rows, int64_t stride, int64_t width, int6
 
 /* Of each row the log of the sum of its exponentials, [rows]; largest [rows]. */
 void log_totals(const float *x, int64_t rows, int64_t stride, int64_t width, const float *largest, float *totals) {
-    for (int64_t row = 0; row < rows; row++) totals[row] = log_total(x + row * stride, width, largest[row]);
+    for (int64_t row = 0; row < rows; row++)
+        totals[row] = log_total(x + row * stride, width, largest[row], x + (row + 1 < rows ? row + 1 : row) * stride);
 }
 
 typedef struct {
     const float *x;
-    int64_t stride, columns, count;
+    int64_t stride, columns, count, hypotheses, threads;
     const int64_t *rows;
     float *values, *totals; /* [hypotheses, count], [hypotheses] */
     int64_t *places;        /* [hypotheses, count] */
@@ -104,10 +108,12 @@ typedef struct {
 static void search_hypothesis(const void *job, int64_t hypothesis, int64_t thread) {
     (void)thread;
     const Searched *s = job;
+    int64_t later = hypothesis + s->threads; /* which this thread will probably take next */
     const float *row = s->x + s->rows[hypothesis] * s->stride;
+    if (later >= s->hypotheses) later = hypothesis;
     Best own = {s->values + hypothesis * s->count, s->places + hypothesis * s->count, 0, s->count};
     find(row, s->columns, &own);
-    s->totals[hypothesis] = log_total(row, s->columns, own.values[0]);
+    s->totals[hypothesis] = log_total(row, s->columns, own.values[0], s->x + s->rows[later] * s->stride);
 }
 
 /* The likeliest continuations of beams of `width` hypotheses. rows [beams, width]: which row of x is which hypothesis;
@@ -117,9 +123,11 @@ static void search_hypothesis(const void *job, int64_t hypothesis, int64_t threa
 void continuations(const float *x, int64_t stride, int64_t columns, const int64_t *rows, int64_t beams, int64_t width,
                    const float *so_far, int64_t count, int64_t kept, float *values, int64_t *parents, int64_t *tokens,
                    float *row_values, int64_t *row_places, int64_t threads) {
-    Searched job = {x, stride, columns, count, rows, row_values, row_values + beams * width * count, row_places};
     threads = begin_team(threads);
-    share(threads, search_hypothesis, &job, beams * width);
+    int64_t hypotheses = beams * width;
+    float *totals = row_values + hypotheses * count;
+    Searched job = {x, stride, columns, count, hypotheses, threads, rows, row_values, totals, row_places};
+    share(threads, search_hypothesis, &job, hypotheses);
     end_team(threads);
     for (int64_t beam = 0; beam < beams; beam++) {
         Best best = {values + beam * kept, tokens + beam * kept, 0, kept}; /* places: hypothesis · columns + token */

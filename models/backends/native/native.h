@@ -114,7 +114,8 @@ void find_likeliest(const float *x, int64_t width, float *value, int64_t *place)
 int64_t choose_likeliest(int64_t threads, const Product *projection, const Screen *screen, int64_t rows, Bytes bytes,
                          int64_t *tokens, int64_t *computed);
 void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, float *y);
-void attend(const Model *model, const float *query, Readable row, float *scores, float *context);
+void attend(const Model *model, const float *query, Readable row, Readable next, float *scores,
+            float *context);
 
 static inline int64_t padded(int64_t size) { return (size + 63) & ~(int64_t)63; }
 

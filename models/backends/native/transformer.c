@@ -115,6 +115,7 @@ static void attend_part(const void *job, int64_t part, int64_t thread) {
     int64_t attended = m->heads * m->head_width, last = (part + 1) * ROWS_OF_A_PART;
     for (int64_t row = part * ROWS_OF_A_PART; row < last && row < work->rows; row++)
         attend(m, work->parts + row * work->stride, work->readable[row],
+               work->readable[row + 1 < work->rows ? row + 1 : row],
                work->scores + thread * m->heads * work->longest, work->context + row * attended);
 }
 

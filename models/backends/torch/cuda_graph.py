@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from models.backends.out_of_memory import out_of_memory
+from models.backends.memory import out_of_memory
 from models.interface import Decodable, Prompt
 
 log = logging.getLogger(__name__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from app.access.memory_store import Charge, MemoryStore
 from app.access.rate_limits import Quota, Rate
 from tests.app.access.test_rate_limits import NOON
@@ -27,7 +29,7 @@ def take(counts: MemoryStore, requests: int = 1, characters: int = 0, caller: st
 
 def test_charge_is_all_or_nothing() -> None:
     clock = Clock()
-    counts = MemoryStore(clock)
+    counts = MemoryStore(clock, clock)
     assert take(counts, 4, 30) == (True, [6, 11, 30])
     assert take(counts, 7, 1) == (False, [6, 11, 30]), "beyond the minute's: nothing of the hour's or month's is taken"
     assert take(counts, 1, 71) == (False, [6, 11, 30]), "beyond the month's: nothing of the minute's is taken"
@@ -38,7 +40,7 @@ def test_charge_is_all_or_nothing() -> None:
 
 
 def test_callers_are_counted_separately() -> None:
-    counts = MemoryStore(Clock())
+    counts = MemoryStore(clock := Clock(), clock)
     assert take(counts, 10)[0]
     assert not take(counts)[0]
     assert take(counts, 10, caller="b")[0]
@@ -46,7 +48,7 @@ def test_callers_are_counted_separately() -> None:
 
 def test_windows_and_quotas_renew_over_time() -> None:
     clock = Clock()
-    counts = MemoryStore(clock)
+    counts = MemoryStore(clock, clock)
     assert take(counts, 10, 90) == (True, [0, 5, 90])
     clock.now_s += 59
     assert not take(counts)[0]
@@ -59,7 +61,7 @@ def test_windows_and_quotas_renew_over_time() -> None:
 
 
 def test_simultaneous_charges_never_exceed_the_limit() -> None:
-    counts = MemoryStore(Clock())
+    counts = MemoryStore(clock := Clock(), clock)
 
     async def all_at_once() -> list[bool]:
         asks = [Charge("a", (MINUTE,), 1, (), 0) for _ in range(500)]
@@ -68,17 +70,20 @@ def test_simultaneous_charges_never_exceed_the_limit() -> None:
     assert sum(asyncio.run(all_at_once())) == 10
 
 
-def test_clock_set_back_grants_no_new_requests() -> None:
-    clock = Clock()
-    counts = MemoryStore(clock)
+@pytest.mark.parametrize("jump_s", [-3600, -60, 60, 3600])
+def test_rates_follow_no_jump_of_the_time_of_day(jump_s: float) -> None:
+    clock, steady = Clock(), Clock()
+    counts = MemoryStore(clock, steady)
     assert take(counts, 10)[0]
-    clock.now_s -= 60
-    assert not take(counts)[0]
+    clock.now_s += jump_s
+    assert not take(counts)[0], "a jump grants nothing"
+    steady.now_s += 120
+    assert take(counts)[0], "nor does it refuse for as long as it is"
 
 
 def test_flood_of_addresses_is_bounded_and_forgotten() -> None:
     clock = Clock()
-    counts = MemoryStore(clock, max_callers=1000)
+    counts = MemoryStore(clock, clock, max_callers=1000)
 
     async def flood(callers: list[str]) -> None:
         for caller in callers:
@@ -92,7 +97,7 @@ def test_flood_of_addresses_is_bounded_and_forgotten() -> None:
 
 
 def test_characters_are_given_back() -> None:
-    counts = MemoryStore(Clock())
+    counts = MemoryStore(clock := Clock(), clock)
     take(counts, 1, 60)
     asyncio.run(counts.give_back("a", (MONTH,), 50))
     assert asyncio.run(counts.characters("a", "month")) == 10

@@ -59,7 +59,7 @@ def commands(redis: Redis) -> dict[str, int]:
 
 def test_redis_store_agrees_with_memory_store(redis: Redis, server: RedisServer) -> None:
     clock, rng = Clock(), random.Random(7)
-    alone = MemoryStore(clock)
+    alone = MemoryStore(clock, clock)
 
     async def compare() -> int:
         together = RedisStore(server.url, clock=clock)
@@ -77,6 +77,22 @@ def test_redis_store_agrees_with_memory_store(redis: Redis, server: RedisServer)
         return charged
 
     assert 200 < run(compare) < 1900
+
+
+def test_clock_of_redis_set_back_by_an_hour_refuses_for_a_window(redis: Redis, server: RedisServer) -> None:
+    clock = Clock()
+
+    async def charged() -> bool:
+        counts = RedisStore(server.url, clock=clock)
+        result = await counts.take(Charge("a", (MINUTE,), 5, (), 0))
+        await counts.close()
+        return result.charged
+
+    assert [run(charged) for _ in range(3)] == [True, True, False]
+    clock.now_s -= 3600
+    assert not run(charged), "the jump grants nothing"
+    clock.now_s += 120
+    assert run(charged)
 
 
 def test_charge_is_one_redis_command(redis: Redis, server: RedisServer) -> None:

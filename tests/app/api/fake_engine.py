@@ -65,6 +65,7 @@ def translator(source: str, target: str) -> ModelInfo:
         devices=("cpu",),
         scores={"BLEU": 39.1, "broken": float("nan")},
         precision="int8 native",
+        precision_reason="kernels in C, int8: its shortlist",
         licence="cc-by-4.0",
         loaded_at=datetime(2026, 11, 22, 5, 12, 9, tzinfo=UTC),
         language_pairs=((source, target),),

@@ -36,7 +36,7 @@ def with_gate(
     """Put the client's app behind a gate with a clock that stands still."""
     clock = Clock()
     gate = AccessControl(
-        MemoryStore(clock),
+        MemoryStore(clock, clock),
         KeyRing(file),
         keys_used=file is not None,
         key_required=required,

@@ -12,7 +12,9 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from app.api.request_body import ClientDisconnected, read_body
+from app.api.request_body import ClientDisconnected, RequestLimits, UploadRoom, read_body
+from app.errors import Overloaded
+from app.settings import Settings
 from tests.app.api.client import Client
 
 
@@ -31,7 +33,7 @@ def test_the_sentence_names_the_limit() -> None:
     )
 
 
-def read(messages: list[Message], headers: list[tuple[bytes, bytes]], max_pause_s: float = 1) -> bytes:
+def read(messages: list[Message], headers: list[tuple[bytes, bytes]], max_pause_s: float = 1, **settings: Any) -> bytes:
     """The body of these messages, with a limit of 10 bytes; waits for a message after the last one."""
 
     async def receive() -> Message:
@@ -39,8 +41,81 @@ def read(messages: list[Message], headers: list[tuple[bytes, bytes]], max_pause_
             await asyncio.sleep(10)
         return messages.pop(0)
 
-    scope = {"type": "http", "headers": headers, "method": "POST", "path": "/"}
-    return asyncio.run(read_body(Request(scope, receive), 10, max_pause_s))
+    scope = {"type": "http", "headers": headers, "method": "POST", "path": "/", "state": {}}
+    limits = Settings(request_timeout_s=max_pause_s, **settings).section(RequestLimits)
+    return asyncio.run(read_body(Request(scope, receive), 10, limits, UploadRoom(limits)))
+
+
+def test_a_body_that_trickles_is_refused() -> None:
+    """Though no pause is long."""
+
+    async def run() -> None:
+        async def receive() -> Message:
+            await asyncio.sleep(0.02)
+            return chunk(b"", True)
+
+        limits = Settings(body_timeout_s=0.1).section(RequestLimits)
+        scope = {"type": "http", "headers": [], "method": "POST", "path": "/", "state": {}}
+        await read_body(Request(scope, receive), 10, limits, UploadRoom(limits))
+
+    with pytest.raises(HTTPException) as excinfo:
+        asyncio.run(run())
+    assert excinfo.value.status_code == 408
+    assert excinfo.value.detail == "This request's body comes at less than 1,000 bytes per second; send it again."
+
+
+def test_each_byte_gives_a_body_time() -> None:
+    """6 bytes at 1 per second give 6 s beyond the timeout."""
+
+    async def run() -> bytes:
+        messages = [chunk(b"abcdef", True), chunk(b"g", False)]
+
+        async def receive() -> Message:
+            await asyncio.sleep(0.1 * (len(messages) == 1))
+            return messages.pop(0)
+
+        limits = Settings(body_timeout_s=0.02, min_body_bytes_per_s=1).section(RequestLimits)
+        scope = {"type": "http", "headers": [], "method": "POST", "path": "/", "state": {}}
+        return await read_body(Request(scope, receive), 10, limits, UploadRoom(limits))
+
+    assert asyncio.run(run()) == b"abcdefg"
+
+
+def upload(client: str) -> dict[str, Any]:
+    return {"client": (client, 1), "state": {}}
+
+
+def test_uploads_of_all_requests_are_bounded_and_one_client_gets_half() -> None:
+    megabyte = 1_000_000
+    settings = Settings(max_uploaded_bytes=4 * megabyte, max_body_bytes=megabyte, max_file_bytes=megabyte)
+    room = UploadRoom(settings.section(RequestLimits))
+    first, second, third = upload("192.0.2.1"), upload("192.0.2.1"), upload("192.0.2.2")
+    for size_bytes in (megabyte // 2, megabyte):  # as it comes
+        room.take(first, size_bytes)
+    room.take(second, megabyte)
+    with pytest.raises(Overloaded) as excinfo:
+        room.take(upload("192.0.2.1"), 70_000)
+    assert excinfo.value.reason == "overloaded_uploads"
+    room.take(upload("192.0.2.1"), 65_536)
+    room.take(third, megabyte)
+    room.take(upload("192.0.2.2"), megabyte)
+    with pytest.raises(Overloaded):
+        room.take(upload("192.0.2.3"), 70_000)
+    room.release(third)
+    room.take(upload("192.0.2.3"), 70_000)
+    with pytest.raises(Overloaded):
+        room.take(upload("192.0.2.1"), 70_000)
+    room.release(first)
+    room.take(upload("192.0.2.1"), megabyte)
+
+
+def test_an_upload_without_room_is_refused_and_room_is_given_back_after_each_request() -> None:
+    client = Client(max_uploaded_bytes=200_000, max_body_bytes=200_000, max_file_bytes=200_000)
+    body = json.dumps({"prompt": "a" * 1000, "stop": None}).encode().ljust(150_000)
+    for _ in range(3):
+        assert client.post_raw("/generate", body).status_code == 200
+    assert client.post_raw("/generate", body[1:]).status_code == 422
+    assert client.post_raw("/generate", body).status_code == 200
 
 
 def chunk(body: bytes, more: bool) -> Message:

@@ -26,8 +26,8 @@ def test_every_answer_says_how_much_is_left_and_the_last_how_long_to_wait() -> N
     client = Client()
     clock = with_gate(client, rates="3/minute")
     assert [left(client.post("/translate", json=TEXTS)) for _ in range(3)] == [
-        ["3", "2", "61"],
-        ["3", "1", "91"],
+        ["3", "2", "60"],
+        ["3", "1", "60"],
         ["3", "0", "61"],
     ]
     refused = client.post("/translate", json=TEXTS)
@@ -43,13 +43,28 @@ def test_every_answer_says_how_much_is_left_and_the_last_how_long_to_wait() -> N
     assert client.engine.calls == 4
 
 
+def test_reset_is_within_the_window_while_requests_remain() -> None:
+    client = Client()
+    clock = with_gate(client, rates="7/minute")
+    seen = set()
+    for seconds in (0.5, 3, 0.25, 20, 30, 1, 1, 1, 1, 1, 1, 45, 10, 59, 0.1, 0.1, 130):
+        clock.now_s += seconds
+        answer = client.post("/translate", json=TEXTS)
+        _, remaining, reset = map(int, left(answer))
+        assert answer.headers["RateLimit"] == f'"minute";r={remaining};t={reset}'
+        assert answer.headers.get("Retry-After", str(reset)) == str(reset)
+        assert 0 < reset <= 60
+        seen.add(remaining)
+    assert {0, 6} <= seen
+
+
 def test_rate_limit_headers_name_the_tightest_rate() -> None:
     client = Client()
     with_gate(client, rates="60/minute;4/hour")
     answer = client.post("/translate", json=TEXTS)
     assert left(answer)[:2] == ["4", "3"]
     assert answer.headers["RateLimit-Policy"] == '"minute";q=60;w=60, "hour";q=4;w=3600'
-    assert answer.headers["RateLimit"] == '"minute";r=59;t=61, "hour";r=3;t=3601'
+    assert answer.headers["RateLimit"] == '"minute";r=59;t=60, "hour";r=3;t=3600'
 
 
 def test_refusal_names_the_rate_that_refuses() -> None:
@@ -58,7 +73,7 @@ def test_refusal_names_the_rate_that_refuses() -> None:
     assert [client.post("/translate", json=TEXTS).status_code for _ in range(2)] == [200, 200]
     refused = client.post("/translate", json=TEXTS)
     assert (refused.headers["Retry-After"], *left(refused)) == ("2", "2", "0", "2")
-    assert refused.headers["RateLimit"] == '"second";r=0;t=2, "minute";r=1;t=91'
+    assert refused.headers["RateLimit"] == '"second";r=0;t=2, "minute";r=1;t=60'
     clock.now_s += 2
     assert client.post("/translate", json=TEXTS).status_code == 200
     refused = client.post("/translate", json=TEXTS)

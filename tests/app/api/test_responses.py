@@ -91,3 +91,21 @@ def test_no_number_has_more_digits_than_were_measured(monkeypatch: pytest.Monkey
     monkeypatch.setattr(client.app.state.services.detector, "detect", lambda text, candidates: detect)
     answer = client.post("/language/translate/v2/detect", json={"q": "Bier"})
     assert answer.json()["data"]["detections"][0][0]["confidence"] == 0.957
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        *(("GET", "/models", None), ("GET", "/languages", None), ("GET", "/health", None), ("GET", "/v1/models", None)),
+        ("POST", "/translate", {"q": "bier", "source": "de", "target": "en"}),
+        ("POST", "/attention", {"source": "bier"}),
+        ("POST", "/generate", {"prompt": "雨"}),
+        *(("POST", "/translate", {"q": 7}), ("GET", "/nowhere", None), ("POST", "/v1/completions", {})),
+    ],
+)
+def test_json_ends_with_a_line_feed_for_those_who_use_curl(method: str, path: str, body: object) -> None:
+    answer = Client().request(method, path, json=body, headers={"Accept-Encoding": "identity"})
+    assert answer.content.endswith(b"}\n") or answer.content.endswith(b"]\n")
+    assert answer.content.count(b"\n") == 1
+    assert int(answer.headers["Content-Length"]) == len(answer.content)
+    answer.json()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 
 import pytest
 from fastapi import Request
@@ -10,6 +12,7 @@ from starlette.types import Message
 
 from app.api.event_stream import while_connected
 from app.api.request_body import ClientDisconnected
+from app.engine.admission import ORIGIN
 from app.errors import EngineFailed
 
 
@@ -112,3 +115,19 @@ def test_an_answer_and_a_leaving_in_one_turn_come_to_either_and_leave_no_cancell
             assert task.cancelling() == 0
 
     assert asyncio.run(run()) in (5, -1)
+
+
+def test_engine_knows_the_deadline_of_the_whole_request() -> None:
+    async def deadline() -> float:
+        return await asyncio.create_task(inner())
+
+    async def inner() -> float:
+        return ORIGIN.get().deadline
+
+    async def scene() -> None:
+        began = time.monotonic()
+        limited = await while_connected(request(asyncio.Event(), []), deadline(), 60)
+        assert 60 <= limited - began <= 60 + time.monotonic() - began
+        assert await while_connected(request(asyncio.Event(), []), deadline()) == math.inf
+
+    asyncio.run(scene())

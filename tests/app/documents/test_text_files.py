@@ -67,7 +67,6 @@ def test_subtitles_keep_numbers_times_and_lines() -> None:
         "NEVER",
         "NO -",
         "",
-        "",
     ]
     assert content.startswith(b"\xef\xbb\xbf")
 

@@ -21,4 +21,5 @@ def broken(folder: Path, into: Path, tensor: str, value: float) -> Path:
     config = json.loads((copy / "config.json").read_text())
     config["files"][weights.name] = hashlib.sha256(weights.read_bytes()).hexdigest()
     (copy / "config.json").write_text(json.dumps(config))
+    (copy / "config.sha256").unlink()
     return copy

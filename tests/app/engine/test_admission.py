@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.engine.admission import Admission, Demand
+from app.engine.admission import ORIGIN, Admission, Demand, RequestOrigin
 from app.errors import InvalidRequest, Overloaded
 from tests.app.engine.fake_clock import Clock
 
@@ -203,3 +203,53 @@ def test_behind_pages_a_short_request_waits_for_its_turn_and_another_page_for_al
             pass
     assert admission.queue_s("a", 100) == 0
     assert admission.models["a"].open == 0
+
+
+@contextlib.contextmanager
+def coming_from(client: str) -> Iterator[None]:
+    token = ORIGIN.set(RequestOrigin(client))
+    try:
+        yield
+    finally:
+        ORIGIN.reset(token)
+
+
+def admitted_singles(admission: Admission, client: str, tokens: int, stack: contextlib.ExitStack) -> int:
+    """How many requests of one client are admitted before the first refusal, which names the client's share."""
+    for number in range(10_000):
+        with coming_from(client):
+            try:
+                stack.enter_context(admission.admitted(asks(1, tokens)))
+            except Overloaded as refused:
+                assert refused.reason == "overloaded_client"
+                assert str(refused) == "Too many of your requests are unanswered; try again in 1 second."
+                return number
+    raise AssertionError("no bound")
+
+
+@pytest.mark.parametrize(("most", "tokens"), [((1024, 10**6), 1), ((10**6, 1024), 1)], ids=["requests", "tokens"])
+def test_no_client_fills_the_room_for_the_others(most: tuple[int, int], tokens: int) -> None:
+    admission = Admission(*most)
+    with contextlib.ExitStack() as stack:
+        assert admitted_singles(admission, "a", tokens, stack) == 768, "three quarters"
+        assert admitted_singles(admission, "b", tokens, stack) == 192, "three quarters of the rest"
+        with coming_from("c"), admission.admitted(asks(20, 20)):
+            pass
+        with admission.admitted(asks(60, 60)):
+            pass
+    assert not admission.clients.held
+    with contextlib.ExitStack() as stack, coming_from("a"):
+        stack.enter_context(admission.admitted(asks(1024, 1024)))  # one request of a page, in an idle service
+
+
+def test_share_of_a_client_comes_back_with_each_answered_part() -> None:
+    admission = Admission(8, 1000)
+    part = asks(1, 1)
+    with coming_from("a"), admission.admitted(*[part] * 6) as answered:
+        with pytest.raises(Overloaded), admission.admitted(*[part] * 2):
+            pass
+        answered(part)
+        answered(part)
+        with admission.admitted(part):
+            assert admission.clients.held == {"a": (5, 5)}
+    assert not admission.clients.held

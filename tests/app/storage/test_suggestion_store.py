@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,3 +30,19 @@ def test_file_size_is_bounded(tmp_path: Path) -> None:
         for _ in range(10):
             kept.add("a", "b", "de", "en")
     assert 100 < kept.path.stat().st_size <= 250
+
+
+def test_line_that_the_disk_takes_in_part_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk takes what fits, and says so by a count alone."""
+    kept = SuggestionStore(tmp_path)
+    kept.add("a", "b", "de", "en")
+    before, write = kept.path.read_bytes(), os.write
+    monkeypatch.setattr("os.write", lambda descriptor, line: write(descriptor, line[:20]))
+    with pytest.raises(OSError, match="No space left"):
+        kept.add("c", "d", "de", "en")
+    assert kept.path.read_bytes() == before
+    monkeypatch.undo()
+    kept.add("e", "f", "de", "en")
+    assert [json.loads(line)["q"] for line in kept.path.read_text().splitlines()] == ["a", "e"]

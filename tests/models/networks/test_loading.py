@@ -85,7 +85,7 @@ def test_a_narrow_network_is_stored_narrow_and_read_wide(tmp_path: Path) -> None
         (lambda t: t.update({"extra": torch.zeros(1)}), "extra"),
         (lambda t: t.update({"output.bias": torch.zeros(3)}), "output.bias"),
         (lambda t: t.update({"output.bias": t["output.bias"][None]}), "output.bias"),
-        (lambda t: t.clear(), "do not fit the architecture"),
+        (lambda t: t.clear(), "it holds no tensors"),
     ],
     ids=["missing", "left over", "shape", "dimensions", "none"],
 )

@@ -155,6 +155,10 @@ def test_inspect_corpus_writes_no_file(folder: Path, capsys: pytest.CaptureFixtu
     ("arguments", "wanted"),
     [
         (["missing"], "missing does not exist."),
+        (
+            ["missing", "--source", "German", "--target", "en"],
+            "--source must be a language code such as de or pt-BR, not 'German', did you mean de?",
+        ),
         (["a.de,b.en"], "a.de does not exist."),
         (["p.tsv", "--source", "de"], "Give --source and --target together, or neither."),
         (["p.tsv", "--subwords", "0"], "--subwords must be at least 1, not 0."),
@@ -189,9 +193,3 @@ def test_malformed_lines_are_skipped_on_request(tmp_path: Path, capsys: pytest.C
     assert "4 pairs read, 2 left out, 2 kept" in page
     assert "1  malformed: number of columns" in page
     assert "1  malformed: not UTF-8" in page
-
-
-def test_commas_of_a_csv_are_no_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "pairs.csv", b'"eins","one"\r\n')
-    said = refused(capsys, "inspect-corpus", str(path), "--source", "de", "--target", "en")
-    assert said.endswith("line 1 has 1 column; commas separate none here: save it with a tab between the two texts.")

@@ -12,6 +12,7 @@ from tests.training.data.corpus_writers import fault, write
 from training.data.corpus_files import numbered_lines
 from training.data.corpus_loading import read_pairs, read_text
 from training.data.sentence_pairs import Pairs
+from training.errors import TrainingError
 
 
 @pytest.mark.parametrize("suffix", ["txt", "txt.gz"])
@@ -150,3 +151,13 @@ def test_a_gzip_that_ends_early_is_refused_in_the_midst_of_its_lines(tmp_path: P
     path = tmp_path / "pairs.tsv.gz"
     path.write_bytes(gzip.compress(lines.encode())[:-5000])
     assert fault(path).startswith(f"{path} cannot be read (Compressed file ended before")
+
+
+def test_line_that_no_memory_takes_is_refused_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.data.corpus_files.MOST_LINE_BYTES", 10_000)
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"ein Bier\n" + b"x" * 10_000 + b"\n"))
+    with pytest.raises(TrainingError, match=r"a.gz has a line of more than 10,000 bytes, line 2: put one text in a"):
+        list(numbered_lines(path))
+    path.write_bytes(gzip.compress(b"ein Bier\n" + b"x" * 9_999 + b"\nlast"))
+    assert [(number, len(line)) for number, line in numbered_lines(path)] == [(1, 8), (2, 9_999), (3, 4)]

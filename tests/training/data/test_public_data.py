@@ -20,7 +20,7 @@ from training.config.run_config import CleaningConfig
 from training.data import download, public_data
 from training.data.corpus_loading import read_pairs, read_run_corpora
 
-pytest.importorskip("mtdata")
+pytest.importorskip("mtdata", reason="extra mtdata brings it")
 
 
 @dataclass

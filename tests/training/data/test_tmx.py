@@ -129,3 +129,15 @@ def test_a_long_file_is_read_in_bounded_memory(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < len(content) / 4
+
+
+def test_another_region_is_refused_with_the_code_that_reads_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.tmx", tmx(PAIRS, ("de-DE", "en-US")))
+    has = f"{path} has no unit with both"
+    segments = "its languages and their segments: de-DE (2), en-US (2)"
+    assert fault(path, ("en-GB", "de")) == (
+        f"{has} en-GB and de; {segments}; a code without a region reads every region: en."
+    )
+    assert fault(path, ("en-GB", "fr-CA")).endswith("reads every region: en.")
+    assert fault(path, ("fr-CA", "de")) == f"{has} fr-CA and de; {segments}."
+    assert read_pairs(str(path), ("en", "de")).sources == [target for _, target in PAIRS]

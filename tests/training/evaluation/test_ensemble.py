@@ -192,5 +192,6 @@ def test_other_tokenizers_and_rules_are_refused(
     alike = folders.write_translator(tmp_path / "alike", "de", "en")
     config = alike / "config.json"
     config.write_text(config.read_text().replace('"forced_end": false', '"forced_end": true'))
+    config.with_suffix(".sha256").unlink()
     with pytest.raises(TrainingError, match=r"their forced_end differ \(True and False in config.json\)"):
         load_ensemble([seeds[0], alike], CPU)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_curves")
 def read(folder: Path) -> dict[tuple[str, int], float]:
     """(tag, step) -> value, from the records of every event file. A record: its length, a checksum, the event, a
     checksum. A later session's file overrules an earlier one's, and hides its steps from where it starts."""
-    proto = pytest.importorskip("tensorboardX.proto.event_pb2")
+    proto = pytest.importorskip("tensorboardX.proto.event_pb2", reason="extra tensorboard brings tensorboardX")
     result: dict[tuple[str, int], Any] = {}
     for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
         data = path.read_bytes()
@@ -66,7 +66,7 @@ def test_events_hold_the_metrics(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_goes_on_in_its_run_of_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
+    mlflow = pytest.importorskip("mlflow", reason="extra mlflow brings it")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     train_twice(tmp_path, "mlflow")
@@ -82,7 +82,7 @@ def test_a_resumed_run_goes_on_in_its_run_of_mlflow(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_a_resumed_run_goes_on_in_its_run_of_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb = pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb", reason="extra wandb brings it")
     from wandb.proto import wandb_internal_pb2
 
     for name, value in {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}.items():
@@ -183,7 +183,7 @@ def test_a_tracker_without_its_package_is_refused(
 def test_wandb_without_a_login_is_refused(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("wandb").teardown()  # it remembers the mode of an earlier run
+    pytest.importorskip("wandb", reason="extra wandb brings it").teardown()  # it remembers the mode of an earlier run
     for name in ("WANDB_MODE", "WANDB_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(here / "netrc"))

@@ -134,6 +134,7 @@ def test_files_of_a_finished_run(model: Path) -> None:
     assert sorted(path.name for path in model.iterdir()) == [
         "README.md",
         "config.json",
+        "config.sha256",
         "corpus.json",
         "curves.png",
         "metrics.jsonl",

@@ -26,7 +26,7 @@ from training.evaluation.model_outputs import hypotheses, translate
 from training.translation import file_translation
 from training.translation.file_translation import ChunkTranslation
 from training.translation.line_input import LineChunk
-from training.translation.long_lines import parts_that_fit
+from training.translation.line_translator import parts_that_fit
 
 LINES = ["ab ba", "b", "a b a", "", "ba", "abab", "b a", "  ", "ab ba", "aab"]
 

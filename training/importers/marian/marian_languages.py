@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import NamedTuple
 
+from models.language_names import code_problem
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
 from training.importers.marian.weight_conversion import RECORD
 
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 # "* source languages: fr,fr_BE", "* target language(s): cmn_Hans cmn_Hant", "- Source Language(s): deu eng"
 CARD_LINE = re.compile(r"[\s*-]*(source|target) languages?(?:\(s\))?\W*:\W*(.+)", re.IGNORECASE)
 CARD_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})*")  # and no name of a language
@@ -56,8 +56,8 @@ def choose_languages(
         code = given or known
         if code is None:
             raise TrainingError(f"The folder does not say which its {side} language is: give --{side}, such as de.")
-        if not LANGUAGE_CODE.fullmatch(code) or code.lower() == "auto":
-            raise TrainingError(f"--{side} must be a language code such as de or pt-BR, not {code!r}.")
+        if problem := code_problem(code):
+            raise TrainingError(f"--{side} {problem}" + "." * (not problem.endswith("?")))
         pair[side] = code
     return Languages(pair["source"], pair["target"], _prefix(prefix, pair["target"], tokens))
 

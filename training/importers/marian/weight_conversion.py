@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor
 from models.networks.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
 from models.undrawn import Undrawn
 from training.errors import TrainingError
-from training.importers.marian.channel_order import marian_order, reorder_channels
 from training.importers.marian.hub_folder import JsonObject
 
 NORM_OF_TYPE: dict[str, NormPlacement] = {"marian": "post", "pegasus": "pre"}  # by model_type
@@ -31,6 +30,15 @@ SIZE_FIELDS = (
     *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings", "pad_token_id"),
 )
 CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu"}  # transformers' own
+
+# The last two parts of a parameter's name -> the axis of its tensor that runs over the channels.
+CHANNEL_AXES: dict[tuple[str, ...], int] = {
+    **dict.fromkeys([("source_embedding", "weight"), ("target_embedding", "weight")], 1),
+    **dict.fromkeys([("projection", "weight"), ("widen", "weight")], 1),
+    **dict.fromkeys([(name, kind) for name in ("output", "narrow", "norm") for kind in ("weight", "bias")], 0),
+    **dict.fromkeys([(name, kind) for name in ("encoder_norm", "decoder_norm") for kind in ("weight", "bias")], 0),
+}
+LOGITS = "output.weight"  # [V, C], unlike the output of an attention, [C, H·D]
 
 
 def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
@@ -208,3 +216,22 @@ def _check_positions(tensors: Mapping[str, Tensor], config: TransformerConfig) -
         computed = sinusoids(len(table), config.d_model, "marian")
         if table.shape != computed.shape or not torch.allclose(table, computed, atol=1e-3):
             raise TrainingError(f"{name} holds other positions than Marian's sinusoids, and only these are supported.")
+
+
+def marian_order(width: int) -> Tensor:
+    """[width]: of each channel in Marian's layout, its number in the interleaved layout."""
+    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+
+
+def reorder_channels(tensors: Iterable[tuple[str, Tensor]], order: Tensor) -> Mapping[str, Tensor]:
+    """The tensors of a Transformer, by our names, with channel order[i] at place i.
+
+    A sum over channels does not depend on their order, and neither do the mean and variance of a layer norm. So a
+    network with positions PE[2i] = sin, PE[2i + 1] = cos (as in the paper) is the same network with all sines first (as
+    in Marian), if every tensor that reads or writes the residual stream is reordered alike. The inverse order gives
+    back the same bits."""
+    reordered = {}
+    for name, tensor in tensors:
+        axis = 1 if name == LOGITS else CHANNEL_AXES.get(tuple(name.split(".")[-2:]))
+        reordered[name] = tensor if axis is None else tensor.index_select(axis, order)
+    return reordered

@@ -93,6 +93,22 @@ def test_failure_during_translation_is_reported(tmp_path: Path) -> None:
     within(Client(FakeEngine(failure=EngineFailed("It broke.")), data=tmp_path), session)
 
 
+def test_servers_with_one_folder_answer_for_each_others_documents(tmp_path: Path) -> None:
+    other = Client(data=tmp_path)
+
+    async def session(http: httpx.AsyncClient) -> None:
+        made = (await http.post("/v2/document", data=PAIR, files=LETTER)).json()
+        await ended(http, made)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=other.app), base_url="http://other") as second:
+            assert (await ended(second, made))["status"] == "done"
+            path = f"/v2/document/{made['document_id']}/result"
+            fetched = await second.post(path, json={"document_key": made["document_key"]})
+            assert fetched.content.decode() == "en:Hallo Welt.\n\nen:Ein Bier.\n"
+            assert "brief" in fetched.headers["content-disposition"]
+
+    within(Client(data=tmp_path), session)
+
+
 def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     async def session(http: httpx.AsyncClient) -> dict[str, Any]:
         files = {"file": ("brief.docx", b"PK, but no", "application/octet-stream")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import msgspec
@@ -54,11 +55,22 @@ def test_the_stated_error_is_true(encoding: Encoding, bounds: Any, wide: Any) ->
         assert fields["max_abs_error"] <= allowed * 1.01  # three digits, rounded up
 
 
-def test_shares_are_255_parts() -> None:
+def test_shares_are_250_parts() -> None:
     fields = encode_array(np.array([0.0, 0.2, 1.0, 0.4999], dtype=np.float32), "u8", bounds=(0.0, 1.0))
-    assert (fields["scale"], fields["offset"], fields["dtype"]) == (1 / 255, 0.0, "uint8")
-    assert list(base64.b64decode(fields["data"])) == [0, 51, 255, 127]
-    assert fields["max_abs_error"] == pytest.approx(1 / 510, rel=1e-2)
+    assert (fields["scale"], fields["offset"], fields["dtype"]) == (0.004, 0.0, "uint8")
+    assert list(base64.b64decode(fields["data"])) == [0, 50, 250, 125]
+    assert fields["max_abs_error"] == pytest.approx(0.002, rel=1e-2)
+
+
+@pytest.mark.parametrize("encoding", LEVELS)
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_scale_and_offset_are_short_numbers(encoding: Encoding, bounds: tuple[float, float] | None) -> None:
+    for size in (1, 1 / 3, 1e-9, 12345.678):
+        values = some(bounds) * np.float32(size if bounds is None else 1)
+        fields = encode_array(values, encoding, bounds=bounds)
+        digits = [len(re.sub(r"e.*|\D|^0+", "", repr(fields[name]).lstrip("-0."))) for name in ("scale", "offset")]
+        assert max(digits) <= 9
+        assert np.abs(decoded(fields, np.float32) - values).max() <= fields["max_abs_error"]
 
 
 @pytest.mark.parametrize("encoding", LEVELS)
@@ -73,8 +85,8 @@ def test_little_endian_in_c_order() -> None:
     assert (fields["byte_order"], fields["max_abs_error"]) == ("little", 0.0)
     assert base64.b64decode(fields["data"]) == b"".join(np.float32(i).tobytes() for i in range(6))
     wide = encode_array(np.array([1.0, 0.0], dtype=np.float32), "u16", bounds=(0.0, 1.0))
-    assert base64.b64decode(wide["data"]) == b"\xff\xff\0\0"
-    lopsided = encode_array(np.array([256 / 65_535], dtype=np.float32), "u16", bounds=(0.0, 1.0))
+    assert base64.b64decode(wide["data"]) == b"\0\xfa\0\0"
+    lopsided = encode_array(np.array([256 / 64_000], dtype=np.float32), "u16", bounds=(0.0, 1.0))
     assert base64.b64decode(lopsided["data"]) == b"\0\1"
 
 

@@ -69,8 +69,8 @@ def test_bytes_say_how_to_read_them() -> None:
     answer = Client().post("/gates", json={"text": "分开", "encoding": "u8"})
     GatesAnswer.model_validate_json(answer.content, strict=True)
     shares, states = (answer.json()["gates"][name] for name in ("z", "h"))
-    assert (shares["scale"], shares["offset"]) == (1 / 255, 0.0)
-    assert (states["scale"], states["offset"]) == (1 / 127, -1.0)
+    assert (shares["scale"], shares["offset"]) == (0.004, 0.0)
+    assert (states["scale"], states["offset"]) == (0.008, -1.0)
     for gate, expected in ((shares, [0.25, 0.98765432]), (states, [-0.25, -0.98765432])):
         numbers = np.frombuffer(base64.b64decode(gate["data"]), dtype=gate["dtype"])
         result = gate["offset"] + gate["scale"] * numbers

@@ -12,6 +12,7 @@ import pytest
 from app.api.libretranslate.document_translation import DocumentTranslator
 from app.api.libretranslate.schemas import TranslationFields
 from app.documents import TranslateTexts
+from app.documents.reader_pool import ReaderPool
 from app.engine.interface import TranslationRequest, TranslationResult
 from app.errors import InvalidRequest, Overloaded
 from tests.app.api.client import Client, recorded
@@ -25,7 +26,11 @@ def _lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file format with one text per line; app.documents tests the real formats."""
 
     async def translated(
-        extension: str, content: bytes, ask: TranslateTexts, language: Callable[[], str] = str
+        extension: str,
+        content: bytes,
+        ask: TranslateTexts,
+        language: Callable[[], str] = str,
+        readers: ReaderPool | None = None,
     ) -> bytes:
         if content.startswith(b"\xff"):
             raise InvalidRequest("The file is not UTF-8; save it as UTF-8 and send it again.", field="file")
@@ -64,13 +69,32 @@ def test_a_page_is_never_shown_by_us(tmp_path: Path) -> None:
     assert fetched.headers["content-security-policy"] == "sandbox; default-src 'none'"
 
 
-def test_the_address_is_the_one_that_was_set_or_else_the_one_that_was_called(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("host", "server"),
+    [
+        ("localhost:81", "http://localhost:81"),
+        ("api", "http://api"),
+        ("192.168.1.5:8000", "http://192.168.1.5:8000"),
+        ("[::1]:81", "http://[::1]:81"),
+        ("mt.example:81", ""),  # from a header that anybody can send
+        ("203.0.114.7", ""),
+        ("api/x", ""),
+        ("a@b", ""),
+        ("[", ""),
+        ("", ""),
+    ],
+)
+def test_an_address_that_a_stranger_may_have_is_not_taken_from_the_header(
+    tmp_path: Path, host: str, server: str
+) -> None:
+    files = {"file": ("a.txt", b"a")}
+    answer = Client(data=tmp_path).post("/translate_file", files=files, data=PAIR, headers={"host": host})
+    assert answer.json()["translatedFileUrl"].startswith(f"{server}/download_file/")
+
+
+def test_the_address_that_was_set_goes_before_the_one_that_was_called(tmp_path: Path) -> None:
     answer = sent(Client(data=tmp_path, public_url="https://example.org/mt/"))
     assert answer.json()["translatedFileUrl"].startswith("https://example.org/mt/download_file/")
-    client = Client(data=tmp_path)
-    host = {"host": "mt.example:81"}
-    answer = client.post("/translate_file", files={"file": ("a.txt", b"a")}, data=PAIR, headers=host)
-    assert answer.json()["translatedFileUrl"].startswith("http://mt.example:81/download_file/")
 
 
 def test_the_options_reach_every_text(tmp_path: Path) -> None:

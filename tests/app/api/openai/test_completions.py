@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
 
 from app.api.openai.schemas import CompletionAnswer
-from app.engine.interface import ModelInfo, ScoreQuery
+from app.engine.interface import ModelInfo, ScoreQuery, ScoreResult
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import LYRICIST, translator
 from tests.app.api.openai.writer import Writer
@@ -183,3 +184,23 @@ def test_echo_with_max_tokens_0_generates_nothing() -> None:
     assert answer["choices"] == [choice(i, "分开", None, logprobs=logprobs) for i in range(2)]
     assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 0, "total_tokens": 2}
     assert [type(request) for request in client.engine.requests] == [ScoreQuery]
+
+
+def test_prompts_of_a_batch_are_read_a_few_at_a_time() -> None:
+    """Each is tokenized when its turn comes: all at once would hold the event loop for seconds."""
+
+    class Counting(Writer):
+        running = most = 0
+
+        async def score(self, request: ScoreQuery) -> ScoreResult:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0)
+            self.running -= 1
+            return await super().score(request)
+
+    engine = Counting()
+    body = {"prompt": ["分开"] * 100, "echo": True, "max_tokens": 0, "logprobs": 1}
+    answer = Client(engine).post("/v1/completions", json=body)
+    assert [len(choice["logprobs"]["tokens"]) for choice in answer.json()["choices"]] == [2] * 100
+    assert engine.most == 4

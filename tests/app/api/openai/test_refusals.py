@@ -154,3 +154,23 @@ def test_types_and_codes(status: int, code: str, wanted: tuple[str, str]) -> Non
     error = ErrorAnswer(error="No.", code=code, field=None, request_id="a")
     answer = OpenAIErrorAnswer.from_error(status, error)
     assert answer.error.model_dump() == {"message": "No.", "type": wanted[0], "param": None, "code": wanted[1]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ({"prompt": ["a" * 1000] * 300, "echo": True, "max_tokens": 0, "logprobs": 0}, "300,300"),
+        ({"prompt": [[1] * 499] * 100, "echo": True, "max_tokens": 0, "logprobs": 5}, "300,000"),
+        ({"prompt": ["a"] * 32, "n": 16, "max_tokens": 1000, "logprobs": 1}, "1,024,000"),
+        ({"prompt": ["a" * 199] * 20, "n": 16, "echo": True, "max_tokens": 100, "logprobs": 5}, "576,000"),
+    ],
+    ids=["texts", "ids", "continuations", "both"],
+)
+def test_log_probabilities_are_counted_over_the_whole_request(fields: dict[str, Any], values: str) -> None:
+    client = Client(Writer())
+    answer = client.post(PATH, json=fields)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["message"].startswith(f"This asks for up to {values} log-probabilities; one request takes 262,144.")
+    assert error["param"] == "logprobs"
+    assert not client.engine.requests

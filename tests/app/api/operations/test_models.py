@@ -33,6 +33,7 @@ def test_each_model_with_all_its_fields() -> None:
         "max_new_tokens": 256,
         "devices": ["cpu"],
         "precision": "int8 native",
+        "precision_reason": "kernels in C, int8: its shortlist",
         "licence": "cc-by-4.0",
         "loaded_at": "2026-11-22T05:12:09Z",
         "scores": {"BLEU": 39.1, "broken": None},  # JSON has no NaN

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from app import errors
+from app.engine.admission import ORIGIN, RequestOrigin
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.metrics.collector import Metrics
@@ -233,3 +235,23 @@ def test_draining_ends_and_fails_the_rest_as_retryable() -> None:
             await task
 
     asyncio.run(scene())
+
+
+def test_messages_of_one_http_request_share_its_deadline() -> None:
+    """A batch, or a pivot, asks several times: each has what the others have left of the time."""
+
+    async def scene() -> None:
+        dispatcher, _, (device,) = scripted_dispatcher()
+        end = time.monotonic() + 0.05
+        ORIGIN.set(RequestOrigin("a", end))
+        asked = [asyncio.create_task(dispatcher.ask(decode(), 1)) for _ in range(3)]
+        with pytest.raises(errors.DeadlineExceeded):
+            await asked[0]
+        await asyncio.gather(*asked, return_exceptions=True)
+        with pytest.raises(errors.DeadlineExceeded):
+            await dispatcher.ask(decode(), 1)
+        decodes = [message for message in device.sent if isinstance(message, m.Decode)]
+        assert {message.deadline for message in decodes} == {end}
+        assert len([message for message in device.sent if isinstance(message, m.Cancel)]) == len(decodes)
+
+    asyncio.run(asyncio.wait_for(scene(), 5))

@@ -47,6 +47,57 @@ def test_a_model_that_kills_its_process_is_named(fake: type[FakeProcess]) -> Non
     asyncio.run(scene())
 
 
+def test_model_that_ends_every_process_is_left_out_and_the_others_are_served(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        models = {"a@1": m.Load("a@1", "/a"), "b@1": m.Load("b@1", "/b")}
+        gone = dict[str, str]()
+
+        def withdraw(name: str, reason: str) -> None:
+            gone[name] = reason
+            del models[name]
+
+        supervisor = a_supervisor([], to_load=lambda: models, on_failure=withdraw)
+        device = supervisor.devices["cpu"]
+        supervisor.spawn_all()
+        for number in range(4):
+            device.pause_s = 0.001
+            while len(fake.started) <= number:
+                await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
+            process = fake.started[number]
+            if number == 3:
+                break
+            if number == 2:
+                assert [load.name for load in process.sent] == ["b@1", "a@1"], "the one at fault comes last"
+                process.says(m.Loaded("b@1", 0.1))
+            process.on_death("cpu")
+        assert [load.name for load in process.sent] == ["b@1"]
+        process.says(m.Loaded("b@1", 0.1))
+        assert device.state == "ready"
+        assert gone == {"a@1": "The process of cpu ended 3 times in a row while it loaded a; it is left out."}
+        await supervisor.stop()
+
+    asyncio.run(scene())
+
+
+def test_device_that_can_load_nothing_leaves_no_model_out(fake: type[FakeProcess]) -> None:
+    async def scene() -> None:
+        models = {"a@1": m.Load("a@1", "/a"), "b@1": m.Load("b@1", "/b")}
+        supervisor = a_supervisor([], to_load=lambda: models, on_failure=lambda name, reason: pytest.fail(reason))
+        for number in range(8):
+            supervisor.devices["cpu"].pause_s = 0.001
+            if not number:
+                supervisor.spawn_all()
+            while len(fake.started) <= number:
+                await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
+            fake.started[number].on_death("cpu")
+        assert not supervisor.devices["cpu"].left_out
+        await supervisor.stop()
+
+    asyncio.run(scene())
+
+
 def test_a_model_that_one_device_cannot_load_stays_on_the_others(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         gone: list[tuple[str, str]] = []

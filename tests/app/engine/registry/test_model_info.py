@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -37,7 +38,7 @@ class LoadingProcess(FakeProcess):
 
     def send(self, messages: list[Any]) -> None:
         loads = [message for message in messages if isinstance(message, m.Load)]
-        self.says(*(m.Loaded(load.name, 0.1, self.precisions[self.device]) for load in loads))
+        self.says(*(m.Loaded(load.name, 0.1, self.precisions[self.device], f"{self.device} has it") for load in loads))
 
 
 def play(root: Path, monkeypatch: pytest.MonkeyPatch, scene: Callable[[AsyncEngine], Awaitable[None]]) -> None:
@@ -84,6 +85,11 @@ def test_int8_is_native_where_its_kernels_are(tiny_checkpoints: Path, monkeypatc
     runner = ModelRunner("cpu", 1, slots=2, precision="int8")
     runner.install("a@1", runner.read(Load("a@1", str(tiny_checkpoints / "tiny-de-en"))))
     assert runner.models["a@1"].precision == "int8 native"
+    assert re.fullmatch(
+        "kernels in C, int8: it is exactly the network that our kernels compute; no vocabulary shortlist:"
+        r" an output matrix of \d+ × \d+ gains nothing from a shortlist",
+        runner.models["a@1"].reason,
+    )
 
 
 def test_measured_precision_is_reported(tiny_checkpoints: Path) -> None:
@@ -98,13 +104,14 @@ def test_measured_precision_is_reported(tiny_checkpoints: Path) -> None:
 def test_differing_precisions_of_devices_are_listed(tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(engine: AsyncEngine) -> None:
         assert (info(engine).devices, info(engine).precision) == (("cpu:0", "cpu:1"), "int8 native, bf16")
+        assert info(engine).precision_reason == "cpu:0 has it; cpu:1 has it"
         LoadingProcess.precisions["cpu:1"] = "int8 native"
         await LoadingProcess.started[1].kill()
         await all_ready(engine)
         assert info(engine).precision == "int8 native", "the process was started again"
         unloaded = await engine.unload_model("tiny-de-en")
-        assert (unloaded.model.precision, unloaded.model.devices) == (None, ())
-        assert not any("tiny-de-en@1" in device.precisions for device in engine.supervisor.devices.values())
+        assert (unloaded.model.precision, unloaded.model.precision_reason, unloaded.model.devices) == (None, None, ())
+        assert not any("tiny-de-en@1" in device.loads for device in engine.supervisor.devices.values())
 
     play(tiny_checkpoints, monkeypatch, scene)
 
@@ -136,6 +143,7 @@ def test_curves_of_loaded_models(tiny_checkpoints: Path, tmp_path: Path) -> None
     content = json.loads(config.read_text(encoding="utf-8"))
     content["training"] = {"imported_from": "Helsinki-NLP/opus-mt-en-es", "revision": "0123456789abcdef"}
     config.write_text(json.dumps(content), encoding="utf-8")
+    (config.parent / "config.sha256").unlink()
     made = pool(root)
     made.registry.read()
     assert "has no metrics.jsonl" in str(asyncio.run(made.curves("tiny-lyrics")).reason)

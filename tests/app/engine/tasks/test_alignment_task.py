@@ -35,6 +35,7 @@ def inline(request: pytest.FixtureRequest, tiny_checkpoints: Path, tmp_path_fact
     shutil.copytree(tiny_checkpoints / "tiny-de-en", root / "tiny-de-en")
     config = json.loads((root / "tiny-de-en" / "config.json").read_text())
     (root / "tiny-de-en" / "config.json").write_text(json.dumps({**config, "alignment": request.param}))
+    (root / "tiny-de-en" / "config.sha256").unlink()
     return Inline(root)
 
 

@@ -15,7 +15,7 @@ from app.engine.output.token_views import float_array
 from app.engine.protocol import messages as m
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
-from models.backends.out_of_memory import out_of_memory
+from models.backends.memory import out_of_memory
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.inspection.selection import GateSelection

@@ -119,7 +119,7 @@ def check_compiled(specification: Specification, launch: Launch) -> None:
 
 @pytest.mark.slow
 def test_each_kernel_compiles_without_a_gpu_and_takes_the_parameters_that_are_packed() -> None:
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="Triton is for Linux on x86-64")
     found = specifications("bf16", 90).values()
     by_kernel = {each[0].kernel: each for each in reversed(found)}  # the first of each kernel is the fastest to compile
     assert len(by_kernel) == 9
@@ -133,7 +133,7 @@ def test_all_warps_have_read_a_number_before_one_of_them_counts_it_up(
 ) -> None:
     """A scalar is loaded by every thread and stored by the first: without a barrier between, a warp that is behind
     reads the new number. The interpreter has one thread."""
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="Triton is for Linux on x86-64")
     sizes, read = build.parameter_sizes, list[str]()
 
     def sizes_and_text(ptx: str, name: str) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ def test_all_warps_have_read_a_number_before_one_of_them_counts_it_up(
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "dtype"), [(80, "bf16"), (90, "bf16"), (120, "bf16"), (90, "fp16"), (90, "fp32")])
 def test_every_kernel_of_a_network_compiles(arch: int, dtype: str) -> None:
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="Triton is for Linux on x86-64")
     found = specifications(dtype, arch)
     if dtype == "bf16":
         found |= specifications(dtype, arch, norm="pre", activation="gelu")
@@ -198,7 +198,7 @@ def test_without_triton_and_kernels_the_reason_is_one_sentence(monkeypatch: pyte
 
 
 def test_a_triton_whose_kernels_need_scratch_memory_leaves_the_step_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    triton = pytest.importorskip("triton")
+    triton = pytest.importorskip("triton", reason="Triton is for Linux on x86-64")
     metadata = SimpleNamespace(
         global_scratch_size=128, profile_scratch_size=0, num_ctas=1, launch_cooperative_grid=False
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import pytest
@@ -131,3 +132,38 @@ def test_steps_of_two_callers_at_once_are_as_alone(library: ctypes.CDLL, two_thr
     with ThreadPoolExecutor(2) as pool:
         results = pool.map(lambda _: logits_of(network, PROMPTS), range(40))
     assert all(torch.equal(result, alone) for result in results)
+
+
+def test_rows_of_the_same_contents_are_computed_once(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies, overwritten originals and moved rows in random order, against steps of every row."""
+    network = select.decodable(tiny.transformer(), "int8")
+    assert isinstance(network, NativeTransformer)
+    step_once, spared, random = NativeTransformer._step_once, list[int](), Random(0)
+
+    def counted_step(self: NativeTransformer, *arguments: Any) -> Tensor:
+        spared.append(len(arguments[-1]))
+        return step_once(self, *arguments)
+
+    monkeypatch.setattr(NativeTransformer, "_step_once", counted_step)
+    for _ in range(20):
+        twinned, plain = (network.allocate(12, 9, 12) for _ in range(2))
+        for state in (twinned, plain):
+            network.prefill(state, range(10), PROMPTS)
+        for _ in range(4):
+            for _ in range(random.randrange(5)):
+                rows = random.sample(range(10), 4)
+                kind, prompts = random.randrange(3), random.sample(PROMPTS, 2)
+                for state in (twinned, plain):
+                    if kind == 0:
+                        network.prefill(state, rows[:2], prompts)
+                    elif kind == 1:
+                        network.copy(state, [10], rows[:1])  # row 10 is not stepped
+                        network.copy(state, rows[1:2], [10])
+                    else:
+                        network.copy(state, [rows[0]] * 3, rows[1:])
+            tokens = torch.tensor([random.choice([4, 4, 4, 5]) for _ in range(10)])
+            plain.forget_twins()
+            assert torch.equal(network.step(twinned, tokens), network.step(plain, tokens))
+            assert torch.equal(twinned.cache, plain.cache)
+            assert twinned.lengths.tolist() == plain.lengths.tolist()
+    assert sum(spared) > 20

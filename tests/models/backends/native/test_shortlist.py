@@ -222,7 +222,7 @@ def test_decoding_gives_the_same_tokens(name: str, monkeypatch: pytest.MonkeyPat
     assert isinstance(with_shortlist, NativeTransformer) and with_shortlist.shortlist is not None
     monkeypatch.setenv(shortlists.CHOICE, shortlists.OFF)
     plain = select(network(), "int8")
-    assert plain.reason.endswith("; PARLANCE_SHORTLIST is off")
+    assert plain.reason.endswith("; no vocabulary shortlist: PARLANCE_SHORTLIST is off")
     assert isinstance(plain.decodable, NativeTransformer) and plain.decodable.shortlist is None
     one, other = decoded(with_shortlist, MIXTURES[name]), decoded(plain.decodable, MIXTURES[name])
     assert [h.tokens for h in one] == [h.tokens for h in other]

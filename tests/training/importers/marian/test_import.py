@@ -61,7 +61,14 @@ def test_import_writes_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     names = {path.name for path in out.iterdir()}
     tokenizers = {"source.json", "target.json"}
-    assert names == {"config.json", "model.safetensors", "README.md", "README.original.md", *tokenizers}
+    assert names == {
+        "config.json",
+        "config.sha256",
+        "model.safetensors",
+        "README.md",
+        "README.original.md",
+        *tokenizers,
+    }
     checkpoint = checkpoints.read(out)
     config = checkpoint.config
     network = load_network(checkpoint)

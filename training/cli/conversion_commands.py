@@ -1,4 +1,5 @@
-"""import-marian: checkpoints from OPUS-MT and Marian models, of a folder or of the Hugging Face Hub."""
+"""The commands that convert models. import-marian makes checkpoints of OPUS-MT and Marian models, of a folder or of the
+Hugging Face Hub; export writes a checkpoint in the form of another program."""
 
 from __future__ import annotations
 
@@ -6,13 +7,17 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from models.model_names import split_names
 from training.config.run_config import raise_all
 from training.errors import TrainingError
+from training.exporters.ctranslate2_folder import QUANTIZATIONS
+from training.exporters.exportable import Form
 from training.importers.import_progress import ConsoleProgress, ImportProgress, JsonProgress
 
 PROGRESS = ("bar", "json")
+FORMS = get_args(Form)
 
 
 def add_import_marian(command: argparse.ArgumentParser) -> None:
@@ -36,7 +41,7 @@ def add_import_marian(command: argparse.ArgumentParser) -> None:
 
 
 def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
-    """With --into every model is tried; then the gravest error is raised."""
+    """Imports the named models. With --into it tries every model before it raises the gravest error."""
     from training.importers.marian.convert_checkpoint import import_marian
     from training.importers.model_import import import_models
 
@@ -75,3 +80,30 @@ def _contradictions(arguments: argparse.Namespace) -> Iterator[str]:
     for name in ("source", "target", "prefix"):
         if arguments.into is not None and getattr(arguments, name) is not None:
             yield f"--{name} is for --out"
+
+
+def add_export(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder")
+    text = "transformers chooses marian or pegasus by the network's layer norms; lyricists go to onnx"
+    command.add_argument("--to", metavar="FORM", help=f"one of {', '.join(FORMS)}; {text}")
+    command.add_argument("--out", type=Path, metavar="DIR", help="the folder to write")
+    text = f"of CTranslate2's weights: {', '.join(QUANTIZATIONS)} (default: float32)"
+    command.add_argument("--quantization", metavar="TYPE", help=text)
+
+
+def run_export(arguments: argparse.Namespace) -> Mapping[str, object]:
+    from training.exporters.export_checkpoint import export_checkpoint
+
+    form, quantization = arguments.to, arguments.quantization
+    problems = []
+    if form not in FORMS:
+        listed = ", ".join(FORMS)
+        problems.append(f"--to is missing: one of {listed}" if form is None else f"--to {form} is none of {listed}")
+    if arguments.out is None:
+        problems.append("--out is missing: the folder to write")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        problems.append(f"--quantization {quantization} is none of {', '.join(QUANTIZATIONS)}")
+    elif quantization is not None and form != "ctranslate2":
+        problems.append("--quantization is for --to ctranslate2; the other forms are written in fp32")
+    raise_all(problems)
+    return export_checkpoint(arguments.folder, form, arguments.out, quantization=quantization)

@@ -1,5 +1,4 @@
-"""Bytes of a decoding state, counted on the tensors that were really allocated: heads, widths and lengths are those of
-the network, edited or not."""
+"""Memory: the bytes that a decoding state takes, and the errors that say there is too little."""
 
 from __future__ import annotations
 
@@ -8,10 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+NO_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the error is a lack of memory, so that less work at once could succeed."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
+
 
 def tensor_bytes(root: Any, device: torch.device) -> int:
     """Bytes of all distinct storages on the device that are reachable from `root` through attributes, lists, tuples
-    and dictionaries, except the weights of networks."""
+    and dictionaries, except the weights of networks. The tensors that were really allocated are counted, so that the
+    number holds for a network whose heads, widths or lengths have been edited."""
     storages: dict[int, int] = {}
     visited: set[int] = set()
     open_objects = [root]

@@ -1,0 +1,412 @@
+"""The bounded intake of HTTP: connections, request lines, header fields and seconds are limited before any request is
+routed. uvicorn's parser keeps what it is fed until a header field is complete, and waits for the rest without end; this
+protocol counts what the parser holds, and closes what takes too long. Bodies are limited by `app.api.request_body`.
+
+Beyond a limit the newest connection wins: the connection that has waited longest without a whole request gives way, so
+that half-sent requests do not keep others out. A connection whose client may still be sending is closed in two steps
+(lingering close, RFC 9112, 9.6): the answer and an end of stream first, and the rest once the client has read it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import math
+import random
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httptools
+import msgspec
+import uvicorn
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from app.access.authorization import address_id
+from app.api.errors import ErrorAnswer
+from app.api.middleware.request_log import REQUEST_ID_HEADER
+from app.engine.metrics.collector import Metrics
+from app.errors import EngineError
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+_HOST = re.compile(rb"([A-Za-z0-9._~%!$&'()*+,;=-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # RFC 3986, 3.2.2
+log = logging.getLogger(__name__)
+
+MAX_PIPELINED = 16  # requests of one connection that wait for the answer before theirs
+MAX_LINGERING = 256  # connections that have their answer and are not closed yet; beyond that the oldest is closed
+LINGERING_BYTES = 256 * 2**20  # that are read and thrown away while a connection lingers
+RETRY_AFTER_S = 2
+SPARE_DESCRIPTORS = 128  # of files, device processes, connections that linger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeLimits:
+    """The section of the settings that limits connections and what comes before a body."""
+
+    max_connections: int
+    max_connections_per_client: int
+    max_url_bytes: int
+    max_header_bytes: int
+    max_headers: int
+    header_timeout_s: float
+    linger_s: float
+    request_timeout_s: float  # here: of an answer that is not read, once its connection is to close
+    trusted_proxies: str
+    request_log: bool
+
+
+class Refused(EngineError):
+    """What is answered to a connection without a request that could be routed."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message, reason=reason)
+        self.status = status
+
+
+class Intake:
+    """All connections of a server. `connection` is uvicorn's `http` protocol class."""
+
+    def __init__(self, limits: IntakeLimits, metrics: Metrics) -> None:
+        self.limits, self.metrics = limits, metrics
+        self.waiting: dict[Connection, None] = {}  # without a whole request; the longest-waiting first
+        self.lingering: dict[Connection, None] = {}  # the oldest first
+        self._open: set[Connection] = set()  # lingering ones too
+        self._count = 0  # lingering ones left out
+        self._by_client: dict[str, dict[Connection, None]] = {}
+        self._tick_s = min(1.0, limits.header_timeout_s / 4, limits.linger_s / 4, limits.request_timeout_s / 4)
+        proxies = [ipaddress.ip_network(text) for text in limits.trusted_proxies.split(",") if text]
+
+        @lru_cache(maxsize=4096)
+        def client_of(host: str) -> str:
+            """Under which id connections are counted; "" for a trusted proxy, which has those of many clients."""
+            try:
+                address = ipaddress.ip_address(host)
+            except ValueError:  # of a Unix socket
+                return ""
+            return "" if any(address in network for network in proxies) else address_id(host)
+
+        self._client_of = client_of
+
+    def connection(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Connection:
+        return Connection(self, config, server_state, app_state, _loop)
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for a new connection, if need be in the place of one that waits for its request."""
+        if not self._open:
+            connection.loop.call_later(self._tick_s, self._expire, connection.loop)
+        self._open.add(connection)
+        host = connection.client[0] if connection.client else ""
+        connection.counted_for = self._client_of(host)
+        mates = self._by_client.setdefault(connection.counted_for, {})
+        leaving = None
+        if connection.counted_for and len(mates) >= self.limits.max_connections_per_client:
+            leaving = next((mate for mate in mates if mate in self.waiting), None)
+            full = leaving is None
+        else:
+            full = self._count >= self.limits.max_connections
+            if full and self.waiting:
+                leaving, full = next(iter(self.waiting)), False
+        if leaving is not None:
+            leaving.give_way()
+        if full:
+            return False
+        # after `leave`, which drops the dictionary of a client without connections
+        self._by_client.setdefault(connection.counted_for, {})[connection] = None
+        self._count += 1
+        self.waiting[connection] = None
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """Counts the connection no more; again and again is the same as once."""
+        self.waiting.pop(connection, None)
+        mates = self._by_client.get(connection.counted_for, {})
+        if connection in mates:
+            del mates[connection]
+            self._count -= 1
+        if not mates:
+            self._by_client.pop(connection.counted_for, None)
+
+    def linger(self, connection: Connection) -> None:
+        self.leave(connection)
+        self.lingering[connection] = None
+        if len(self.lingering) > MAX_LINGERING:
+            next(iter(self.lingering)).abort()
+
+    def forget(self, connection: Connection) -> None:
+        self.leave(connection)
+        self.lingering.pop(connection, None)
+        self._open.discard(connection)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """One timer for all: it costs a comparison per connection and tick, and nothing per request."""
+        now = loop.time()
+        for connection in [connection for connection in self._open if connection.deadline < now]:
+            connection.expire()
+        if self._open:
+            loop.call_later(self._tick_s, self._expire, loop)
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's protocol of one connection, within the limits of an `Intake`."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, loop)
+        self.intake, self.limits = intake, intake.limits
+        self.counted_for = ""
+        self.deadline = math.inf  # by the clock of the loop: when `expire` is due
+        self._raw: asyncio.Transport | None = None
+        self._running: RequestResponseCycle | None = None  # the request that the app has, or had last
+        self._closing = self._discarding = False
+        self._refusal: Refused | None = None  # what a callback of the parser stopped for
+        self._in_body = False  # between the end of the headers and that of the message
+        self._progress = False  # the parser has completed something of what it was fed
+        self._held_bytes = 0  # fed to the parser since it last completed something
+        self._discarded_bytes = 0
+        self._fields = self._field_bytes = self._hosts = 0  # of this message, trailers included
+
+    # Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._raw = transport
+        # What uvicorn calls `close` on; writing stays as direct as it is without it.
+        facade = SimpleNamespace(
+            write=transport.write,
+            close=self._close,
+            is_closing=lambda: self._closing or transport.is_closing(),
+            pause_reading=transport.pause_reading,
+            resume_reading=transport.resume_reading,
+            get_extra_info=transport.get_extra_info,
+        )
+        super().connection_made(cast(asyncio.Transport, facade))
+        self.deadline = self.loop.time() + self.limits.header_timeout_s
+        if not self.intake.admit(self):
+            self._refuse(
+                Refused(
+                    503, "too_many_connections", "This server has too many connections; try again in a few seconds."
+                )
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.intake.forget(self)
+        self._closing = True
+        if self._running is not None:  # uvicorn tells the newest request alone, which may be waiting for this one
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        """To a newer connection: no request of this one is in work."""
+        self.intake.metrics.refused(Refused(503, "connection_gave_way", ""))
+        self.abort()
+
+    def abort(self) -> None:
+        self.intake.forget(self)
+        self._closing = True
+        if self._raw is not None:
+            self._raw.abort()
+
+    def expire(self) -> None:
+        if self._closing:
+            self.abort()
+        elif self._held_bytes or self._field_bytes:
+            seconds = self.limits.header_timeout_s
+            self._refuse(
+                Refused(408, "headers_too_slow", f"The headers of this request took longer than {seconds:g} seconds.")
+            )
+        else:  # an answer to nothing would be taken for that to the next request
+            self._close()
+
+    # Bytes
+
+    def data_received(self, data: bytes) -> None:
+        if self._discarding:
+            self._discarded_bytes += len(data)
+            if self._discarded_bytes > LINGERING_BYTES:
+                self.abort()
+            return
+        if self.deadline == math.inf and not self._in_body and (self.cycle is None or self.cycle.response_complete):
+            self.deadline = self.loop.time() + self.limits.header_timeout_s
+        self._unset_keepalive_if_required()
+        self._progress = False
+        try:
+            self._feed(data)
+        except Refused as refusal:
+            self._refuse(refusal)
+            return
+        self._held_bytes = 0 if self._progress else self._held_bytes + len(data)
+        if self._held_bytes > self.limits.max_header_bytes + self.limits.max_url_bytes:
+            self._refuse(self._headers_too_large())
+
+    def _feed(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:  # to a protocol that is not offered: HTTP goes on
+                data = data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                raise self._refusal or Refused(
+                    400, "malformed_request", "This is no HTTP request that can be read; send it as RFC 9112 says."
+                ) from None
+            else:
+                return
+
+    # Callbacks of the parser: it stops where one of them raises.
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._fields = self._field_bytes = self._hosts = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self.limits.max_url_bytes:
+            limit = self.limits.max_url_bytes
+            self._stop(
+                Refused(414, "url_too_long", f"This server takes addresses of {limit:,} bytes; send texts in a body.")
+            )
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        self._field_bytes += len(name) + len(value) + 4  # with ": " and the end of the line
+        if self._fields > self.limits.max_headers or self._field_bytes > self.limits.max_header_bytes:
+            self._stop(self._headers_too_large())
+        if self._in_body:
+            return  # a trailer must not pass for a header, which a proxy in front may have checked (RFC 9110, 6.5.1)
+        super().on_header(name, value)
+        if self.headers[-1][0] == b"host":
+            self._hosts += 1 if _HOST.fullmatch(value) else 2  # a wrong one is no better than two
+
+    def on_headers_complete(self) -> None:
+        if self._hosts > 1 or (not self._hosts and self.parser.get_http_version() == "1.1"):
+            sentence = "A request has one header Host, a name or an address (RFC 9112, 3.2)."
+            self._stop(Refused(400, "malformed_request", sentence))
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._stop(Refused(503, "too_many_connections", "Wait for answers before you send further requests."))
+        super().on_headers_complete()
+        self._in_body = self._progress = True
+        self.deadline = math.inf
+        self.intake.waiting.pop(self, None)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        self._progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_body, self._progress = False, True
+        self._field_bytes = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self._in_body and not self.pipeline:  # answered early: what is left of the body is no request
+            self._close()
+        super().on_response_complete()
+        if not self._closing and self.cycle.response_complete:
+            self.intake.waiting[self] = None
+
+    # Refusals
+
+    def _stop(self, refusal: Refused) -> None:
+        self._refusal = refusal
+        raise refusal
+
+    def _headers_too_large(self) -> Refused:
+        limits = self.limits
+        return Refused(
+            431,
+            "headers_too_large",
+            f"This server takes {limits.max_headers:,} header fields of {limits.max_header_bytes:,} bytes together;"
+            " send fewer or shorter ones.",
+        )
+
+    def _refuse(self, refusal: Refused) -> None:
+        """Reads no more of this connection, and answers if that is possible."""
+        self.intake.metrics.refused(refusal)
+        self._discarding = True
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if not self._in_body:  # the answers to earlier requests come first, and nothing after them
+                cycle.keep_alive = False
+                return
+            if cycle.response_started or self.pipeline:
+                self.abort()
+                return
+            cycle.disconnected = True  # the app's answer to half a request
+            cycle.message_event.set()
+        request_id = f"{random.getrandbits(128):032x}"
+        if self.limits.request_log:
+            log.info("refused before routing: %d %s, %s", refusal.status, refusal.reason, request_id)
+        body = ErrorAnswer(error=refusal.message, code=refusal.reason, field=None, request_id=request_id)
+        content = msgspec.json.encode(body.model_dump(exclude_unset=True))
+        fields = {
+            b"content-type": b"application/json",
+            b"content-length": str(len(content)).encode(),
+            b"connection": b"close",
+            REQUEST_ID_HEADER.lower().encode(): request_id.encode(),
+        }
+        if refusal.status == 503:
+            fields[b"retry-after"] = str(RETRY_AFTER_S).encode()
+        lines = [
+            name + b": " + value + b"\r\n" for name, value in [*self.server_state.default_headers, *fields.items()]
+        ]
+        self.transport.write(b"".join([STATUS_LINE[refusal.status], *lines, b"\r\n", content]))
+        self._close()
+
+    def _close(self) -> None:
+        """Closes once what was written is read: at once, or after a linger where the client may still be sending."""
+        if self._closing or self._raw is None:
+            return
+        self._closing = True
+        if (self._in_body or self._discarding) and self._raw.can_write_eof() and not self._raw.is_closing():
+            self._discarding = True
+            self.deadline = self.loop.time() + self.limits.linger_s
+            self.flow.resume_reading()
+            self._raw.write_eof()
+            self.intake.linger(self)
+        else:
+            self.deadline = self.loop.time() + self.limits.request_timeout_s
+            self.intake.leave(self)
+            self._raw.close()
+
+
+def fit_descriptors(limits: IntakeLimits) -> IntakeLimits:
+    """Raises the process's limit of open files to what the connections need, or else lowers the number of these."""
+    if resource is None:
+        return limits
+    wanted = limits.max_connections + MAX_LINGERING + SPARE_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return limits
+    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    except (OSError, ValueError):
+        raised = soft
+    if raised >= wanted:
+        return limits
+    fitting = max(raised - MAX_LINGERING - SPARE_DESCRIPTORS, raised // 2)
+    log.warning("The limit of open files (ulimit -n) is %d: %d connections at most.", raised, fitting)
+    return replace(limits, max_connections=fitting)

@@ -1,0 +1,101 @@
+"""Processes that read large documents: the same answers, and an end of those that take too much."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from app import documents
+from app.documents.reader_pool import IN_PLACE_BYTES, ReaderPool, is_small
+from app.documents.reader_process import File, Texts
+from app.errors import InvalidRequest
+from tests.app.documents.sample_documents import Backwards, open_document, repacked, through, word_document
+from tests.app.documents.test_hostile_files import word_file
+
+
+def reader_processes() -> int:
+    """How many children of this process read documents; those that have ended count until they are reaped."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return sum(b"reader_process" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+
+
+def test_small_files_are_read_in_place() -> None:
+    assert is_small(".txt", b"a" * IN_PLACE_BYTES)
+    assert not is_small(".txt", b"a" * (IN_PLACE_BYTES + 1))
+    assert is_small(".docx", word_document())
+    assert is_small(".odt", b"no package")
+    assert not is_small(".odt", repacked(open_document(), lambda _, data: data, {"a": b"\0" * 3_000_000}))
+
+
+def test_large_file_is_translated_as_in_place() -> None:
+    content = word_document() + b"\0" * 60_000  # a long comment behind the package
+    assert not is_small(".docx", content)
+
+    async def pooled() -> tuple[bytes, bytes]:
+        pool = ReaderPool()
+        try:
+            page = ("<p>eins <b>zwei</b></p>\n" * 3000).encode()
+            with pytest.raises(InvalidRequest, match="cannot be read as an OpenDocument"):
+                await documents.translated(".odt", b"x" * 60_000, Backwards(), readers=pool)
+            return (
+                await documents.translated(".docx", content, Backwards(), readers=pool),
+                await documents.translated(".html", page, Backwards(), readers=pool),
+            )
+        finally:
+            await pool.close()
+            assert reader_processes() == 0
+
+    document, page = asyncio.run(pooled())
+    in_place = through(".docx", content)[0]
+    with zipfile.ZipFile(io.BytesIO(document)) as package, zipfile.ZipFile(io.BytesIO(in_place)) as expected:
+        assert package.namelist() == expected.namelist()
+        assert all(package.read(name) == expected.read(name) for name in package.namelist())
+    assert page.decode() == "<p><b>ZWEI</b> EINS</p>\n" * 3000
+
+
+def test_file_that_takes_too_long_is_refused_and_its_process_ends() -> None:
+    async def late() -> None:
+        pool = ReaderPool(processes=1, time_limit_s=0)
+        with pytest.raises(InvalidRequest, match="takes more than 0 seconds"):
+            await pool.run(".txt", b"a" * 1_000_000)
+        await pool.close()
+        assert reader_processes() == 0
+
+    asyncio.run(late())
+
+
+def test_process_ends_when_its_client_leaves_and_the_next_file_is_read() -> None:
+    async def leave() -> None:
+        pool = ReaderPool(processes=1)
+        task = asyncio.create_task(pool.run(".docx", word_file("<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 50_000)))
+        while not reader_processes():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        read = await pool.run(".txt", b"eins")
+        assert isinstance(read, Texts)
+        written = await pool.run(".txt", b"eins", ["one"])
+        assert isinstance(written, File)
+        assert (read.texts, written.content) == (["eins"], b"one")
+        assert reader_processes() == 1  # one process, kept for both
+        await pool.close()
+        assert reader_processes() == 0
+
+    asyncio.run(leave())
+
+
+def test_file_that_takes_too_much_memory_is_refused() -> None:
+    async def large() -> None:
+        pool = ReaderPool(processes=1, memory_bytes=200_000_000)
+        with pytest.raises(InvalidRequest, match=r"takes more than 0\.2 GB to read or write; send it in parts\.$"):
+            await pool.run(".txt", b"a. " * 20_000_000)
+        assert isinstance(await pool.run(".txt", b"eins"), Texts)
+        await pool.close()
+
+    asyncio.run(large())

@@ -1,0 +1,119 @@
+"""Checkpoints are read in a child process first: what ends the child ends one folder's load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.engine.registry import model_registry
+from app.engine.registry.checkpoint_trials import CheckpointTrials
+from models import checkpoint_trial
+from models.checkpoint import CheckpointError
+from tests.app.engine.registries import read_registry
+from tests.models.folders import edit
+
+# the child with a reader that some folders are too much for, in place of a flaw in a library
+CHILD = """
+import os, signal
+from models import checkpoint_trial as trial
+
+def problem_of(folder):
+    if folder.name == "crashes":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    while folder.name == "hangs":
+        pass
+    if folder.name == "grows":
+        bytearray(trial.MOST_BYTES)
+    print("a library's own line")
+    return sound(folder)
+
+sound, trial.problem_of = trial.problem_of, problem_of
+trial.main()
+"""
+
+
+@pytest.fixture
+def trials() -> CheckpointTrials:
+    return CheckpointTrials(command=("-c", CHILD))
+
+
+def copies(source: Path, root: Path, *names: str) -> list[Path]:
+    """Of a checkpoint, each with a config.json of its own."""
+    folders = [shutil.copytree(source, root / name) for name in names]
+    for number, folder in enumerate(folders):
+        edit(folder, parameters=number)
+    return folders
+
+
+def test_crash_is_the_problem_of_its_folder_alone(
+    trials: CheckpointTrials, tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    first, crashes, last = folders = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "first", "crashes", "last")
+    trials.begin(folders)
+    trials.require(first)
+    with pytest.raises(CheckpointError) as refused:
+        trials.require(crashes)
+    assert str(refused.value) == f"{crashes} ended its reader (SIGSEGV): no checkpoint does; the model was not loaded."
+    trials.require(last)
+
+
+def test_reader_that_hangs_or_grows_is_ended(trials: CheckpointTrials, tiny_checkpoints: Path, tmp_path: Path) -> None:
+    first, hangs, grows = folders = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "first", "hangs", "grows")
+    trials.begin(folders)
+    trials.require(first)
+    trials.limit_s = 0.1
+    with pytest.raises(CheckpointError, match="hangs kept its reader busy for too long"):
+        trials.require(hangs)
+    trials.limit_s = 60
+    with pytest.raises(CheckpointError, match=r"grows ended its reader \(status 1\)"):
+        trials.require(grows)
+
+
+def test_sound_checkpoint_is_read_once(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    (folder,) = copies(tiny_checkpoints / "tiny-lyrics", tmp_path, "a")
+    trials = CheckpointTrials()
+    trials.require(folder)
+    trials._command = ("-c", "raise SystemExit('no further child')")
+    trials.require(folder)
+    trials.require(shutil.copytree(folder, tmp_path / "b"))
+    edit(folder, parameters=17)
+    with pytest.raises(CheckpointError, match="ended its reader"):
+        trials.require(folder)
+
+
+def test_checkpoints_beyond_their_weights_are_refused_by_name_and_the_others_served(
+    tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    folder = root / "tiny-de-en"
+    config = json.loads((folder / "config.json").read_text())
+    edit(folder, architecture={**config["architecture"], "encoder_layers": 1_000_000})
+    registry = read_registry(root)
+    assert list(registry.versions) == ["tiny-en-es", "tiny-lyrics"]
+    assert registry.problems == {
+        "tiny-de-en": f"{folder}/config.json describes no network that can be built: encoder_layers is 1,000,000, and"
+        " the weights are 63 tensors."
+    }
+
+
+def test_front_end_reads_no_tokenizer_before_its_trial(
+    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder,) = copies(tiny_checkpoints / "tiny-lyrics", tmp_path / "c", "m")
+    monkeypatch.setattr(model_registry, "TRIALS", CheckpointTrials(command=("-c", "raise SystemExit(7)")))
+    monkeypatch.setattr("models.checkpoint.read_tokenizer", lambda kind, path: pytest.fail("read"))
+    assert read_registry(tmp_path / "c").problems == {
+        "m": f"{folder} ended its reader (status 7): no checkpoint does; the model was not loaded."
+    }
+
+
+def test_trial_names_what_is_wrong(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "m")
+    assert checkpoint_trial.problem_of(folder) is None
+    (folder / "source.json").write_text("{}")
+    assert checkpoint_trial.problem_of(folder) == (
+        f"{folder}/source.json is not a tokenizer that this version reads ('kind')."
+    )
