@@ -7,8 +7,10 @@ read after the clock has stopped.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +59,7 @@ class Answer:
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time."""
+    """One request at a time. used: it has had one before; answered: something came back for the present one."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -65,12 +67,13 @@ class Connection(asyncio.Protocol):
         self.parser = httptools.HttpResponseParser(self)
         self.parts: list[bytes] = []
         self.length = 0
-        self.open = False
+        self.open = self.used = self.answered = False
 
     def connection_made(self, transport: Any) -> None:
         self.transport, self.open = transport, True
 
     def data_received(self, data: bytes) -> None:
+        self.answered = True
         self.parser.feed_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -100,6 +103,7 @@ class Connection(asyncio.Protocol):
         self.answer, self.done = Answer(), asyncio.get_running_loop().create_future()
         self.parser = httptools.HttpResponseParser(self)
         self.parts, self.length = [], 0
+        self.used, self.answered = True, False
         self.transport.write(request)
 
     def close(self) -> None:
@@ -109,10 +113,12 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """Keep-alive connections to one server, as many as are needed or `most`: a browser opens six."""
+    """Keep-alive connections to one server, as many as are needed or `most`: a browser opens six. addresses: from which
+    they come in turn, as those of many clients do."""
 
-    def __init__(self, port: int, most: int | None = None) -> None:
+    def __init__(self, port: int, most: int | None = None, addresses: Sequence[str] = ("127.0.0.1",)) -> None:
         self.port, self.idle = port, list[Connection]()
+        self.addresses = itertools.cycle(addresses)
         self.turn = asyncio.Semaphore(most or 1_000_000)
 
     async def connection(self) -> Connection:
@@ -123,7 +129,9 @@ class Client:
         return await self._connect()
 
     async def _connect(self) -> Connection:
-        _, made = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", self.port)
+        _, made = await asyncio.get_running_loop().create_connection(
+            Connection, "127.0.0.1", self.port, local_addr=(next(self.addresses), 0)
+        )
         return made
 
     async def open(self, count: int) -> None:
@@ -131,24 +139,28 @@ class Client:
         self.idle += [await self._connect() for _ in range(count - len(self.idle))]
 
     async def ask(self, request: bytes) -> Answer:
-        """An answer, whatever happens: status 0 where there was none."""
+        """An answer, whatever happens: status 0 where there was none. Where the server had closed a kept connection
+        by the time that the request left, it is sent once more on another, as HTTP clients do."""
         async with self.turn:
-            try:
-                connection = await self.connection()
-            except OSError as error:
-                return Answer(body=str(error).encode(), ended=time.perf_counter())
-            connection.start(request)
-            try:
-                answer: Answer = await asyncio.wait_for(connection.done, TIMEOUT_S)
-            except TimeoutError:
-                connection.close()
-                return Answer(body=b"no answer in time", ended=time.perf_counter())
-            except asyncio.CancelledError:
-                connection.close()
-                raise
-            if connection.open:
-                self.idle.append(connection)
-            return answer
+            while True:
+                try:
+                    connection = await self.connection()
+                except OSError as error:
+                    return Answer(body=str(error).encode(), ended=time.perf_counter())
+                kept = connection.used
+                connection.start(request)
+                try:
+                    answer: Answer = await asyncio.wait_for(connection.done, TIMEOUT_S)
+                except TimeoutError:
+                    connection.close()
+                    return Answer(body=b"no answer in time", ended=time.perf_counter())
+                except asyncio.CancelledError:
+                    connection.close()
+                    raise
+                if connection.open:
+                    self.idle.append(connection)
+                if answer.status or not kept or connection.answered:
+                    return answer
 
     def close(self) -> None:
         """Closes the connection; pending requests are abandoned."""
