@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.faults import retryable, succeeded
 from benchmarks.wire import Answer, Client, get
+from tests.benchmarks.test_load import request, run
 
 pytestmark = pytest.mark.bench
 STREAM = {b"content-type": b"text/event-stream"}
@@ -34,33 +35,33 @@ def test_a_failure_is_retryable_where_the_server_says_so(answer: Answer, whole: 
     assert (succeeded(answer), retryable(answer)) == (whole, again)
 
 
-async def _asked_twice(closes_before: bytes | None) -> tuple[list[int], int]:
-    """Statuses of two requests on one kept connection, and how many connections were made. The server ends the first
-    one after an answer, and answers a second request on it with these bytes before it does."""
-    connections = 0
+def _asked_twice(closes_with: bytes) -> tuple[list[int], int]:
+    """Statuses of two requests on one kept connection, and how many connections were made. The server answers one
+    request of the first connection; at the second one it closes that connection with these bytes."""
+    connections, statuses = 0, list[int]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
         first = connections == 1
-        await reader.readuntil(b"\r\n\r\n")
+        await request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        await reader.readuntil(b"\r\n\r\n")
-        if first and closes_before is not None:
-            writer.write(closes_before)
-        writer.close()
+        await request(reader)
+        if first:
+            writer.write(closes_with)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    client = Client(server.sockets[0].getsockname()[1])
-    statuses = [(await client.ask(get("/"))).status for _ in range(2)]
-    client.close()
-    server.close()
+    async def ask(port: int) -> None:
+        client = Client(port)
+        statuses.extend([(await client.ask(get("/"))).status for _ in range(2)])
+        client.close()
+
+    run(serve, ask)
     return statuses, connections
 
 
 def test_request_on_a_connection_that_was_closed_meanwhile_is_sent_again() -> None:
-    assert asyncio.run(_asked_twice(b"")) == ([200, 200], 2)
+    assert _asked_twice(b"") == ([200, 200], 2)
 
 
 def test_answer_that_breaks_off_is_no_answer() -> None:
-    assert asyncio.run(_asked_twice(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")) == ([200, 0], 1)
+    assert _asked_twice(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf") == ([200, 0], 1)
