@@ -145,8 +145,10 @@ class AsyncEngine:
         able = any(device.state == "ready" and device.loaded for device in devices.values())
         ready = registry.was_read and bool(registry.versions) and able and not self._shutting_down
         states = {name: device.state for name, device in devices.items()}
-        turns = self.dispatcher.turns
-        return PoolStatus(ready, states, len(registry.versions), tuple(problems), turns.running, turns.waiting)
+        turns, outstanding = self.dispatcher.turns, self.admission.all.requests
+        return PoolStatus(
+            ready, states, len(registry.versions), tuple(problems), turns.running, turns.waiting, outstanding
+        )
 
     def models(self) -> list[ModelInfo]:
         """The models that are loaded on at least one device."""

@@ -45,7 +45,7 @@ class Documented(NamedTuple):
 
 def documented() -> Documented:
     section = (ROOT / "docs/training.md").read_text("utf-8").partition("\n## Several machines\n")[2]
-    block = re.search(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    block = re.search(r"^```bash\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     assert block
     exports, command = block[1].replace("\\\n", "").splitlines()
     assert exports.startswith("export ") and command.startswith("torchrun ")
