@@ -49,7 +49,7 @@ class Server(uvicorn.Server):
         if self._ending:
             os._exit(128 + sig)  # the device processes end with this one
         self._ending = True
-        # Nobody waits at a terminal, and no load balancer knows a server that does not listen yet.
+        # No load balancer is behind Ctrl-C, and none knows a server that does not listen yet.
         delay_s = self._delay_s if sig == signal.SIGTERM and self.started else 0.0
         asyncio.run_coroutine_threadsafe(self._end(delay_s), asyncio.get_running_loop())
 
