@@ -126,7 +126,7 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
   CMD ["python", "-c", "import http.client as h, sys; c = h.HTTPConnection('127.0.0.1', 8000, timeout=4); c.request('GET', '/health/ready'); sys.exit(c.getresponse().status != 200)"]
 
-# Drains on SIGTERM by PARLANCE_DRAIN_TIMEOUT_S and ends with 0.
+# SIGTERM: not ready for PARLANCE_SHUTDOWN_DELAY_S, then drained by PARLANCE_DRAIN_TIMEOUT_S, and the status is 0.
 CMD ["parlance", "serve", "--no-demo"]
 
 # Last, because they change most often.

@@ -1,5 +1,6 @@
-"""python -m app: serve on --host and --port. SIGTERM (or Ctrl-C) drains: /health/ready is 503 at once,
-new connections are refused, requests in flight have PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503; the
+"""python -m app: serve on --host and --port. From SIGTERM on /health/ready is 503, and everything else is answered as
+before for PARLANCE_SHUTDOWN_DELAY_S, in which load balancers notice. Then, and at once after Ctrl-C, the server drains:
+new connections are refused, requests in flight have PARLANCE_DRAIN_TIMEOUT_S to end and are then refused with 503. The
 exit status is 0. A second signal ends at once."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import asyncio
 import errno
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
@@ -27,19 +29,36 @@ FLUSH_S = 5  # beyond the drain timeout: for the last answers to reach their cli
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with an engine that drains while the connections do; a drained server exits with 0."""
+    """uvicorn's server, with an engine that drains while the connections do; a drained server exits with 0.
 
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], Coroutine[object, object, None]]) -> None:
+    announce: makes /health/ready 503 and changes nothing else; delay_s: from there to the drain, after SIGTERM."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        announce: Callable[[], None],
+        drain: Callable[[], Coroutine[object, object, None]],
+        delay_s: float,
+    ) -> None:
         super().__init__(config)
-        self._drain = drain
+        self._announce, self._drain, self._delay_s = announce, drain, delay_s
+        self._ending = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit:
+        if self._ending:
             os._exit(128 + sig)  # the device processes end with this one
-        self.should_exit = True
-        asyncio.run_coroutine_threadsafe(self._log_and_drain(), asyncio.get_running_loop())
+        self._ending = True
+        # No load balancer is behind Ctrl-C, and none knows a server that does not listen yet.
+        delay_s = self._delay_s if sig == signal.SIGTERM and self.started else 0.0
+        asyncio.run_coroutine_threadsafe(self._end(delay_s), asyncio.get_running_loop())
 
-    async def _log_and_drain(self) -> None:
+    async def _end(self, delay_s: float) -> None:
+        if delay_s:
+            self._announce()
+            log.info("not ready from now on; draining in %g s; a second signal ends at once", delay_s)
+            await asyncio.sleep(delay_s)
+        self.should_exit = True
         log.info("draining; a second signal ends at once")
         await self._drain()
 
@@ -71,7 +90,13 @@ def check_address(host: str, port: int) -> None:
 def serve(settings: Settings) -> None:
     """Returns after a drained end; SystemExit where the server could not start."""
     app = create_app(settings)
-    server = Server(server_config(app, settings), app.state.services.engine.drain)
+    engine = app.state.services.engine
+    server = Server(
+        server_config(app, settings),
+        announce=engine.announce_shutdown,
+        drain=engine.drain,
+        delay_s=settings.shutdown_delay_s,
+    )
     server.run()
     if not server.started:
         sys.exit(3)  # uvicorn's own status for this; it has said why

@@ -12,6 +12,7 @@ own environment, which on a running cluster is the `runtime_env` of the applicat
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import Any
 
@@ -23,7 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.middleware.request_log import REQUEST_ID_HEADER
 from app.errors import EngineError
 from app.main import create_app
+from app.ray_scaling import OUTSTANDING
 from app.settings import Settings, load_settings
+
+log = logging.getLogger(__name__)
 
 # Ray refuses with a plain text where ours is a JSON with Retry-After: ours comes first. What is beyond the engine's own
 # bound are requests that need no model, such as probes and the page.
@@ -36,7 +40,9 @@ _POLL_S = 0.05
 class Arguments(BaseModel):
     """What `serve run app.ray_app:app NAME=VALUE` and `args` of a serve config take.
 
-    target_ongoing_requests: requests in work or waiting in each replica that autoscaling aims at.
+    target_ongoing_requests: sequences in work or waiting in each replica that autoscaling aims at (a text of a batch is
+    one, as for PARLANCE_MAX_INFLIGHT_REQUESTS), or HTTP requests where these are more.
+    upscale_delay_s, downscale_delay_s: how long there has to be more or less work before a replica is started or ended.
     num_cpus, num_gpus: of each replica; by default what PARLANCE_CPU_WORKERS and PARLANCE_DEVICES name."""
 
     model_config = ConfigDict(extra="forbid")
@@ -44,6 +50,8 @@ class Arguments(BaseModel):
     min_replicas: int = Field(default=1, ge=0)
     max_replicas: int = Field(default=1, ge=1)
     target_ongoing_requests: float = Field(default=32, gt=0)
+    upscale_delay_s: float = Field(default=30, ge=0)
+    downscale_delay_s: float = Field(default=600, ge=0)
     num_cpus: float | None = Field(default=None, ge=0)
     num_gpus: float | None = Field(default=None, ge=0)
 
@@ -86,6 +94,10 @@ class Replica:
             self._ready_s = now_s
         elif self._ready_s is not None and now_s - self._ready_s > _DOWN_S:
             raise RuntimeError(f"No device process for {_DOWN_S:.0f} seconds. {' '.join(status.problems)}")
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """For `app.ray_scaling`; Ray calls it every few seconds."""
+        return {OUTSTANDING: float(self._engine.status().outstanding)}
 
     async def reconfigure(self, user_config: dict[str, Any] | None) -> None:
         """Serves the models of `UserConfig`; requests in flight end on the weights that they began with."""
@@ -141,6 +153,9 @@ def app(given: dict[str, Any]) -> Any:
         settings = load_settings()
     except SystemExit as end:  # of a process of ours; this one is Ray's
         raise ValueError(end.code) from None
+    if arguments.max_replicas > 1:
+        for sentence in unshared(settings):
+            log.warning("%s", sentence)
     cpus = _cpus(settings) if arguments.num_cpus is None else arguments.num_cpus
     gpus = settings.devices.count("cuda:") if arguments.num_gpus is None else arguments.num_gpus
     deployment: Any = serve.deployment(
@@ -155,9 +170,28 @@ def app(given: dict[str, Any]) -> Any:
             "min_replicas": arguments.min_replicas,
             "max_replicas": max(arguments.min_replicas, arguments.max_replicas),
             "target_ongoing_requests": arguments.target_ongoing_requests,
+            "upscale_delay_s": arguments.upscale_delay_s,
+            "downscale_delay_s": arguments.downscale_delay_s,
+            "policy": {"policy_function": "app.ray_scaling:by_outstanding_work"},
         },
     )
     return deployment.bind()
+
+
+def unshared(settings: Settings) -> list[str]:
+    """What several replicas with these settings would not share, a sentence each."""
+    sentences = []
+    if not settings.redis_url.get_secret_value() and (settings.rate_limit or settings.quota or settings.keys_file):
+        sentences.append(
+            "Each replica counts rate limits and quotas for itself, so that clients get several times their share;"
+            " give all of them one Redis, PARLANCE_REDIS_URL."
+        )
+    if not settings.data.is_absolute():
+        sentences.append(
+            f"PARLANCE_DATA is {settings.data}, a folder of each replica's own, so that glossaries and documents are"
+            " known to one of them alone; name a folder that all nodes see, by its whole path."
+        )
+    return sentences
 
 
 def _cpus(settings: Settings) -> int:

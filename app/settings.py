@@ -219,8 +219,11 @@ class Settings(BaseSettings):
     cors_origins: Origins = ""
     """Comma-separated origins whose pages may call this service, such as "https://example.org" or
     "chrome-extension://ID", or "*" for all; empty allows none."""
+    shutdown_delay_s: float = Field(default=5, ge=0, le=3600)
+    """Seconds from SIGTERM, when readiness ends, to the drain, in which everything else is answered as before: longer
+    than a load balancer takes to notice; 0 where there is none. After Ctrl-C it is 0."""
     drain_timeout_s: float = Field(default=20, ge=0, le=3600)
-    """Seconds that running requests have to finish after SIGTERM."""
+    """Seconds that running requests have to finish once the drain begins."""
     worker_start_timeout_s: float = Field(default=60, gt=0, le=3600)
     """Seconds a device process has to start, and to load each model, before it is restarted."""
     worker_hang_timeout_s: float = Field(default=10, ge=0.1, le=3600)

@@ -91,7 +91,7 @@ def ours(checkpoints: Path, root: Path = ROOT, **settings: Any) -> Iterator[Serv
     project, to run its server."""
     assert all(knows(name) for name in settings), settings
     environment = {f"PARLANCE_{name.upper()}": str(value) for name, value in settings.items()}
-    environment["PARLANCE_CHECKPOINTS"] = str(checkpoints)
+    environment |= {"PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_SHUTDOWN_DELAY_S": "0"}
     with _running("Parlance", ["-m", "app"], "/health/ready", environment, port_option=None, root=root) as server:
         yield server
 

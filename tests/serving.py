@@ -58,6 +58,7 @@ def serving(
     environment = {**os.environ, "PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_CPU_THREADS": "1"}
     # fp32: as the tests decode, for int8 may say something else; one process: tests stop, kill and watch that one
     environment |= {"PARLANCE_PRECISION": "fp32", "PARLANCE_CPU_WORKERS": "1"}
+    environment["PARLANCE_SHUTDOWN_DELAY_S"] = "0"  # no load balancer is to notice
     environment |= {"PARLANCE_PORT": str(port), "PYTHONPATH": "" if python else str(ROOT)}
     environment |= {f"PARLANCE_{name}": value for name, value in settings.items()}
     words = [word.format(port=port) for word in command]

@@ -113,7 +113,7 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
                 return launch_processes(arguments.processes, MODULE, given)
             workers = arguments.workers = join_group()
             arguments.resume = workers.on_rank_0(
-                lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out)
+                lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out, workers.launches)
             )
         if "overrides" not in arguments:  # otherwise they are reported together with all other problems
             raise_all(unknown_options(arguments))

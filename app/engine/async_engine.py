@@ -77,6 +77,7 @@ class AsyncEngine:
         self.unload_model = partial(self._change, self.lifecycle.unload)
         self._curve_reader = CurveReader()
         self._starting: asyncio.Task[None] | None = None
+        self._shutting_down = False
         self._models: tuple[object, list[ModelInfo]] = None, []
 
         rooms = self.registry, self.admission, self.dispatcher
@@ -105,8 +106,13 @@ class AsyncEngine:
         else:
             self.supervisor.leave_idle()
 
+    def announce_shutdown(self) -> None:
+        """`status` is not ready from now on, so that load balancers send no more; requests are answered as before."""
+        self._shutting_down = True
+
     async def drain(self) -> None:
         """Refuses new requests and waits for the running ones until the drain timeout."""
+        self.announce_shutdown()
         self.admission.draining = True
         if self._starting is not None:
             await self._starting
@@ -134,13 +140,15 @@ class AsyncEngine:
             problems.append(self._placement_problem)
         if registry.was_read and not registry.versions and not registry.problems:
             problems.append("Every model was unloaded; load one to be ready again.")
-        if self.admission.draining:
+        if self._shutting_down:
             problems.append("The service is shutting down.")
         able = any(device.state == "ready" and device.loaded for device in devices.values())
-        ready = registry.was_read and bool(registry.versions) and able and not self.admission.draining
+        ready = registry.was_read and bool(registry.versions) and able and not self._shutting_down
         states = {name: device.state for name, device in devices.items()}
-        turns = self.dispatcher.turns
-        return PoolStatus(ready, states, len(registry.versions), tuple(problems), turns.running, turns.waiting)
+        turns, outstanding = self.dispatcher.turns, self.admission.all.requests
+        return PoolStatus(
+            ready, states, len(registry.versions), tuple(problems), turns.running, turns.waiting, outstanding
+        )
 
     def models(self) -> list[ModelInfo]:
         """The models that are loaded on at least one device."""

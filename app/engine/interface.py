@@ -350,7 +350,8 @@ class ModelChange:
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
     """The state of all devices. ready: whether at least one accepts requests; problems: everything degraded.
-    inspections_running, inspections_waiting: on all devices, which take turns at them."""
+    inspections_running, inspections_waiting: on all devices, which take turns at them. outstanding: sequences that were
+    admitted and are not answered yet."""
 
     ready: bool
     devices: Mapping[str, str]  # device -> "ready" | "starting" | "restarting" | "stopped"
@@ -358,6 +359,7 @@ class PoolStatus:
     problems: tuple[str, ...]  # one sentence each: checkpoints that failed to load, devices that are down
     inspections_running: int = 0
     inspections_waiting: int = 0
+    outstanding: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,15 @@ def test_front_end_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
 
 
+def test_the_app_is_made_without_ray() -> None:
+    check = (
+        "import sys; from app.main import create_app; from app.settings import Settings;"
+        " from tests.app.api.fake_engine import FakeEngine; create_app(Settings(), FakeEngine());"
+        " sys.exit('ray' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
+
+
 def test_cache_size_follows_its_setting() -> None:
     calls = []
     for megabytes in (0, 1):

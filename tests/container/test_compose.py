@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.__main__ import FLUSH_S
 from app.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,8 @@ def test_servers_wait_for_the_models_and_only_read_them(name):
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_servers_have_longer_to_stop_than_they_take_to_drain(name):
-    assert seconds(SERVICES[name]["stop_grace_period"]) > Settings.model_fields["drain_timeout_s"].default
+    delay_s, drain_s = (Settings.model_fields[field].default for field in ("shutdown_delay_s", "drain_timeout_s"))
+    assert seconds(SERVICES[name]["stop_grace_period"]) > delay_s + drain_s + FLUSH_S
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -19,7 +19,7 @@ from tests.app.api.client import Client
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text("utf-8"))
-OLDEST, NEWEST = "1.30", "1.37"  # since 1.30 a preStop sleep needs no feature gate
+OLDEST, NEWEST = "1.30", "1.37"
 
 
 def objects_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -146,9 +146,11 @@ def test_models_have_time_to_load() -> None:
 
 
 def test_pods_have_longer_to_stop_than_they_take_to_drain() -> None:
-    pause = SERVER["lifecycle"]["preStop"]["sleep"]["seconds"]
-    drain = float(settings()["PARLANCE_DRAIN_TIMEOUT_S"])
-    assert POD["terminationGracePeriodSeconds"] >= pause + drain + FLUSH_S
+    """A preStop hook would add to that, in which the server says that it is ready."""
+    assert "lifecycle" not in SERVER
+    delay, drain = (float(settings()[f"{PREFIX}{name}"]) for name in ("SHUTDOWN_DELAY_S", "DRAIN_TIMEOUT_S"))
+    assert delay >= 5  # for the cluster's proxies to learn of it
+    assert POD["terminationGracePeriodSeconds"] >= delay + drain + FLUSH_S
 
 
 def test_settings_are_settings_and_fit_the_requested_cores() -> None:

@@ -20,13 +20,13 @@ ARGUMENTS = {"min_replicas": 2, "max_replicas": 2, "num_cpus": 1}
 START_S = 300
 
 
-def deploy(user_config: dict[str, Any] | None) -> None:
+def deploy(user_config: dict[str, Any] | None, arguments: dict[str, Any]) -> None:
     """As `serve deploy` does with a file: `serve.run` would replace the replicas for a new `user_config` too."""
     environment = {name: value for name, value in os.environ.items() if name.startswith("PARLANCE_")}
     application = {
         "name": "parlance",
         "import_path": "app.ray_app:app",
-        "args": ARGUMENTS,
+        "args": arguments,
         "runtime_env": {"env_vars": environment},
         "deployments": [{"name": "parlance"} | ({} if user_config is None else {"user_config": user_config})],
     }
@@ -45,16 +45,18 @@ def main(port: int) -> None:
     nodes = [cluster.add_node(**NODE) for _ in range(2)]
     init(address=cluster.address, logging_level="warning", log_to_driver=False)
     serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
-    deploy(None)
+    deploy(None, ARGUMENTS)
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         command, argument = json.loads(line)
         answer: Any = "done"
         if command == "user_config":
             try:
-                deploy(argument)
+                deploy(argument, ARGUMENTS)
             except RuntimeError as error:
                 answer = str(error)
+        elif command == "arguments":
+            deploy(None, ARGUMENTS | argument)
         elif command == "status":
             deployment = serve.status().applications["parlance"].deployments["parlance"]
             answer = dict(deployment.replica_states)

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from app.access import key_file
 from tests.app.access.redis_server import redis_server
 from tests.app.api.keyed_client import ADMIN, OTHER, USE, keys_file
 from tests.readme import ROOT
@@ -29,6 +30,7 @@ from tests.tiny import write_lyricist, write_translator
 
 pytestmark = pytest.mark.ray
 TEXT = {"q": "ich möchte ein bier", "source": "de", "target": "en"}
+METERED = "plk_" + "m" * 43
 START_S = 300  # Ray starts a dozen processes, each of which imports it
 
 
@@ -58,10 +60,22 @@ class Replicas:
                 return json.loads(line)
         raise AssertionError("the cluster ended")
 
-    def open(self, path: str, body: Any = None, key: str = USE, **headers: str) -> Any:
+    def open(self, path: str, body: Any = None, key: str = USE, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}", **headers}
-        return urllib.request.urlopen(urllib.request.Request(self.base + path, data, headers), timeout=60)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        request = urllib.request.Request(self.base + path, data, headers, method=method)
+        return urllib.request.urlopen(request, timeout=60)
+
+    def statuses(self, path: str, body: Any = None, key: str = USE) -> Counter[int]:
+        """Of 20 requests, which both replicas get some of."""
+        statuses = Counter[int]()
+        for _ in range(20):
+            try:
+                with self.open(path, body, key) as answer:
+                    statuses[answer.status] += 1
+            except urllib.error.HTTPError as error:
+                statuses[error.code] += 1
+        return statuses
 
     def ask(self, path: str, body: Any = None, key: str = USE) -> Any:
         with self.open(path, body, key) as answer:
@@ -81,9 +95,10 @@ class Replicas:
                     found.append((folder.stat().st_mtime, int(folder.name)))
         return [pid for _, pid in sorted(found)]
 
-    def two_run(self) -> bool:
+    def run(self, count: int) -> bool:
+        """Waits until so many replicas run and no other is started or ended."""
         end = time.monotonic() + START_S
-        while self.tell("status") != {"RUNNING": 2}:
+        while self.tell("status") != {"RUNNING": count}:
             assert time.monotonic() < end, self.tell("status")
             time.sleep(0.5)
         return True
@@ -100,10 +115,13 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
+        keys = keys_file(folder, rate_limit="12/day")
+        metered = {"name": "metered", "sha256": key_file.key_digest(METERED).hex(), "quota": "100/day"}
+        key_file.write_key_lines(keys, [*map(json.loads, keys.read_text().splitlines()), metered])
         settings = {
             "CHECKPOINTS": checkpoints,
             "DATA": folder / "data",
-            "KEYS_FILE": keys_file(folder, rate_limit="12/day"),
+            "KEYS_FILE": keys,
             "REDIS_URL": redis.url,
             "PRECISION": "fp32",
             "CPU_WORKERS": 1,
@@ -148,14 +166,27 @@ def test_every_kind_of_answer_comes_through_ray(replicas: Replicas) -> None:
 def test_key_and_limits_hold_across_replicas(replicas: Replicas) -> None:
     status, refusal = replicas.refused("/translate", TEXT, "plk_" + "x" * 43)
     assert status in (400, 401, 403), refusal
-    statuses = Counter[int]()
-    for _ in range(20):
-        try:
-            with replicas.open("/translate", TEXT, OTHER) as answer:
-                statuses[answer.status] += 1
-        except urllib.error.HTTPError as error:
-            statuses[error.code] += 1
-    assert statuses == {200: 12, 429: 8}
+    assert replicas.statuses("/translate", TEXT, OTHER) == {200: 12, 429: 8}
+
+
+def test_quotas_hold_across_replicas(replicas: Replicas) -> None:
+    characters = len(TEXT["q"])
+    fit = 100 // characters
+    assert replicas.statuses("/translate", TEXT, METERED) == {200: fit, 429: 20 - fit}
+    usages = {replicas.ask("/v2/usage", key=METERED)["character_count"] for _ in range(20)}
+    assert usages == {fit * characters}
+
+
+def test_glossaries_hold_across_replicas(replicas: Replicas) -> None:
+    entries = {"entries": "bier\tale", "entries_format": "tsv"}
+    made = replicas.ask("/v2/glossaries", {"name": "pub", "source_lang": "DE", "target_lang": "EN", **entries})
+    path = f"/v2/glossaries/{made['glossary_id']}"
+    assert replicas.statuses(path) == {200: 20}
+    text = {"text": [TEXT["q"]], "source_lang": "DE", "target_lang": "EN", "glossary_id": made["glossary_id"]}
+    assert replicas.statuses("/v2/translate", text) == {200: 20}
+    assert replicas.statuses(path, key=METERED) == {404: 20}  # of another key
+    replicas.open(path, method="DELETE").close()
+    assert replicas.statuses(path) == {404: 20}
 
 
 def test_any_replica_tells_of_a_document_and_returns_it(replicas: Replicas) -> None:
@@ -276,24 +307,48 @@ def check(answered: Answered) -> None:
 
 
 def test_replica_that_is_killed_under_load(replicas: Replicas) -> None:
-    assert replicas.two_run()
+    assert replicas.run(2)
     with Load(replicas) as load:
         victim = replicas.processes()[0]
         os.kill(victim, signal.SIGKILL)
         time.sleep(5)
-        assert replicas.two_run()
+        assert replicas.run(2)
         time.sleep(2)
     check(load.answered)
     assert victim not in replicas.processes()
 
 
 def test_node_that_is_killed_under_load(replicas: Replicas) -> None:
-    assert replicas.two_run()
+    assert replicas.run(2)
     with Load(replicas) as load:
         replicas.tell("remove_node")
         time.sleep(10)
         assert replicas.ask("/translate", TEXT)
         replicas.tell("add_node")
-        assert replicas.two_run()
+        assert replicas.run(2)
         time.sleep(2)
     check(load.answered)
+
+
+def test_replicas_follow_the_sequences_and_not_the_requests(replicas: Replicas) -> None:
+    """Three clients at a time are no work for two replicas, but their 48 sequences are."""
+    scaling = {"min_replicas": 1, "target_ongoing_requests": 8, "upscale_delay_s": 1, "downscale_delay_s": 5}
+    replicas.tell("arguments", scaling)
+    assert replicas.run(1)
+    ends = threading.Event()
+
+    def ask_on() -> None:
+        while not ends.is_set():
+            with suppress(urllib.error.HTTPError):
+                replicas.ask("/generate", {"prompt": "雨", "n": 16, "max_new_tokens": 1000})
+
+    clients = [threading.Thread(target=ask_on) for _ in range(3)]
+    for client in clients:
+        client.start()
+    try:
+        assert replicas.run(2)
+    finally:
+        ends.set()
+        for client in clients:
+            client.join(90)
+    assert replicas.run(1)

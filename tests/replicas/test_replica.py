@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray import cloudpickle
 from ray.serve.schema import ServeDeploySchema
 
 from app import ray_app
@@ -179,6 +181,70 @@ def test_resources_of_a_replica(
     assert deployment.max_ongoing_requests > Settings().max_inflight_requests  # our refusal comes before Ray's
     given = ray_app.app({"num_cpus": 4, "num_gpus": 0.5})._bound_deployment
     assert given.ray_actor_options == {"num_cpus": 4, "num_gpus": 0.5}
+
+
+@dataclass
+class Context:
+    """What `app.ray_scaling` reads of Ray's AutoscalingContext."""
+
+    current_num_replicas: int
+    total_num_requests: float
+    aggregated_metrics: dict[str, dict[str, float]] | None
+    target_num_replicas: int = 1
+    config: Any = None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "requests", "sequences", "expected"),
+    [
+        (1, 3, {"a": 128}, 4),  # three pages of many texts
+        (2, 3, {"a": 128, "b": 64}, 6),
+        (2, 96, {"a": 5, "b": 5}, 3),  # probes, uploads, or requests that no replica has yet
+        (3, 0, {"a": 0, "b": 0, "c": 0}, 0),
+        (1, 64, None, 2),  # no replica has reported yet
+        (0, 0, None, 1),
+    ],
+)
+def test_replicas_follow_the_outstanding_sequences(
+    monkeypatch: pytest.MonkeyPatch, replicas: int, requests: int, sequences: dict[str, float] | None, expected: float
+) -> None:
+    """The policy as Ray's controller unpacks it, where our packages are not installed."""
+    config = ray_app.app({"max_replicas": 4, "target_ongoing_requests": 32})._bound_deployment._deployment_config
+    packed = config.autoscaling_config.policy.get_serialized_policy_def()
+    assert packed is not None
+    for name in [name for name in sys.modules if name.partition(".")[0] == "app"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    policy = cloudpickle.loads(packed)
+    reported = None if sequences is None else {"outstanding_sequences": sequences}
+    context = Context(replicas, requests, reported, config=config.autoscaling_config)
+    assert policy(context)[0] == expected
+
+
+def test_replica_reports_its_outstanding_sequences(replica: Replica, engine: ScriptedEngine) -> None:
+    engine.state = replace(UP, outstanding=70)
+    assert asyncio.run(replica.record_autoscaling_stats()) == {"outstanding_sequences": 70}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, ["PARLANCE_DATA is data"]),
+        ({"data": "/srv/data"}, []),
+        ({"data": "/srv/data", "quota": "9/day"}, ["PARLANCE_REDIS_URL"]),
+        ({"data": "/srv/data", "keys_file": "/srv/keys"}, ["PARLANCE_REDIS_URL"]),
+        ({"data": "/srv/data", "keys_file": "/srv/keys", "redis_url": "redis://redis/0"}, []),
+    ],
+)
+def test_settings_that_replicas_would_not_share_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, settings: dict[str, str], words: list[str]
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PARLANCE_{name.upper()}", value)
+    ray_app.app({"max_replicas": 1})
+    assert not caplog.messages
+    ray_app.app({"max_replicas": 2})
+    assert len(caplog.messages) == len(words)
+    assert all(word in message for word, message in zip(words, caplog.messages, strict=True))
 
 
 def answered_by(messages: list[dict[str, Any]], path: str) -> tuple[int, dict[str, str], bytes]:

@@ -105,7 +105,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="share the run among N processes of this machine: one for each GPU, or for each core of a small CPU, where"
         " they are faster than threads; every one does its part of each batch. torchrun does it for several machines:"
-        " torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 -m training ...",
+        " docs/training.md has its command",
     )
     add_device(command)
 

@@ -1,8 +1,6 @@
 """The processes that share one training run: torchrun's (`RANK`, `WORLD_SIZE` and so on), or this one alone.
 
-    torchrun --nproc-per-node=8 -m training translator ...                      one machine
-    torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d \
-             --rdzv-endpoint=FIRST:29400 -m training translator ...             the same line on each of two
+    torchrun --nproc-per-node=8 -m training translator ...       one machine; docs/training.md has several
 
 The first process (rank 0) alone reads and writes `--out`; the corpus must lie on every machine."""
 
@@ -22,7 +20,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
-from training.distributed.torchrun import join_round
+from training.distributed.torchrun import join_round, launch_name
 from training.distributed.watchdog import Watchdog
 from training.errors import TrainingError, pluralize
 
@@ -69,6 +67,7 @@ class Workers:
         self.local_rank, self.machines = int(os.environ.get("LOCAL_RANK", "0")), 1
         self.synchronize = True  # whether the next backward pass averages gradients across processes
         self.watchdog: Watchdog | None = None
+        self.launches = [launch_name()]  # of all processes
         self._rank_0_calls = 0
 
     @property
@@ -171,6 +170,7 @@ def join_group() -> Workers:
         raise TrainingError(f"The processes of this run do not reach each other ({error}).") from error
     workers, own_connection = Workers(rank, count, store), store.clone()  # type: ignore[attr-defined]
     hosts = workers.gather(socket.gethostname())
+    workers.launches = workers.gather(launch_name())
     workers.machines, workers.watchdog = len(set(hosts)), Watchdog(own_connection, rank, hosts)
     workers.watchdog.watch()
     return workers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -24,11 +25,12 @@ def environment_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def restarted_by_torchrun(out: Path | None) -> bool:
-    """Whether the snapshot in `out` comes from this torchrun, before it lost a process and restarted the group."""
-    if out is None or not launch_name() or not snapshot.exists(out):
+def restarted_by_torchrun(out: Path | None, launches: Sequence[str]) -> bool:
+    """Whether the snapshot in `out` comes from this run, before it lost or gained a process and started its processes
+    again: one torchrun at least has then been there all the time. launches: the `launch_name` of each process now."""
+    if out is None or not any(launches) or not snapshot.exists(out):
         return False
-    return bool(snapshot.load(out).get("launch") == launch_name())
+    return not set(filter(None, launches)).isdisjoint(snapshot.load(out).get("launches", ()))
 
 
 def launch_name() -> str:
@@ -38,7 +40,7 @@ def launch_name() -> str:
     parent = os.getppid()
     stat = Path(f"/proc/{parent}/stat")  # with its start time, because process ids are reused
     started = stat.read_text().rpartition(")")[2].split()[19] if stat.exists() else ""
-    return f"{os.environ['TORCHELASTIC_RUN_ID']} {parent} {started}"
+    return f"{os.environ['TORCHELASTIC_RUN_ID']} {socket.gethostname()} {parent} {started}"
 
 
 def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:

@@ -25,7 +25,6 @@ from torch import Tensor
 from models import checkpoint as checkpoints
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
-from training.distributed.torchrun import launch_name
 from training.errors import TrainingError, pluralize
 from training.kernels.compiler import failure
 from training.kernels.training_backend import TranslatorBackend, backend_description, backend_of, kernels_of
@@ -430,7 +429,7 @@ class Trainer:
             "logged": (self.report.loss, self.report.tokens, self.report.last),
             "fingerprint": self.fingerprint,
             "vocabulary": self.vocabulary,
-            "launch": launch_name(),
+            "launches": self.workers.launches,
             "first_epoch": 1,  # of metrics.jsonl; earlier versions began with 0
         }
 

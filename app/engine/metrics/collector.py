@@ -4,8 +4,9 @@ families have vLLM's names where vLLM has them."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
@@ -21,6 +22,7 @@ from app.errors import EngineError
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 PREFIX = "parlance:"
+STALE_S = 3.0  # devices report every second; the load in a report that is older than this is exposed no more
 LABELS = ("model_name", "device")
 LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
 STEP_S = (0.0001, 0.0002, 0.0005, *LATENCY_S[:10])
@@ -96,16 +98,18 @@ class Families:
 
 class Metrics(Collector):
     """The metrics of one app, in a registry of its own. Gauges are computed at each scrape, so they cannot drift and
-    are 0 when the engine is idle. statistics: device -> model -> statistics of each version in the last heartbeat.
-    deaths: device -> ended processes. http_series: by route (the template, never the client's path), method and
-    status."""
+    are 0 when the engine is idle. Some of them need a device's last report (heartbeat): once that is older than
+    `STALE_S` their series are left out, as they are without any report, rather than shown as if they were true now.
+    statistics: device -> model -> statistics of each version in the last report. deaths: device -> ended processes.
+    http_series: by route (the template, never the client's path), method and status. clock: seconds, monotonic."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self.by_model = Families(self.registry)
         self.statistics: dict[str, dict[str, list[m.ModelStatistics]]] = {}
+        self._clock, self._reported_s = clock, dict[str, float]()  # device -> when its last report came
         self.deaths: Tally[str] = Tally()
         self._engine: Engine | None = None
 
@@ -134,23 +138,28 @@ class Metrics(Collector):
 
         running = gauge("num_requests_running", "Sequences in the slots of a device.")
         waiting = gauge("num_requests_waiting", "Sequences that a device has not begun to read.")
-        slots = gauge("slots", "Sequences that a model can work on at once.")
-        used = gauge("slots_used", "Slots that are taken; a beam of k takes k.")
-        usage = gauge("kv_cache_usage_perc", "Share of the slots that are taken; 1 is all of them.")
+        slots = gauge("slots", "Sequences that a model can work on at once, as its device last reported.")
+        used = gauge("slots_used", "Slots that are taken, as the device last reported; a beam of k takes k.")
+        usage = gauge("kv_cache_usage_perc", "Share of the slots that are taken, as last reported; 1 is all of them.")
+        age = gauge("device_report_age_seconds", "Since the last report of a device whose process runs.", ["device"])
+        ages_s = {device: self._clock() - reported_s for device, reported_s in self._reported_s.items()}
+        for device, age_s in sorted(ages_s.items()):
+            age.add_metric([device], age_s)
         for model, device in sorted(self.loaded()):
             labels, inflight = (model, device), self.by_model.inflight[model, device]
-            versions = self.statistics.get(device, {}).get(model, [])
+            fresh = ages_s.get(device, STALE_S) < STALE_S
+            versions = self.statistics.get(device, {}).get(model, []) if fresh else []
             queued = min(inflight, sum(version.waiting for version in versions))
             waiting.add_metric(labels, queued)
             running.add_metric(labels, inflight - queued)
             if versions:
                 room = sum(version.slots for version in versions)
-                # the last heartbeat may include sequences that have ended since
+                # the last report may include sequences that have ended since
                 taken = sum(version.rows for version in versions) if inflight else 0
                 slots.add_metric(labels, room)
                 used.add_metric(labels, taken)
                 usage.add_metric(labels, taken / room if room else 0)
-        yield from (running, waiting, slots, used, usage)
+        yield from (running, waiting, slots, used, usage, age)
         if self._engine is None:
             return
         ready = gauge("device_ready", "1: takes requests.", ["device"])
@@ -202,9 +211,10 @@ class Metrics(Collector):
             families.prefill_tokens.labels(*labels).inc(done.read_tokens)
             families.padded_tokens.labels(*labels).inc(done.padded_tokens)
             families.cancelled_tokens.labels(*labels).inc(done.cancelled_tokens)
-        self.statistics[device] = versions
+        self.statistics[device], self._reported_s[device] = versions, self._clock()
 
     def device_ended(self, device: str, *, died: bool) -> None:
         """Forgets a device's statistics after its process ended. died: it ended without a stop request."""
         self.deaths[device] += died
         self.statistics.pop(device, None)
+        self._reported_s.pop(device, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_metrics import RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import GAUGES, a_request, finished, gauges_there, value
+from tests.readme import ROOT
 
 
 def lane(model: str, **change: Any) -> m.ModelStatistics:
@@ -58,6 +60,74 @@ def test_gauges_follow_beats_while_there_is_work_and_are_zero_at_once_when_there
     assert gauges() == [0, 0, 8, 0, 0]
     metrics.device_ended("cpu", died=True)
     assert gauges_there(metrics) == set()
+
+
+def test_gauges_of_a_device_that_reports_no_more_are_left_out() -> None:
+    """It hangs, or computes one thing for long: what it said last is not what is true now."""
+    now_s = 100.0
+    metrics = Metrics(clock=lambda: now_s)
+    a_request(metrics)
+    report = m.Heartbeat([lane("demo@1", rows=6, active=3, waiting=1, step_seconds=[0.003])])
+    metrics.heartbeat("cpu", report)
+    metrics.heartbeat("cuda:0", report)
+    of = {"model_name": "demo", "device": "cpu"}
+    now_s += 2.5
+    metrics.heartbeat("cuda:0", report)
+    assert value(metrics, "slots_used", **of) == 6
+    assert value(metrics, "num_requests_waiting", **of) == 1
+    now_s += 1.5
+    assert [value(metrics, "device_report_age_seconds", device=name) for name in ("cpu", "cuda:0")] == [4, 1.5]
+    families = {family.name: family.samples for family in metrics.collect()}
+    for name in ("slots", "slots_used", "kv_cache_usage_perc"):
+        assert {sample.labels["device"] for sample in families[f"parlance:{name}"]} == {"cuda:0"}, name
+    # how many sequences wait is not known, and how many the front end awaits is
+    assert [value(metrics, f"num_requests_{state}", **of) for state in ("running", "waiting")] == [1, 0]
+    assert value(metrics, "step_duration_seconds_count", **of) == 1
+    metrics.heartbeat("cpu", report)
+    assert value(metrics, "device_report_age_seconds", device="cpu") == 0
+    assert value(metrics, "slots_used", **of) == 6
+    metrics.device_ended("cpu", died=True)
+    ages = [family for family in metrics.collect() if family.name == "parlance:device_report_age_seconds"]
+    assert [sample.labels["device"] for family in ages for sample in family.samples] == ["cuda:0"]
+
+
+def documented_sources() -> dict[str, str]:
+    """Family -> its source, by the table of docs/serving.md."""
+    table = (ROOT / "docs/serving.md").read_text("utf-8").partition("| `parlance:` | what | source |")[2]
+    result = {}
+    for row in table.partition("\n\n")[0].splitlines()[2:]:
+        names, _, source, *_ = row.strip("| ").replace("\\|", "").split("|")
+        result |= dict.fromkeys(re.findall(r"`(\w+)`", names), source.strip())
+    return {name.removesuffix("_total"): source for name, source in result.items()}
+
+
+def test_documentation_tells_what_is_live_from_what_is_reported() -> None:
+    """A report of a device changes the families whose source is the report, and no other."""
+    info = ModelInfo("demo", "lyrics", "gru", 1, None, None, 1, None, 1, ("cpu",))
+    status = PoolStatus(True, {"cpu": "ready"}, 1, ())
+    metrics = Metrics(clock=lambda: 0.0)
+    metrics.watch(cast(Any, SimpleNamespace(status=lambda: status, models=lambda: [info])))
+    for _ in range(5):
+        a_request(metrics)
+
+    def families() -> dict[str, list[Any]]:
+        # those of the process change by themselves
+        return {
+            family.name.removeprefix("parlance:"): [(s.name, s.labels, s.value) for s in family.samples]
+            for family in metrics.scrape().collect()
+            if family.name.startswith("parlance:")
+        }
+
+    before = families()
+    work = {"step_seconds": [0.1], "step_rows": 6, "read_tokens": 10, "padded_tokens": 4, "cancelled_tokens": 5}
+    metrics.heartbeat("cpu", m.Heartbeat([lane("demo@1", rows=6, active=3, waiting=2, **work)]))
+    after = families()
+    sources = documented_sources()
+    assert sources.keys() == after.keys()
+    changed = {name for name, samples in after.items() if samples != before[name]}
+    reported = {name for name, source in sources.items() if "reported" in source}
+    assert changed - {"device_report_age_seconds"} == reported  # the age itself is the front end's
+    assert set(sources.values()) == {"live", "reported", "live; their split: reported"}
 
 
 def test_devices_and_models_are_looked_up_at_each_scrape() -> None:
