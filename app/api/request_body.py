@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 from urllib.parse import parse_qsl
@@ -109,8 +109,9 @@ class Upload(msgspec.Struct):
 
 
 class UploadRoom:
-    """The bytes of all bodies that requests hold, from their first byte to the request's end. The first bytes of each
-    body are left out: the number of connections limits these, and a short request is never refused for long ones."""
+    """The bytes of all bodies that requests hold, from their first byte to the end of the request or of its work. The
+    first bytes of each body are left out: the number of connections limits these, and a short request is never refused
+    for long ones."""
 
     def __init__(self, limits: RequestLimits) -> None:
         self._max_bytes = limits.max_uploaded_bytes
@@ -122,7 +123,7 @@ class UploadRoom:
         if size_bytes <= FREE_BODY_BYTES:
             return
         client = scope["client"][0] if scope.get("client") else ""
-        upload = scope["state"].setdefault("upload", _Upload(address_id(client)))
+        upload = scope["state"].setdefault("upload", _Upload(self, address_id(client)))
         more = size_bytes - upload.taken_bytes
         if (
             self._taken_bytes + more > self._max_bytes
@@ -139,17 +140,27 @@ class UploadRoom:
 
     def release(self, scope: Scope) -> None:
         """What the request has taken, if anything."""
-        if upload := scope["state"].pop("upload", None):
-            self._taken_bytes -= upload.taken_bytes
-            self._by_client[upload.client] -= upload.taken_bytes
-            if not self._by_client[upload.client]:
-                del self._by_client[upload.client]
+        hold_upload(scope)()
+
+    def give_back(self, upload: _Upload) -> None:
+        self._taken_bytes -= upload.taken_bytes
+        self._by_client[upload.client] -= upload.taken_bytes
+        if not self._by_client[upload.client]:
+            del self._by_client[upload.client]
 
 
 @dataclass(slots=True)
 class _Upload:
+    room: UploadRoom
     client: str
     taken_bytes: int = 0
+
+
+def hold_upload(scope: Scope) -> Callable[[], None]:
+    """Keeps what the request's body has of the `UploadRoom` beyond the request's end, for work that goes on with the
+    body; the returned function gives it back."""
+    upload: _Upload | None = scope["state"].pop("upload", None)
+    return (lambda: None) if upload is None else lambda: upload.room.give_back(upload)
 
 
 async def read_body(request: Request, max_bytes: int, limits: RequestLimits, room: UploadRoom) -> bytes:

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access.authorization import KeyMissing, KeyWrong
+from app.access.authorization import KeyMissing, KeyWrong, address_id
 from app.api.access_control import OPEN_PATHS, charge, identify, refund
 from app.api.errors import ErrorAnswer, FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
@@ -156,7 +156,7 @@ class ApiRouting:
         if scope["method"] == "HEAD":  # wherever there is a GET (RFC 9110, 9.1): monitors and load balancers send it
             scope["method"], send = "GET", _without_body(send)
         client = scope.get("client")
-        origin = ORIGIN.set(RequestOrigin(client[0] if client else ""))
+        origin = ORIGIN.set(RequestOrigin(address_id(client[0]) if client else ""))
         try:
             await self._answer(scope, receive, send)
         finally:
