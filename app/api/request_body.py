@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
-from urllib.parse import parse_qsl
 
 import msgspec
+import numpy as np
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File, FormParser, parse_options_header
@@ -39,6 +39,10 @@ _OBJECT = "a JSON object as /docs shows it"
 _NOT_UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 _TAKES = "send it as RFC 7578 says, as curl -F does."
 _NAMELESS = f"A part of the form has no name; {_TAKES}"
+
+_HEXADECIMAL = np.full(256, 0xFF, np.uint8)  # the value of each digit
+for _digit in b"0123456789abcdefABCDEF":
+    _HEXADECIMAL[_digit] = int(chr(_digit), 16)
 
 Fields = dict[str, object]
 _LARGEST_BEAM = 64
@@ -295,16 +299,33 @@ _decoder = json.JSONDecoder(object_pairs_hook=_refuse_repeats, parse_constant=_r
 
 def _parse_form(text: str, repeated: frozenset[str]) -> Fields:
     """Lines of a form end in CRLF by its standard; texts have LF."""
+    if text.count("&") >= MAX_FIELDS:
+        raise InvalidRequest(f"The form has more than {MAX_FIELDS} fields; send fewer.")
+    parted = (part.partition("=") for part in text.split("&") if part)
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        pairs = [(_unquoted(name), _unquoted(value).replace("\r\n", "\n")) for name, _, value in parted]
     except UnicodeDecodeError:
         raise InvalidRequest(_NOT_UTF8) from None
-    except ValueError:
-        raise InvalidRequest(f"The form has more than {MAX_FIELDS} fields; send fewer.") from None
-    pairs = [(name, value.replace("\r\n", "\n")) for name, value in pairs]
     lists = {name: [value for other, value in pairs if other == name] for name in repeated}
     fields = _refuse_repeats([pair for pair in pairs if pair[0] not in repeated])
     return fields | {name: values for name, values in lists.items() if values}
+
+
+def _unquoted(text: str) -> str:
+    """As `urllib.parse.unquote_plus`, which makes an object of each %41 and holds the event loop for 0.3 s of 2 MB.
+    Raises UnicodeDecodeError."""
+    text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    raw = np.frombuffer(text.encode() + b"  ", np.uint8)
+    at = np.flatnonzero(raw == ord("%"))
+    high, low = _HEXADECIMAL[raw[at + 1]], _HEXADECIMAL[raw[at + 2]]
+    sound = (high | low) < 16  # any other % stays as it is; no two sound ones overlap
+    at, values = at[sound], (high * 16 + low)[sound]
+    unquoted, kept = raw.copy(), np.ones(len(raw), np.bool_)
+    unquoted[at] = values
+    kept[at + 1] = kept[at + 2] = kept[-2:] = False
+    return unquoted[kept].tobytes().decode()
 
 
 def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> list[tuple[str, bytes | Upload]]:
@@ -312,6 +333,12 @@ def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> l
     _, options = parse_options_header(content_type)
     if not (boundary := options.get(b"boundary")):
         raise InvalidRequest(f"The header Content-Type names no boundary between the parts of the form; {_TAKES}")
+    # The boundary is in no part (RFC 2046, 5.1.1), and the parser stops wherever it is.
+    if (count := body.count(b"\r\n--" + boundary)) > max_parts + 1:
+        sentence = (
+            f"The boundary of this form is in it {count:,} times, and a form takes {max_parts:,} fields; {_TAKES}"
+        )
+        raise InvalidRequest(sentence)
     parts: list[tuple[str, bytes | Upload]] = []
     is_ended = False
 
