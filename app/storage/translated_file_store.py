@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from app.errors import Overloaded
+from app.errors import EngineUnavailable, Overloaded
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +32,21 @@ class TranslatedFileStore:
         self._lock = threading.Lock()
 
     def keep(self, extension: str, content: bytes) -> str:
-        """Stores `content`; returns its name. extension: with its dot. Raises `Overloaded` without room, `OSError`."""
+        """Stores `content`; returns its name. extension: with its dot. Raises `Overloaded` without room, and
+        `EngineUnavailable` if it cannot be written."""
         name = secrets.token_urlsafe(32) + extension
         assert _NAME.fullmatch(name), extension
+        try:
+            self._keep(name, content)
+        except OSError as error:
+            with suppress(OSError):  # of a full disk, which half a file would keep full
+                (self._folder / name).unlink(missing_ok=True)
+            logger.error("%s cannot be written: %s", self._folder / name, error)
+            sentence = "This server cannot keep files: it cannot write to its folder PARLANCE_DATA."
+            raise EngineUnavailable(sentence) from error
+        return name
+
+    def _keep(self, name: str, content: bytes) -> None:
         with self._lock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.remove_expired()
@@ -47,7 +59,6 @@ class TranslatedFileStore:
             descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-        return name
 
     def read(self, name: str) -> bytes | None:
         """The content; None if the file does not exist or has expired."""

@@ -219,10 +219,7 @@ async def translate_file(
     readers, file = services.documents.readers, body.file.content
     work = partial(documents.translated, extension, file, translator, translator.language, readers)
     content = await while_connected(request, services.documents.in_turn(work))
-    try:
-        name = await run_in_threadpool(services.files.keep, extension, content)
-    except OSError:
-        raise EngineUnavailable("This server cannot keep files: it cannot write to its folder PARLANCE_DATA.") from None
+    name = await run_in_threadpool(services.files.keep, extension, content)
     server = services.public_url or _called_address(request)
     shown = quote(translator.download_name(body.file.filename), safe="")
     return schemas.TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}?as={shown}")

@@ -10,6 +10,7 @@ import pytest
 
 from app.errors import InvalidRequest
 from tests.app.documents.sample_documents import open_document, repacked, through, word_document
+from tests.app.documents.test_hostile_files import word_file
 
 MAKERS = {".docx": word_document, ".odt": open_document}
 
@@ -157,3 +158,15 @@ def test_slides_and_notes_of_a_presentation() -> None:
         "THREE TWO",
         "NOTES MY",
     ]
+
+
+@pytest.mark.parametrize("element", ['customXml w:element="x"', 'dir w:val="rtl"', 'bdo w:val="ltr"'])
+def test_words_inside_every_wrapper_of_runs_are_translated(element: str) -> None:
+    """They stayed in the language of the source."""
+    wrapped = f"<w:{element}><w:r><w:t>two three</w:t></w:r></w:{element.split()[0]}>"
+    content, ask = through(".docx", word_file(f"<w:p><w:r><w:t>one </w:t></w:r>{wrapped}</w:p>"))
+    assert "two three" in ask.texts_seen[0]
+    with zipfile.ZipFile(io.BytesIO(content)) as package:
+        written = package.read("word/document.xml").decode()
+    assert "THREE" in written
+    assert f"<w:{element}>" in written
