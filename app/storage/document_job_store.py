@@ -70,6 +70,8 @@ class DocumentJobStore:
             aside.write_bytes(msgspec.json.encode(job))
             aside.replace(path)
         except OSError as error:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
             logger.error("%s cannot be written: %s", path, error)
             message = "This server cannot keep documents: it cannot write to its folder PARLANCE_DATA."
             raise EngineUnavailable(message) from error

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
+import re
 import select
 import socket
 import threading
@@ -240,6 +241,19 @@ def test_pipelined_requests_are_answered_in_order(server: SocketServer) -> None:
     received = answers(server.exchange(post(BODY) + GET + last))
     assert [status for status, *_ in received] == [200, 200, 200]
     assert json.loads(received[0][2]) == {"translatedText": "en:hallo"}
+
+
+@pytest.mark.parametrize("path", [b"/", b"/health", b"/nowhere"])
+def test_the_connection_of_a_head_goes_on_and_nothing_is_logged(
+    server: SocketServer, path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server took it for a GET whose body is too short: monitors filled the log with tracebacks."""
+    head = GET.replace(b"GET /health", b"HEAD " + path)
+    last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    first, second, rest = server.exchange(head + last).split(b"\r\n\r\n")
+    assert [first[:9], second[:13], rest[:1]] == [b"HTTP/1.1 ", b"HTTP/1.1 200 ", b"{"]
+    assert int(re.search(rb"content-length: (\d+)", first)[1]) > 0  # type: ignore[index]
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 def test_pipelined_requests_are_limited(server: SocketServer) -> None:
