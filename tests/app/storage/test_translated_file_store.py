@@ -7,11 +7,13 @@ import os
 import re
 import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.errors import EngineUnavailable, Overloaded
+from app.storage.document_job_store import DocumentJobStore
 from app.storage.translated_file_store import TranslatedFileStore
 
 
@@ -90,3 +92,24 @@ def test_half_a_file_is_not_left_on_a_full_disk(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list((tmp_path / "files").iterdir()) == []
+
+
+def test_a_folder_of_many_files_is_looked_through_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25,000 files of one byte, which anybody may send, made every further file take a second."""
+    looks, listed = 0, Path.iterdir
+
+    def slow(folder: Path) -> Iterator[Path]:
+        nonlocal looks
+        looks += 1
+        time.sleep(0.5)
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", slow)
+    files, jobs = TranslatedFileStore(tmp_path, 60, 100), DocumentJobStore(tmp_path, 60)
+    for _ in range(50):
+        jobs.add(".txt", "a.txt")
+        files.keep(".txt", b"a")
+    assert looks < 10
+    files.keep(".txt", b"a" * 50)
+    with pytest.raises(Overloaded):
+        files.keep(".txt", b"a")
