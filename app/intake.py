@@ -14,6 +14,8 @@ import logging
 import math
 import random
 import re
+import socket
+import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import SimpleNamespace
@@ -37,6 +39,7 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: throw away what is not sent
 _HOST = re.compile(rb"([A-Za-z0-9._~%!$&'()*+,;=-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")  # RFC 3986, 3.2.2
 log = logging.getLogger(__name__)
 
@@ -58,7 +61,7 @@ class IntakeLimits:
     max_headers: int
     header_timeout_s: float
     linger_s: float
-    request_timeout_s: float  # here: of an answer that is not read, once its connection is to close
+    request_timeout_s: float  # here: of an answer of which nothing is read
     trusted_proxies: str
     request_log: bool
 
@@ -79,6 +82,7 @@ class Intake:
         self.waiting: dict[Connection, None] = {}  # without a whole request; the longest-waiting first
         self.lingering: dict[Connection, None] = {}  # the oldest first
         self._open: set[Connection] = set()  # lingering ones too
+        self._ticking = False  # the one timer runs
         self._count = 0  # lingering ones left out
         self._by_client: dict[str, dict[Connection, None]] = {}
         self._tick_s = min(1.0, limits.header_timeout_s / 4, limits.linger_s / 4, limits.request_timeout_s / 4)
@@ -106,7 +110,8 @@ class Intake:
 
     def admit(self, connection: Connection) -> bool:
         """Whether there is room for a new connection, if need be in the place of one that waits for its request."""
-        if not self._open:
+        if not self._ticking:
+            self._ticking = True
             connection.loop.call_later(self._tick_s, self._expire, connection.loop)
         self._open.add(connection)
         host = connection.client[0] if connection.client else ""
@@ -154,9 +159,10 @@ class Intake:
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         """One timer for all: it costs a comparison per connection and tick, and nothing per request."""
         now = loop.time()
-        for connection in [connection for connection in self._open if connection.deadline < now]:
-            connection.expire()
-        if self._open:
+        for connection in [each for each in self._open if each.deadline < now or each.write_deadline < now]:
+            connection.expire(now)
+        self._ticking = bool(self._open)
+        if self._ticking:
             loop.call_later(self._tick_s, self._expire, loop)
 
 
@@ -175,6 +181,8 @@ class Connection(HttpToolsProtocol):
         self.intake, self.limits = intake, intake.limits
         self.counted_for = ""
         self.deadline = math.inf  # by the clock of the loop: when `expire` is due
+        self.write_deadline = math.inf  # the same, for a client that has taken nothing of its answer until then
+        self._unsent_bytes = 0  # when `write_deadline` was set
         self._raw: asyncio.Transport | None = None
         self._running: RequestResponseCycle | None = None  # the request that the app has, or had last
         self._closing = self._discarding = False
@@ -226,8 +234,32 @@ class Connection(HttpToolsProtocol):
         if self._raw is not None:
             self._raw.abort()
 
-    def expire(self) -> None:
-        if self._closing:
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self._closing:
+            self.write_deadline = math.inf
+
+    def _await_reader(self) -> None:
+        """What waits to be sent holds the connection for `request_timeout_s`, and again for as long as some of it goes:
+        a slow reader is served to the end, and one that reads nothing is left."""
+        assert self._raw is not None
+        self._unsent_bytes = self._raw.get_write_buffer_size()
+        self.write_deadline = self.loop.time() + self.limits.request_timeout_s
+
+    def expire(self, now: float) -> None:
+        if self.deadline >= now:
+            assert self._raw is not None
+            if self._raw.get_write_buffer_size() < self._unsent_bytes:
+                self._await_reader()
+            else:
+                # With a reset: the kernel would go on holding megabytes for a client that takes nothing.
+                self._raw.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                self.abort()
+        elif self._closing:
             self.abort()
         elif self._held_bytes or self._field_bytes:
             seconds = self.limits.header_timeout_s
@@ -387,7 +419,8 @@ class Connection(HttpToolsProtocol):
             self._raw.write_eof()
             self.intake.linger(self)
         else:
-            self.deadline = self.loop.time() + self.limits.request_timeout_s
+            self.deadline = math.inf
+            self._await_reader()
             self.intake.leave(self)
             self._raw.close()
 

@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -293,7 +294,7 @@ def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> 
     if path.name not in config.files:
         raise CheckpointError(f"{folder / CONFIG} gives no checksum for {path.name}; the model was not loaded.")
     try:
-        _require_size(path, MOST_TOKENIZER_BYTES)
+        require_file(path, MOST_TOKENIZER_BYTES)
         return read_tokenizer(kind, path)
     except Exception as error:
         raise CheckpointError(f"{path} is not a tokenizer that this version reads ({error}).") from error
@@ -343,12 +344,13 @@ def _verify_config(folder: Path) -> None:
     before there was one."""
     path = folder / CONFIG_CHECKSUM
     try:
+        require_file(path, MOST_JSON_BYTES)
         with path.open("rb") as file:
             written = file.read(100)
         sound = written.split(maxsplit=1)[:1] == [sha256(folder / CONFIG).encode()]
     except FileNotFoundError:
         return
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); the model was not loaded.") from error
     if not sound:
         way_out = f"or, after a change of your own, remove {CONFIG_CHECKSUM}"
@@ -358,7 +360,7 @@ def _verify_config(folder: Path) -> None:
 def _read_json(path: Path) -> Any:
     """Raises OSError; ValueError, also for a file that is too large and for halves of characters, which no answer could
     hold; RecursionError."""
-    _require_size(path, MOST_JSON_BYTES)
+    require_file(path, MOST_JSON_BYTES)
     content = json.loads(path.read_text(encoding="utf-8"))
     try:
         json.dumps(content, ensure_ascii=False).encode()
@@ -368,8 +370,12 @@ def _read_json(path: Path) -> Any:
     return content
 
 
-def _require_size(path: Path, most: int) -> None:
-    if (size_bytes := path.stat().st_size) > most:
+def require_file(path: Path, most: int) -> None:
+    """ValueError unless it is a file of at most so many bytes: opening a pipe waits without end, and a device has no
+    end. OSError."""
+    if not stat.S_ISREG((status := path.stat()).st_mode):
+        raise ValueError("it is no regular file")
+    if (size_bytes := status.st_size) > most:
         raise ValueError(f"it has {size_bytes:,} bytes, and the most is {most:,}")
 
 

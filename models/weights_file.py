@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +44,10 @@ class StoredTensor(NamedTuple):
 def read_header(path: Path) -> dict[str, StoredTensor]:
     """The tensors of a file by name, which fill its data one after the other, without gap or overlap. Raises ValueError
     for any other file, OSError."""
-    size_bytes = path.stat().st_size
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is no regular file")
+    size_bytes = status.st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size_bytes < 8 or length > size_bytes - 8:

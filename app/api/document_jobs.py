@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.errors import INTERNAL_ERROR_MESSAGE
 from app.documents.reader_pool import ReaderPool
+from app.engine.admission import ORIGIN
 from app.engine.metrics.request_work import CURRENT_WORK
 from app.errors import EngineError, Overloaded
 from app.storage.document_job_store import BEAT_S, DocumentJob, DocumentJobStore
@@ -22,9 +25,66 @@ logger = logging.getLogger(__name__)
 
 CONCURRENT_DOCUMENTS = 4  # each translates a few dozen sentences at a time
 MAX_PENDING_DOCUMENTS = 64
+_MAX_SHARE = 2  # one client may have half of them
 _RETRY_AFTER_S = 10
 T = TypeVar("T")
 Work = Callable[[], Awaitable[tuple[bytes, int]]]  # returns the translated file and its characters
+
+
+class DocumentRoom:
+    """Places for the documents at work, each of which may take hours. One client alone gets all but one of them, so
+    that the next finds a place; clients that wait take turns, however many documents each has."""
+
+    def __init__(self, places: int = CONCURRENT_DOCUMENTS) -> None:
+        self._places = places
+        self._at_work = Counter[str]()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by client, the client whose turn it is first
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        client = ORIGIN.get().client
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        self._fill()
+        try:
+            await turn
+        except BaseException:
+            if turn.cancelled():
+                self._forget(client, turn)
+            else:  # it came as the waiting was cancelled
+                self._leave(client)
+            raise
+        try:
+            yield
+        finally:
+            self._leave(client)
+
+    def _fill(self) -> None:
+        while self._at_work.total() < self._places:
+            most = max(1, self._places - 1)
+            client = next((client for client in self._waiting if self._at_work[client] < most), None)
+            if client is None:
+                return
+            turns = self._waiting.pop(client)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[client] = turns  # behind the others
+            if not turn.cancelled():
+                self._at_work[client] += 1
+                turn.set_result(None)
+
+    def _leave(self, client: str) -> None:
+        self._at_work[client] -= 1
+        if not self._at_work[client]:
+            del self._at_work[client]
+        self._fill()
+
+    def _forget(self, client: str, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting.get(client, deque())
+        with suppress(ValueError):
+            turns.remove(turn)
+        if not turns:
+            self._waiting.pop(client, None)
 
 
 @dataclass(slots=True)
@@ -35,25 +95,54 @@ class DocumentJobs:
     store: DocumentJobStore
     readers: ReaderPool = field(default_factory=ReaderPool)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT_DOCUMENTS))
+    _room: DocumentRoom = field(default_factory=DocumentRoom)
+    _pending: Counter[str] = field(default_factory=Counter)  # by client; also of documents that get their record now
 
-    async def start(self, extension: str, filename: str, work: Work) -> tuple[DocumentJob, str]:
-        """The job and the key that opens it. Raises `Overloaded` while too many are pending."""
-        if len(self._tasks) >= MAX_PENDING_DOCUMENTS:
-            raise Overloaded(
-                f"{MAX_PENDING_DOCUMENTS} documents are waiting or in work; try again in {_RETRY_AFTER_S} seconds.",
-                retry_after_s=_RETRY_AFTER_S,
-            )
-        job, key = await run_in_threadpool(self.store.add, extension, filename)
+    async def start(
+        self, extension: str, filename: str, work: Work, on_end: Callable[[], None] = lambda: None
+    ) -> tuple[DocumentJob, str]:
+        """The job and the key that opens it. Raises `Overloaded` while too many are pending. on_end: called once, also
+        where this raises."""
+        client = ORIGIN.get().client
+        try:
+            self._check_pending(client)
+        except Overloaded:
+            on_end()
+            raise
+        self._pending[client] += 1  # before anything is awaited: other requests come meanwhile
+
+        def ended(_: object = None) -> None:
+            self._pending[client] -= 1
+            if not self._pending[client]:
+                del self._pending[client]
+            on_end()
+
+        try:
+            job, key = await run_in_threadpool(self.store.add, extension, filename)
+        except BaseException:
+            ended()
+            raise
         task = asyncio.create_task(self._run(job, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
         return job, key
 
-    async def in_turn(self, work: Awaitable[T]) -> T:
+    def _check_pending(self, client: str) -> None:
+        share = max(1, MAX_PENDING_DOCUMENTS // _MAX_SHARE)
+        if self._pending.total() >= MAX_PENDING_DOCUMENTS:
+            waiting = f"{MAX_PENDING_DOCUMENTS} documents"
+        elif client and self._pending[client] >= share:
+            waiting = f"{share} of your documents"
+        else:
+            return
+        sentence = f"{waiting} are waiting or in work; try again in {_RETRY_AFTER_S} seconds."
+        raise Overloaded(sentence, retry_after_s=_RETRY_AFTER_S, reason="overloaded_documents")
+
+    async def in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
         """The result of `work`, for a client that waits; it counts as one of the documents at work."""
-        async with self._room:
-            return await work
+        async with self._room.place():
+            return await work()
 
     async def find(self, document_id: str, key: str) -> DocumentJob | None:
         """None for an unknown document or a wrong key."""
@@ -69,7 +158,7 @@ class DocumentJobs:
         CURRENT_WORK.set(None)  # the request is answered already: this work is not counted as its own
         beating = asyncio.create_task(self._beat(job.id))
         try:
-            async with self._room:
+            async with self._room.place():
                 job = msgspec.structs.replace(job, state="translating")
                 await run_in_threadpool(self.store.save, job)
                 content, characters = await work()

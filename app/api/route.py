@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access.authorization import KeyMissing, KeyWrong
+from app.access.authorization import KeyMissing, KeyWrong, address_id
 from app.api.access_control import OPEN_PATHS, charge, identify, refund
 from app.api.errors import ErrorAnswer, FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
@@ -154,9 +154,9 @@ class ApiRouting:
             await self.app(scope, receive, send)
             return
         if scope["method"] == "HEAD":  # wherever there is a GET (RFC 9110, 9.1): monitors and load balancers send it
-            scope["method"], send = "GET", _without_body(send)
+            scope["method"], send = "GET", _without_body(scope, send)
         client = scope.get("client")
-        origin = ORIGIN.set(RequestOrigin(client[0] if client else ""))
+        origin = ORIGIN.set(RequestOrigin(address_id(client[0]) if client else ""))
         try:
             await self._answer(scope, receive, send)
         finally:
@@ -187,8 +187,9 @@ class ApiRouting:
             self.room.release(scope)
 
 
-def _without_body(send: Send) -> Send:
+def _without_body(scope: Scope, send: Send) -> Send:
     async def send_head(message: Message) -> None:
+        scope["method"] = "HEAD"  # again: the server compares the length of the answer with that of its body
         await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
     return send_head

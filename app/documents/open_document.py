@@ -14,6 +14,7 @@ from app.documents.document_reader import FormattedDocument, TextPiece, refuse_e
 from app.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from lxml.etree import _Element
     from odfdo import Element
 
 _PARAGRAPHS = (
@@ -41,7 +42,9 @@ class OpenDocument(FormattedDocument["Element"]):
         for root in (self._document.content.root, self._document.styles.root):
             refuse_entities(root._xml_element)
             for paragraph in root.get_elements(_PARAGRAPHS):
-                yield paragraph, list(_element_pieces(paragraph))
+                first, *rest = _element_pieces(paragraph)
+                first.text = first.text.lstrip(" ")  # which no program shows: a file may be indented
+                yield paragraph, [first, *rest]
 
     def _title(self) -> str:
         return self._document.meta.title or ""
@@ -62,13 +65,14 @@ class OpenDocument(FormattedDocument["Element"]):
 
     def _fill(self, element: Element, pieces: Sequence[TextPiece[Element]], *, at_start: bool = True) -> None:
         """Writes `pieces` into `element`. OpenDocument collapses spaces in a row into one and drops spaces at the start
-        of a paragraph; the lost spaces are written as <text:s> elements."""
+        of a paragraph; the lost spaces are written as <text:s> elements. By lxml: odfdo appends a <text:s> to a
+        paragraph as a copy, behind which nothing can be written."""
         from odfdo import Element
 
-        for child in element.children:
-            element.delete(child, keep_tail=False)
-        element.text = None
-        last: Element | None = None  # the last child; `element.children` builds a new list at every access
+        xml = element._xml_element
+        del xml[:]
+        xml.text = None
+        last: _Element | None = None  # the last child
         texts: list[str] = []  # behind `last`, not written yet
 
         def write() -> None:
@@ -77,25 +81,26 @@ class OpenDocument(FormattedDocument["Element"]):
             if text and last is not None:
                 last.tail = text
             elif text:
-                element.text = text
+                xml.text = text
 
         for piece in pieces:
             if piece.element is not None:
                 write()
-                last = piece.element
+                last = piece.element._xml_element
                 last.tail = None
-                element.append(last)
+                xml.append(last)
                 if piece.kind == "group":
-                    self._fill(last, piece.within, at_start=at_start)
+                    self._fill(piece.element, piece.within, at_start=at_start)
             for part in re.split("( +)", piece.text):
                 spaces = part.count(" ")
                 plain = part if not spaces else "" if at_start else " "
                 texts.append(plain)
                 if spaces > len(plain):
                     write()
-                    last = Element.from_tag("text:s")
-                    last.set_attribute("text:c", str(spaces - len(plain)))
-                    element.append(last)
+                    spacer = Element.from_tag("text:s")
+                    spacer.set_attribute("text:c", str(spaces - len(plain)))
+                    last = spacer._xml_element
+                    xml.append(last)
                 at_start = at_start and not plain
             at_start = False
         write()
@@ -108,8 +113,14 @@ class OpenDocument(FormattedDocument["Element"]):
 
 
 def _element_pieces(element: Element) -> Iterator[TextPiece[Element]]:
-    yield TextPiece("text", _SPACES.sub(" ", element.text or ""))
-    for child in element.children:
+    from odfdo import Element
+
+    yield TextPiece("text", _SPACES.sub(" ", element._xml_element.text or ""))
+    for xml in element._xml_element:
+        if not isinstance(xml.tag, str):  # an XML comment or a processing instruction, which is not kept
+            yield TextPiece("text", _SPACES.sub(" ", xml.tail or ""))
+            continue
+        child = Element.from_tag(xml)
         if child.tag == "text:s":
             yield TextPiece("text", " " * min(child.get_attribute_integer("text:c") or 1, _MAX_SPACES))
         elif child.tag in _GROUPS:

@@ -26,6 +26,7 @@ _PACKAGES = (".docx", ".odt", ".ods", ".odp")
 _JOBS_PER_PROCESS = 50  # then its memory returns to the system
 _IDLE_S = 60.0
 _BUFFER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 400_000_000  # MAX_CHARACTERS in UTF-8, their tags, and what a package unpacks to
 _PROGRAM = "from app.documents.reader_process import main; main()"
 _ANSWERS = msgspec.msgpack.Decoder(Answer)
 
@@ -58,7 +59,7 @@ class ReaderPool:
         """Reads a file, or writes it with translations. InvalidRequest for a file that its reader refuses or that takes
         more memory or time than a process has."""
         async with self._room:
-            process = self._idle.pop() if self._idle else await _ReaderProcess.started(self._memory_bytes)
+            process = self._idle_process() or await _ReaderProcess.started(self._memory_bytes)
             process.cancel_end()
             try:
                 # The process ends itself a second later, if the server should be gone by then.
@@ -91,6 +92,16 @@ class ReaderPool:
         while self._idle:
             self._end(self._idle.pop())
         await asyncio.gather(*self._ending)
+
+    def _idle_process(self) -> _ReaderProcess | None:
+        """None where there is none. One that has died while it had nothing to read, as of the kernel's memory killer,
+        says nothing about the next file."""
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_alive():
+                return process
+            self._end(process)
+        return None
 
     def _idle_ended(self, process: _ReaderProcess) -> None:
         self._idle.remove(process)
@@ -134,14 +145,19 @@ class _ReaderProcess:
                 raise
         return cls(process, reader, writer)
 
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
     async def answered(self, job: Job) -> Answer:
-        """EOFError or OSError if the process dies of the job."""
+        """EOFError or OSError if the process dies of the job, or announces more than a file can hold."""
         self.jobs += 1
         message = msgspec.msgpack.encode(job)
         self._writer.writelines([FRAME.pack(len(message)), message])
         await self._writer.drain()
-        head = await self._reader.readexactly(FRAME.size)
-        answer: Answer = _ANSWERS.decode(await self._reader.readexactly(*FRAME.unpack(head)))
+        (size_bytes,) = FRAME.unpack(await self._reader.readexactly(FRAME.size))
+        if size_bytes > _MAX_ANSWER_BYTES:
+            raise EOFError
+        answer: Answer = _ANSWERS.decode(await self._reader.readexactly(size_bytes))
         return answer
 
     def end_later(self, ended: Callable[[_ReaderProcess], None], delay_s: float) -> None:

@@ -14,7 +14,13 @@ from app.text.text_blocks import text_sections
 if TYPE_CHECKING:
     from app.translation import TextFormat
 
-_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",  # before the mark of UTF-16, with which it begins
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 _ROOT = re.compile(r"<(?:html\b|meta\b[^<>]{0,500}?content-language)[^<>]{0,2000}>", re.IGNORECASE)
 _LANGUAGE = re.compile(
     r"""(\s(?:(?:xml:)?lang|content)\s*=\s*["']?)[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,3}(?=["'\s/>])""",
@@ -31,10 +37,13 @@ def decode_text(content: bytes) -> tuple[bytes, str, str]:
     mark = next((mark for mark in _BYTE_ORDER_MARKS if content.startswith(mark)), b"")
     encoding = _BYTE_ORDER_MARKS.get(mark, "utf-8")
     try:
-        return mark, encoding, content[len(mark) :].decode(encoding)
+        text = content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as failure:
         sentence = "The file is neither in UTF-8 nor in UTF-16 with a byte order mark; save it as UTF-8."
-        raise InvalidRequest(sentence) from failure
+        raise InvalidRequest(sentence, field="file") from failure
+    if "\0" in text:  # ASCII in UTF-16 without a mark is also UTF-8, of other characters
+        raise InvalidRequest("The file holds NUL characters, as no text in UTF-8 does; save it as UTF-8.", field="file")
+    return mark, encoding, text
 
 
 def decode_page(content: bytes) -> tuple[bytes, str, str]:

@@ -38,9 +38,11 @@ _LANGUAGES = {
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _TEXTS = frozenset({f"{_W}t", *_HYPHENS})
-_GROUPS = frozenset(f"{_W}{tag}" for tag in ("hyperlink", "ins", "smartTag", "moveTo", "sdt", "sdtContent"))
+_GROUPS = frozenset(
+    f"{_W}{tag}" for tag in ("hyperlink", "ins", "smartTag", "moveTo", "sdt", "sdtContent", "customXml", "dir", "bdo")
+)
 _BREAKS = frozenset(f"{_W}{tag}" for tag in ("tab", "br", "cr", "ptab", "fldChar", "instrText", "sym"))
-_PROPERTIES = frozenset(f"{_W}{tag}" for tag in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr"))
+_PROPERTIES = frozenset(f"{_W}{tag}" for tag in ("pPr", "rPr", "sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr"))
 _MAX_TITLE = 255  # characters, as Word takes
 _SPELLING = f"{_W}proofErr"  # a spelling mistake of the source
 

@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from app.errors import EngineUnavailable
+from app.storage.translated_file_store import RareLooks
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class DocumentJobStore:
     def __init__(self, folder: Path, retention_s: float) -> None:
         self._folder = folder / "documents"
         self._retention_s = retention_s
+        self._looks = RareLooks()
 
     def add(self, extension: str, filename: str) -> tuple[DocumentJob, str]:
         """A new job that is queued, and its key; removes expired records. `EngineUnavailable` if nothing can be
@@ -70,6 +72,8 @@ class DocumentJobStore:
             aside.write_bytes(msgspec.json.encode(job))
             aside.replace(path)
         except OSError as error:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
             logger.error("%s cannot be written: %s", path, error)
             message = "This server cannot keep documents: it cannot write to its folder PARLANCE_DATA."
             raise EngineUnavailable(message) from error
@@ -95,6 +99,12 @@ class DocumentJobStore:
         return msgspec.structs.replace(job, state="error", message=_LOST) if lost else job
 
     def _remove_expired(self) -> None:
+        if not self._looks.due():
+            return
+        with self._looks.timed():
+            self._look()
+
+    def _look(self) -> None:
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             with suppress(FileNotFoundError):  # another process may have removed it
                 if time.time() - path.stat().st_mtime > self._retention_s:

@@ -10,19 +10,42 @@ import re
 import secrets
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.errors import Overloaded
+from app.errors import EngineUnavailable, Overloaded
 
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{43}\.[a-z0-9]{1,8}")  # 256 random bits
 _MAX_PAUSE_S = 60.0
+_SHORT_LOOK_S = 0.02
+_LOOK_PAUSE = 19  # times the duration of the last look
+
+
+class RareLooks:
+    """When to look through a folder that strangers fill: always while a look is short; but a look takes a second where
+    there are 25,000 files, and long looks are at most a twentieth of the time."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        ended = time.monotonic()
+        took_s = ended - began
+        self._next = ended + _LOOK_PAUSE * took_s if took_s > _SHORT_LOOK_S else ended
 
 
 class TranslatedFileStore:
-    """Files that expire after `retention_s`, at most max_total_bytes together, shared by all processes with the folder.
+    """Files that expire after `retention_s`, at most max_total_bytes together, shared by all processes with the folder;
+    what another process has kept is counted from the next look through the folder on.
     The synchronous methods do blocking file I/O: call them in a thread."""
 
     def __init__(self, folder: Path, retention_s: float, max_total_bytes: int) -> None:
@@ -30,24 +53,43 @@ class TranslatedFileStore:
         self._folder = folder / "files"
         self._max_total_bytes = max_total_bytes
         self._lock = threading.Lock()
+        self._looks = RareLooks()
+        self._bytes = 0  # of all files at the last look, and of those kept since
+        self._first_end = 0.0  # by the monotonic clock: when the first of them expires
 
     def keep(self, extension: str, content: bytes) -> str:
-        """Stores `content`; returns its name. extension: with its dot. Raises `Overloaded` without room, `OSError`."""
+        """Stores `content`; returns its name. extension: with its dot. Raises `Overloaded` without room, and
+        `EngineUnavailable` if it cannot be written."""
         name = secrets.token_urlsafe(32) + extension
         assert _NAME.fullmatch(name), extension
+        try:
+            self._keep(name, content)
+        except OSError as error:
+            with suppress(OSError):  # of a full disk, which half a file would keep full
+                (self._folder / name).unlink(missing_ok=True)
+            logger.error("%s cannot be written: %s", self._folder / name, error)
+            sentence = "This server cannot keep files: it cannot write to its folder PARLANCE_DATA."
+            raise EngineUnavailable(sentence) from error
+        return name
+
+    def _keep(self, name: str, content: bytes) -> None:
         with self._lock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.remove_expired()
-            kept = self._kept()
-            if kept and sum(size for _, size, _ in kept) + len(content) > self._max_total_bytes:
-                wait_s = max(1, math.ceil(min(left_s for _, _, left_s in kept)))
+            if self._looks.due():
+                with self._looks.timed():
+                    self.remove_expired()
+                    kept = self._kept()
+                    self._bytes = sum(size for _, size, _ in kept)
+                    self._first_end = time.monotonic() + min((left_s for *_, left_s in kept), default=self.retention_s)
+            if self._bytes and self._bytes + len(content) > self._max_total_bytes:
+                wait_s = max(1, math.ceil(self._first_end - time.monotonic()))
                 full = "This server keeps as many translated files as it has room for"
                 message = f"{full}; try again in {wait_s} seconds."
                 raise Overloaded(message, retry_after_s=wait_s, reason="overloaded_files")
             descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-        return name
+            self._bytes += len(content)
 
     def read(self, name: str) -> bytes | None:
         """The content; None if the file does not exist or has expired."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from app.text.character_references import reference_spans
 from app.text.language_codes import base_language
 from app.text.protected_spans import protected_spans, without_protected
 
@@ -39,9 +40,10 @@ def without_capitals(text: str, language: str) -> str:
 
 
 def with_capitals(text: str, language: str, kept: Iterable[tuple[int, int]] = ()) -> str:
-    """The text in capitals, except links, placeholders and the spans `kept`."""
+    """The text in capitals, except links, placeholders, character references, whose names have a case (&nbsp;), and the
+    spans `kept`."""
     source = text.replace("i", "İ") if base_language(language) in _TURKISH else text
-    return _with_protected_of(text, "".join(map(_upper, source)), kept)
+    return _with_protected_of(text, "".join(map(_upper, source)), [*kept, *reference_spans(text)])
 
 
 def _with_protected_of(text: str, changed: str, kept: Iterable[tuple[int, int]] = ()) -> str:

@@ -29,6 +29,11 @@ def references(text: str) -> Iterator[tuple[int, int, str]]:
             yield *match.span(), character
 
 
+def reference_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each reference, also of those that are copied unread."""
+    return (match.span() for match in _REFERENCE.finditer(text)) if "&" in text else iter(())
+
+
 def first_bare(character: str, text: str, start: int = 0) -> int:
     """The first position of `character` from `start` on, -1 without one; an & that begins a reference does not
     count."""

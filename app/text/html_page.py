@@ -221,11 +221,16 @@ def _escaped(passage: Passage, text: str) -> str:
 def _verbatim_elements(inline: Sequence[InlineElement], text: str) -> Iterator[InlineElement]:
     """The elements whose text a translation repeats unchanged: code, and links around an address or a number."""
     for element in inline:
+        within = list(_verbatim_elements(element.within, text))
         shown = text[element.start : element.end]
-        if element.part == "verbatim" or (shown.strip() and not has_letters(without_protected(shown))):
+        if element.part == "verbatim":
+            yield element
+        elif any(inner.part == "verbatim" for inner in within):  # as one word with these, the rest would be lost
+            yield from within
+        elif shown.strip() and not has_letters(without_protected(shown)):
             yield element
         else:
-            yield from _verbatim_elements(element.within, text)
+            yield from within
 
 
 def _placed_tags(placed: Sequence[PlacedElement], text: str) -> Iterator[_PlacedTag]:

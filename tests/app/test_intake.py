@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
+import re
+import select
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 
-from app.intake import MAX_PIPELINED
+from app.engine.metrics.collector import Metrics
+from app.intake import MAX_PIPELINED, Intake, IntakeLimits
+from app.settings import Settings
+from app.storage.translated_file_store import TranslatedFileStore
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.socket_server import GET, SocketServer, answers, error, read_to_end, serving_sockets
 
@@ -236,6 +243,19 @@ def test_pipelined_requests_are_answered_in_order(server: SocketServer) -> None:
     assert json.loads(received[0][2]) == {"translatedText": "en:hallo"}
 
 
+@pytest.mark.parametrize("path", [b"/", b"/health", b"/nowhere"])
+def test_the_connection_of_a_head_goes_on_and_nothing_is_logged(
+    server: SocketServer, path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server took it for a GET whose body is too short: monitors filled the log with tracebacks."""
+    head = GET.replace(b"GET /health", b"HEAD " + path)
+    last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    first, second, rest = server.exchange(head + last).split(b"\r\n\r\n")
+    assert [first[:9], second[:13], rest[:1]] == [b"HTTP/1.1 ", b"HTTP/1.1 200 ", b"{"]
+    assert int(re.search(rb"content-length: (\d+)", first)[1]) > 0  # type: ignore[index]
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
 def test_pipelined_requests_are_limited(server: SocketServer) -> None:
     received = answers(server.exchange(GET * 1000))
     assert 1 <= len(received) <= MAX_PIPELINED + 1
@@ -307,6 +327,81 @@ def test_refusals_are_counted_by_reason(server: SocketServer) -> None:
     before = server.refused("malformed_request")
     server.exchange(b"garbage\r\n\r\n")
     assert server.refused("malformed_request") == before + 1
+
+
+class _Idle:
+    """A connection that sends nothing, and a loop that counts its timers without running them."""
+
+    client = ("192.0.2.1", 4000)
+    counted_for = ""
+    deadline = write_deadline = math.inf
+    timers: ClassVar[list[Any]] = []
+
+    @property
+    def loop(self) -> _Idle:
+        return self
+
+    def time(self) -> float:
+        return 0.0
+
+    def call_later(self, _delay_s: float, *timer: Any) -> None:
+        self.timers.append(timer)
+
+
+def test_one_timer_watches_all_connections() -> None:
+    """Each client that came while no other was there began a timer that no end of a connection ended: after 300 of
+    them, every connection was looked at 300 times a second."""
+    intake = Intake(Settings().section(IntakeLimits), Metrics())
+    for _ in range(5):
+        intake.admit(one := cast(Any, _Idle()))
+        intake.forget(one)
+    intake.admit(cast(Any, _Idle()))
+    assert len(_Idle.timers) == 1
+    for _ in range(3):
+        expire, loop = _Idle.timers.pop()
+        expire(loop)
+        assert len(_Idle.timers) == 1
+
+
+LARGE = 8_000_000  # more than the kernel holds for a client
+
+
+@pytest.fixture
+def download(tmp_path: Path) -> Iterator[tuple[SocketServer, bytes]]:
+    """A server that has a large file, and the path of it."""
+    name = TranslatedFileStore(tmp_path, 1800, 2 * LARGE).keep(".txt", b"a" * LARGE)
+    with serving_sockets(data=str(tmp_path), request_timeout_s=1.5, keep_alive_timeout_s=0.2) as server:
+        yield server, f"/download_file/{name}".encode()
+
+
+def _get(path: bytes, *fields: bytes) -> bytes:
+    return b"\r\n".join([b"GET %s HTTP/1.1" % path, b"Host: x", *fields, b"", b""])
+
+
+def test_a_client_that_reads_none_of_its_answers_is_left(download: tuple[SocketServer, bytes]) -> None:
+    """With one request it was, and with several in a row it kept the connection without end."""
+    server, path = download
+    with server.connect() as client:
+        client.sendall(_get(path) * 3)
+        watched = select.poll()
+        watched.register(client, 0)  # not for what there is to read, but for the end
+        assert watched.poll(30_000), "the server keeps the connection"
+
+
+@pytest.mark.parametrize("fields", [(), (b"Connection: close",)], ids=["kept alive", "closed"])
+def test_a_slow_reader_gets_the_whole_of_a_large_answer(
+    download: tuple[SocketServer, bytes], fields: tuple[bytes, ...]
+) -> None:
+    """Behind the end of the answer the connection was cut after `request_timeout_s`, however much was still read."""
+    server, path = download
+    received = 0
+    with server.connect() as client:
+        client.sendall(_get(path, *fields))
+        with contextlib.suppress(ConnectionResetError):
+            while part := client.recv(32_768):
+                received += len(part)
+                time.sleep(0.02)
+    assert received > LARGE
 
 
 def test_a_reset_by_a_client_is_no_error(server: SocketServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ from app.api.libretranslate.document_translation import (
     file_response,
 )
 from app.api.libretranslate.schemas import TranslationFields
-from app.api.request_body import URLENCODED, also_takes, parse_fields
+from app.api.request_body import URLENCODED, also_takes, hold_upload, parse_fields
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.errors import EngineUnavailable, InvalidRequest, TextTooLong
@@ -222,7 +222,7 @@ async def deepl_document(
         return translated, translator.characters
 
     filename = download_name(body.file.filename or body.filename or "", body.source_lang or "", target.lower())
-    job, key = await services.documents.start(extension, filename, work)
+    job, key = await services.documents.start(extension, filename, work, hold_upload(request.scope))
     return schemas.DeepLDocument(document_id=job.id, document_key=key)
 
 

@@ -46,7 +46,7 @@ _MEDIA_TYPES = {
 
 def check_extension(name: str) -> str:
     """The extension of a file's name, in lower case; InvalidRequest where such files are not translated."""
-    extension = PurePath(name).suffix.lower()
+    extension = _file_name(name).suffix.lower()
     if extension not in documents.SUPPORTED:
         raise InvalidRequest(
             f'"file" is {quotable(name) or "without a name"}; this server translates files that end in'
@@ -58,11 +58,17 @@ def check_extension(name: str) -> str:
 
 def download_name(name: str, source: str, target: str) -> str:
     """The name of the translation of a file: "bericht.en.docx" of "bericht.docx", and of "bericht.de.docx"."""
-    path = PurePath(name.replace("\\", "/").rpartition("/")[2])
+    path = _file_name(name)
     stem = path.stem
     if source and stem.lower().endswith(f".{source.lower()}"):
         stem = stem[: -len(source) - 1]
-    return f"{_safe_stem(stem) or 'translation'}.{target}{path.suffix.lower()}"
+    return f"{_safe_stem(stem)[: _MAX_NAME - len(target) - 1] or 'translation'}.{target}{path.suffix.lower()}"
+
+
+def _file_name(path: str) -> PurePath:
+    """The last part of a path of any system; a name that is an extension alone, such as .txt, ends in it too."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return PurePath(f"translation{name}" if name.startswith(".") and name.count(".") == 1 else name)
 
 
 def _safe_stem(stem: str) -> str:

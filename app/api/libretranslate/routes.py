@@ -216,13 +216,10 @@ async def translate_file(
     services.limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
     translator = DocumentTranslator(body, services, owner_of(request))
     await translator.check()
-    readers = services.documents.readers
-    work = documents.translated(extension, body.file.content, translator, translator.language, readers)
+    readers, file = services.documents.readers, body.file.content
+    work = partial(documents.translated, extension, file, translator, translator.language, readers)
     content = await while_connected(request, services.documents.in_turn(work))
-    try:
-        name = await run_in_threadpool(services.files.keep, extension, content)
-    except OSError:
-        raise EngineUnavailable("This server cannot keep files: it cannot write to its folder PARLANCE_DATA.") from None
+    name = await run_in_threadpool(services.files.keep, extension, content)
     server = services.public_url or _called_address(request)
     shown = quote(translator.download_name(body.file.filename), safe="")
     return schemas.TranslateFileAnswer(translatedFileUrl=f"{server}/download_file/{name}?as={shown}")

@@ -45,6 +45,7 @@ REFUSED = (
     # before a request is routed, and of its body
     *("malformed_request", "url_too_long", "headers_too_large", "headers_too_slow", "too_many_connections"),
     *("connection_gave_way", "overloaded_uploads"),
+    *("overloaded_documents", "overloaded_files"),
 )
 CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 

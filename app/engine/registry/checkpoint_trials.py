@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from models.checkpoint import CONFIG, CheckpointError, sha256
+from models.checkpoint import CONFIG, MOST_JSON_BYTES, CheckpointError, require_file, sha256
 
+_END_S = 5.0  # of a child that has closed its output
+_LONGEST_ANSWER = 1_000_000  # bytes
 MOST_S = 120.0  # without an answer, on a machine that is busy otherwise; the child has half of that of the CPU
 
 
@@ -31,6 +34,7 @@ class CheckpointTrials:
         self._lock = threading.Lock()  # of the child and what follows
         self._child: subprocess.Popen[bytes] | None = None
         self._asked: list[Path] = []  # of the child, in the order of its answers
+        self._read = b""  # of its answers, beyond the last one taken
         self._answers: dict[Path, str | None] = {}  # its problem, or None
 
     def begin(self, folders: Sequence[Path]) -> None:
@@ -50,13 +54,14 @@ class CheckpointTrials:
                 self._take_answer()
             if (problem := self._answers.pop(folder)) is not None:
                 raise CheckpointError(problem)
-            self._sound.add(digest)
+            if digest:
+                self._sound.add(digest)
 
     def _start(self, folders: list[Path]) -> None:
         self._end()
         if not folders:
             return
-        self._asked = folders
+        self._asked, self._read = folders, b""
         self._child = child = subprocess.Popen(
             [sys.executable, *self._command],
             stdin=subprocess.PIPE,
@@ -81,28 +86,50 @@ class CheckpointTrials:
 
     def _take_answer(self) -> None:
         """The answer for the first folder, which may be the child's end; another child then reads the rest."""
-        assert self._child is not None and self._child.stdout is not None
+        assert self._child is not None
         folder, rest = self._asked[0], self._asked[1:]
-        readable, _, _ = select.select([self._child.stdout], [], [], self.limit_s)
-        line = self._child.stdout.readline() if readable else b""
+        line = self._next_line()
         try:
-            self._answers[folder], self._asked = json.loads(line), rest
+            self._answers[folder], self._asked = json.loads(line or b""), rest
             if not rest:
                 self._end()
         except ValueError:
-            how = f"ended its reader ({_end_of(self._child)})" if readable else "kept its reader busy for too long"
+            busy = line is None
+            how = "kept its reader busy for too long" if busy else f"ended its reader ({_end_of(self._child)})"
             self._answers[folder] = f"{folder} {how}: no checkpoint does; the model was not loaded."
             self._start(rest)
 
+    def _next_line(self) -> bytes | None:
+        """Of the child; b"" at its end, None after `limit_s` without a whole line. Two answers may come at once: so no
+        reader with a buffer, in which `poll` sees none of them."""
+        assert self._child is not None and self._child.stdout is not None
+        descriptor, end_s = self._child.stdout.fileno(), time.monotonic() + self.limit_s
+        watched = select.poll()  # not select, which takes no descriptor beyond 1023
+        watched.register(descriptor, select.POLLIN)
+        while b"\n" not in self._read:
+            left_s = end_s - time.monotonic()
+            if left_s <= 0 or len(self._read) > _LONGEST_ANSWER or not watched.poll(left_s * 1000):
+                return None
+            if not (part := os.read(descriptor, 65_536)):
+                return b""
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
 
 def _digest(folder: Path) -> str:
-    """Of config.json; "" where there is none, for which the folder is refused elsewhere."""
+    """Of config.json; "" where there is none that a checkpoint may have, for which the child refuses the folder."""
     try:
+        require_file(folder / CONFIG, MOST_JSON_BYTES)
         return sha256(folder / CONFIG)
-    except OSError:
+    except (OSError, ValueError):
         return ""
 
 
 def _end_of(child: subprocess.Popen[bytes]) -> str:
-    status = child.wait()
+    try:
+        status = child.wait(_END_S)
+    except subprocess.TimeoutExpired:  # it has answered what is no answer, and goes on
+        child.kill()
+        status = child.wait()
     return signal.Signals(-status).name if status < 0 else f"status {status}"

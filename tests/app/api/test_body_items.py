@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
+from fastapi import Request
 
+from app.api.request_body import parse_fields
 from tests.app.api.client import Client
 
 
@@ -65,3 +68,37 @@ def test_answer_names_the_first_of_many_problems(client: Client) -> None:
     assert text.endswith('\\"dictionaries[9]\\" is 1, it takes an object; and 90 more."}\n')
     status, text = post(client, "/v3/glossaries", {"name": "x", "dictionaries": [{}] * 101})
     assert (status, "has more than 100 items" in text) == (400, True)
+
+
+ESCAPES = [
+    "",
+    "a",
+    "%",
+    "%4",
+    "%41",
+    "%4g",
+    "%g4",
+    "%%41",
+    "%41%",
+    "%4%41",
+    "%25%2b+%2B",
+    "%c3%A4",
+    "ä%C3%A4€",
+    "%00",
+    "%0d%0A",
+]
+
+
+@pytest.mark.parametrize("value", [*ESCAPES, "".join(ESCAPES), "%E4%BD%A0" * 50_000])
+def test_escapes_of_a_form_are_read_as_urllib_reads_them(value: str) -> None:
+    """urllib itself takes a second for a form of some megabytes, in which no other request is answered."""
+    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+    for name, text in (value, "a"), ("q", value):
+        fields = parse_fields(Request(scope), f"{name}={text}&&x".encode(), takes_forms=True)
+        assert fields == {unquote_plus(name): unquote_plus(text).replace("\r\n", "\n"), "x": ""}
+
+
+def test_escapes_that_are_no_utf_8_are_refused(client: Client) -> None:
+    answer = client.post_raw("/translate", b"q=%FF&source=de&target=en", "application/x-www-form-urlencoded")
+    assert (answer.status_code, answer.json()["error"][:21]) == (400, "The body is not UTF-8")

@@ -32,6 +32,7 @@ def test_fields_and_files_in_their_order() -> None:
         (KIND, b"", "The form ends before its last boundary"),
         (KIND, b"--x\r\nContent-Type: a/b\r\n\r\na\r\n--x--\r\n", "A part of the form has no name"),
         (KIND, (HEAD + b"\r\n\r\na\r\n") * 11 + b"--x--\r\n", "The form has more than 10 fields"),
+        (KIND, HEAD + b"\r\n\r\n" + b"\r\n--xa" * 20 + b"\r\n--x--\r\n", "The boundary of this form is in it 21 times"),
         ("multipart/form-data; boundary=" + "x" * 10_000, HEAD, "The body is not a form of the boundary"),
     ],
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import httpx
 import pytest
 
 from app.api.route import ApiRouting
+from app.engine.admission import ORIGIN
 from app.errors import EngineFailed, Overloaded
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
@@ -66,3 +69,25 @@ def test_a_full_service_refuses_before_it_parses() -> None:
     assert 'parlance:request_refused_total{reason="overloaded_requests"} 1.0' in client.get("/metrics").text
     assert client.post("/health").status_code == 405  # a request without work for the engine is not refused
     assert client.get("/health").status_code == 200
+
+
+def test_the_addresses_of_one_network_are_one_client() -> None:
+    """Every address of a /64 had a share of its own of the queue, though not of the connections."""
+    client, clients = Client(), []
+    translate = client.engine.translate
+
+    async def recorded(requests: Any) -> Any:
+        clients.append(ORIGIN.get().client)
+        return await translate(requests)
+
+    client.engine.translate = recorded  # type: ignore[method-assign]
+
+    async def session() -> None:
+        for address in "2001:db8::1", "2001:db8::2:1", "2001:db8:0:1::1", "192.0.2.1":
+            transport = httpx.ASGITransport(app=client.app, client=(address, 1))
+            async with httpx.AsyncClient(transport=transport, base_url="http://parlance") as http:
+                await http.post("/translate", json={"q": f"hallo {address}", "source": "de", "target": "en"})
+
+    asyncio.run(session())
+    assert clients[0] == clients[1]
+    assert len(set(clients)) == 3

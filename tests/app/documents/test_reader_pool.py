@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import signal
 import zipfile
 from pathlib import Path
 
@@ -18,10 +19,14 @@ from tests.app.documents.sample_documents import Backwards, open_document, repac
 from tests.app.documents.test_hostile_files import word_file
 
 
-def reader_processes() -> int:
-    """How many children of this process read documents; those that have ended count until they are reaped."""
+def reader_pids() -> list[int]:
+    """The children of this process that read documents."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return sum(b"reader_process" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+    return [int(child) for child in children if b"reader_process" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def reader_processes() -> int:
+    return len(reader_pids())
 
 
 def test_small_files_are_read_in_place() -> None:
@@ -99,3 +104,21 @@ def test_file_that_takes_too_much_memory_is_refused() -> None:
         await pool.close()
 
     asyncio.run(large())
+
+
+def test_process_that_was_killed_while_it_had_nothing_to_read_refuses_no_file() -> None:
+    """The next file was said to take more than 2 GB."""
+
+    async def killed() -> None:
+        pool = ReaderPool(processes=1)
+        await pool.run(".txt", b"eins")
+        (pid,) = reader_pids()
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        read = await pool.run(".txt", b"zwei")
+        assert isinstance(read, Texts)
+        assert read.texts == ["zwei"]
+        await pool.close()
+        assert reader_processes() == 0
+
+    asyncio.run(killed())

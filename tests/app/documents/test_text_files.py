@@ -19,7 +19,7 @@ def test_supported_extensions() -> None:
     assert (*texts, *offices) == documents.SUPPORTED
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_plain_text_keeps_its_encoding(encoding: str) -> None:
     content, ask = through(".txt", "Grün\r\n\r\n  und 😀\n".encode(encoding))
     assert content == "GRÜN\r\n\r\n  UND 😀\n".encode(encoding)
@@ -36,6 +36,13 @@ def test_file_without_text_is_returned_untranslated(extension: str, content: byt
 def test_text_in_another_encoding_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="neither in UTF-8 nor in UTF-16"):
         through(".txt", "grün".encode("latin-1"))
+
+
+@pytest.mark.parametrize("extension", [".txt", ".md", ".html", ".srt"])
+def test_utf_16_without_its_mark_is_refused(extension: str) -> None:
+    """Its letters and the zeros between them became a text of other characters."""
+    with pytest.raises(InvalidRequest, match="The file holds NUL characters"):
+        through(extension, "hallo welt".encode("utf-16-le"))
 
 
 SUBTITLES = """\

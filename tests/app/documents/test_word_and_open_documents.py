@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import random
 import zipfile
+from collections.abc import Sequence
 
 import pytest
 
+from app import documents
 from app.errors import InvalidRequest
+from app.translation import TextFormat
 from tests.app.documents.sample_documents import open_document, repacked, through, word_document
+from tests.app.documents.test_hostile_files import word_file
 
 MAKERS = {".docx": word_document, ".odt": open_document}
 
@@ -157,3 +162,51 @@ def test_slides_and_notes_of_a_presentation() -> None:
         "THREE TWO",
         "NOTES MY",
     ]
+
+
+@pytest.mark.parametrize("element", ['customXml w:element="x"', 'dir w:val="rtl"', 'bdo w:val="ltr"'])
+def test_words_inside_every_wrapper_of_runs_are_translated(element: str) -> None:
+    """They stayed in the language of the source."""
+    wrapped = f"<w:{element}><w:r><w:t>two three</w:t></w:r></w:{element.split()[0]}>"
+    content, ask = through(".docx", word_file(f"<w:p><w:r><w:t>one </w:t></w:r>{wrapped}</w:p>"))
+    assert "two three" in ask.texts_seen[0]
+    with zipfile.ZipFile(io.BytesIO(content)) as package:
+        written = package.read("word/document.xml").decode()
+    assert "THREE" in written
+    assert f"<w:{element}>" in written
+
+
+def through_unchanged(paragraph: str) -> str:
+    """The paragraph of an OpenDocument whose translation has the same words."""
+    import odfdo
+
+    document = odfdo.Document("text")
+    document.body.clear()
+    document.body.append(odfdo.Element.from_tag(paragraph))
+    out = io.BytesIO()
+    document.save(out)
+
+    async def unchanged(texts: Sequence[str], _: TextFormat) -> list[str]:
+        return list(texts)
+
+    content = asyncio.run(documents.translated(".odt", out.getvalue(), unchanged))
+    return odfdo.Document(io.BytesIO(content)).body.serialize().removeprefix("<office:text>").split("</office:text>")[0]
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "written"),
+    [
+        ('<text:p>a<text:s text:c="3"/>b c</text:p>', '<text:p>a <text:s text:c="2"/>b c</text:p>'),
+        ('<text:h>a <text:s text:c="1"/>b c</text:h>', '<text:h>a <text:s text:c="1"/>b c</text:h>'),
+        ('<text:p><text:s text:c="4"/>a b</text:p>', '<text:p><text:s text:c="4"/>a b</text:p>'),
+        (
+            '<text:p>a <text:span>b <text:s text:c="2"/>c</text:span> d <text:s text:c="1"/>e</text:p>',
+            '<text:p>a <text:span>b <text:s text:c="2"/>c</text:span> d <text:s text:c="1"/>e</text:p>',
+        ),
+        ("<text:p>\n   a\n   b</text:p>", "<text:p>a b</text:p>"),
+        ("<text:p>a <!-- x -->b<?x y?> c</text:p>", "<text:p>a b c</text:p>"),
+    ],
+)
+def test_words_behind_spaces_and_comments_stay(paragraph: str, written: str) -> None:
+    """All words of a paragraph behind two spaces were lost, and a file with a comment was refused."""
+    assert through_unchanged(paragraph) == written

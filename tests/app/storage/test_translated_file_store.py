@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.errors import Overloaded
+from app.errors import EngineUnavailable, Overloaded
+from app.storage.document_job_store import DocumentJobStore
 from app.storage.translated_file_store import TranslatedFileStore
 
 
@@ -77,3 +80,36 @@ def test_full_store_raises_overloaded_with_the_wait(tmp_path: Path) -> None:
     assert excinfo.value.retry_after_s == 41
     aged(tmp_path, first, 61)
     assert files.read(files.keep(".txt", b"123")) == b"123"
+
+
+def test_half_a_file_is_not_left_on_a_full_disk(tmp_path: Path) -> None:
+    files = TranslatedFileStore(tmp_path, 60, 10**9)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+    try:
+        with pytest.raises(EngineUnavailable, match="cannot write to its folder"):
+            files.keep(".txt", b"a" * 2_000_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+def test_a_folder_of_many_files_is_looked_through_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25,000 files of one byte, which anybody may send, made every further file take a second."""
+    looks, listed = 0, Path.iterdir
+
+    def slow(folder: Path) -> Iterator[Path]:
+        nonlocal looks
+        looks += 1
+        time.sleep(0.5)
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", slow)
+    files, jobs = TranslatedFileStore(tmp_path, 60, 100), DocumentJobStore(tmp_path, 60)
+    for _ in range(50):
+        jobs.add(".txt", "a.txt")
+        files.keep(".txt", b"a")
+    assert looks < 10
+    files.keep(".txt", b"a" * 50)
+    with pytest.raises(Overloaded):
+        files.keep(".txt", b"a")

@@ -37,3 +37,4 @@ def test_links_terms_and_offsets_stay_in_capitals() -> None:
     assert with_capitals("the iPhone is big", "en", [(4, 10)]) == "THE iPhone IS BIG"
     assert with_capitals("die straße", "de") == "DIE STRAẞE"
     assert with_capitals("iyi ışık", "tr") == "İYİ IŞIK"
+    assert with_capitals("sale &nbsp; &amp; more&eacute;", "en") == "SALE &nbsp; &amp; MORE&eacute;"

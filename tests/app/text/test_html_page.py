@@ -173,3 +173,18 @@ def test_link_around_an_address_keeps_it_wherever_the_words_stand() -> None:
     ]
     alignment = [AlignedSpan(0, 3, 0, 4), AlignedSpan(4, 7, 12, 15)]  # nothing is aligned with the address
     assert passage_html(passage, "NOW MAIL a@b.de", alignment) == 'NOW MAIL <a href="m:a@b.de">a@b.de</a>'
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<li><b>42 <code>f(x)</code></b></li>",
+        "<a><code>a=1</code> 12:30</a>",
+        "<p><b><i><code>x = 1</code></i> &lt;x&gt;</b> 7</p>",
+        "<p>see <a><code>a=1</code> 3 <code>b=2</code></a></p>",
+    ],
+)
+def test_numbers_and_signs_beside_code_in_one_element_stay(page: str) -> None:
+    """An element without words was one word, which the code inside it replaced."""
+    parsed = parse_page(page)
+    assert "".join(parsed.pieces([(text, None) for text in parsed.texts])) == page

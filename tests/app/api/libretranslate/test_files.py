@@ -265,6 +265,8 @@ def test_expired_file_is_404_with_the_retention_time(tmp_path: Path) -> None:
         ),
         ('a"; x=y.txt', 'attachment; filename="a_22_ x=y.en.txt"'),
         ("../../etc/passwd.txt", 'attachment; filename="passwd.en.txt"'),
+        (".txt", 'attachment; filename="translation.en.txt"'),  # "this server translates files that end in .txt"
+        ("x" * 300 + ".txt", f'attachment; filename="{"x" * 97}.en.txt"'),
     ],
 )
 def test_a_download_is_named_after_the_file(tmp_path: Path, name: str, disposition: str) -> None:

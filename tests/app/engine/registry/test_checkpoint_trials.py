@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import resource
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +74,62 @@ def test_reader_that_hangs_or_grows_is_ended(trials: CheckpointTrials, tiny_chec
     trials.limit_s = 60
     with pytest.raises(CheckpointError, match=r"grows ended its reader \(status 1\)"):
         trials.require(grows)
+
+
+def test_a_sound_folder_does_not_answer_for_the_one_that_hangs_behind_it(
+    tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    """Two answers that came at once were read at once, and the second was waited for again."""
+    first, second, hangs = folders = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "first", "second", "hangs")
+    answered = tmp_path / "answered"
+    child = f"""
+import sys, time
+lines = iter(sys.stdin)
+next(lines), next(lines)
+print("null\\nnull", flush=True)
+open({str(answered)!r}, "w").close()
+time.sleep(1000)
+"""
+    trials = CheckpointTrials(limit_s=1, command=("-c", child))
+    trials.begin(folders)
+    while not answered.exists():
+        time.sleep(0.01)
+    trials.require(first)
+    trials.require(second)
+    with pytest.raises(CheckpointError, match="hangs kept its reader busy for too long"):
+        trials.require(hangs)
+
+
+def test_half_an_answer_is_waited_for_no_longer_than_a_whole_one(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "half")
+    child = "import time; print('nu', end='', flush=True); time.sleep(20)"
+    with pytest.raises(CheckpointError, match="half kept its reader busy for too long"):
+        CheckpointTrials(limit_s=2, command=("-c", child)).require(folder)
+
+
+def test_checkpoint_is_tried_also_by_a_server_of_many_connections(
+    trials: CheckpointTrials, tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    """select takes no descriptor beyond 1023: a reload was an internal error."""
+    (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "m")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2048), limits[1]))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1100):
+            stack.enter_context(open(os.devnull))  # noqa: PTH123
+        trials.require(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "config.sha256", "model.safetensors", "source.json", "demo.json"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_waited_for_by_nobody(
+    name: str, tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "m")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(CheckpointError, match=rf"{name} .*it is no regular file"):
+        CheckpointTrials(limit_s=30).require(folder)
 
 
 def test_sound_checkpoint_is_read_once(tiny_checkpoints: Path, tmp_path: Path) -> None:
