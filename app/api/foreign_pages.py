@@ -31,8 +31,8 @@ _UNKNOWN_HOST = (
 class ForeignPages:
     """Refuses what a browser sends for pages of other origins, and requests to names that are not this server's.
 
-    origins: allowed ones, separated by commas, or "*". public_url: the server's own address. hosts: its names, separated
-    by commas, "*" for any, or "auto". proxied: whether the settings name proxies, which hand on names of theirs."""
+    origins: allowed ones, separated by commas, or "*". public_url: the server's own address. hosts: its names,
+    separated by commas, "*" for any, or "auto". proxied: whether the settings name proxies."""
 
     def __init__(self, *, origins: str = "", public_url: str = "", hosts: str = AUTO, proxied: bool = False) -> None:
         own = urlsplit(public_url)

@@ -3,8 +3,8 @@
     python -m tests.container.requirements [--torch-index URL]
 
 asks uv (`pip install uv`) to resolve pyproject.toml within constraints.txt, and writes the files anew. A pin alone
-would take whatever an index sends under that version; with its hash, a changed file ends the build. PyTorch's wheels for CPUs
-come from an index of their own, which --torch-index names: https://download.pytorch.org/whl/cpu. Without it,
+would take whatever an index sends under that version; with its hash, a changed file ends the build. PyTorch's wheels
+for CPUs come from an index of their own, which --torch-index names: https://download.pytorch.org/whl/cpu. Without it,
 torch-cpu.txt stays as it is, and a test fails once its version is another than that of constraints.txt."""
 
 from __future__ import annotations
