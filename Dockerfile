@@ -17,10 +17,13 @@ FROM ${BASE_IMAGE} AS dependencies
 # cpu: PyTorch's own CPU wheels (no CUDA libraries: 0.2 GB instead of 3 GB to download).
 # cuda: the package index's default wheels for Linux, which bring CUDA along.
 ARG TORCH=cpu
-# Extras of pyproject.toml, with commas between them: otel,ray for Ray Serve and KubeRay
+# otel | otel,ray: for Ray Serve and KubeRay
 ARG EXTRAS=otel
 # default | the address of an index that has torch | empty: whatever pip's own configuration finds
 ARG TORCH_INDEX=default
+# empty: torch and CUDA's libraries by their versions alone, for builds of torch that requirements/ does not know,
+# such as those for CUDA 12
+ARG TORCH_HASHES=required
 
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -35,9 +38,12 @@ RUN set -eu; \
     /opt/parlance/bin/python -c 'import pathlib, sysconfig; \
 pathlib.Path(sysconfig.get_path("purelib"), "parlance.pth").write_text("/opt/parlance/code\n")'
 
-# torch comes first and alone, so that its index is asked for torch and for nothing else. Its headers and test
-# programs (0.2 GB) are of no use where there is no compiler.
-COPY constraints.txt pyproject.toml ./
+# Every file is checked against the SHA-256 in requirements/, which `python -m tests.container.requirements` writes: an
+# index or a mirror that sends another file under the same version ends the build. Sources are not built, for what they
+# would need is in no list. torch comes first and alone, so that its index is asked for torch and for nothing else. Its
+# headers and test programs (0.2 GB) are of no use where there is no compiler.
+COPY constraints.txt ./
+COPY requirements requirements
 RUN set -eu; \
     index="$TORCH_INDEX"; \
     case "$TORCH:$index" in \
@@ -46,17 +52,25 @@ RUN set -eu; \
       cpu:*|cuda:*) ;; \
       *) echo "TORCH is '$TORCH': use cpu or cuda" >&2; exit 2 ;; \
     esac; \
-    /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps -c constraints.txt \
-      ${index:+--index-url "$index"} torch; \
+    if [ -n "$TORCH_HASHES" ]; then set -- --require-hashes -r "requirements/torch-$TORCH.txt"; \
+    else set -- -c constraints.txt torch; fi; \
+    /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --only-binary :all: \
+      ${index:+--index-url "$index"} "$@"; \
     cd /opt/parlance/lib/python3*/site-packages/torch; \
     rm -rf include test; \
     find bin -type f ! -name torch_shm_manager -delete
 RUN set -eu; \
-    /opt/parlance/bin/python -c 'import sys, tomllib; \
-p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-extras = [each for name in sys.argv[1].split(",") for each in p["optional-dependencies"][name]]; \
-print(*p["dependencies"], *extras, sep="\n")' "$EXTRAS" > requirements.txt; \
-    /opt/pip/bin/pip --python /opt/parlance/bin/python install -c constraints.txt -r requirements.txt; \
+    set -- -r requirements/base.txt; \
+    if [ "$TORCH" = cuda ] && [ -n "$TORCH_HASHES" ]; then set -- "$@" -r requirements/cuda.txt; fi; \
+    case "$EXTRAS" in \
+      otel) ;; \
+      otel,ray) set -- "$@" -r requirements/ray.txt ;; \
+      *) echo "EXTRAS is '$EXTRAS': use otel, or otel,ray" >&2; exit 2 ;; \
+    esac; \
+    /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --only-binary :all: --require-hashes "$@"; \
+    if [ "$TORCH" = cuda ] && [ -z "$TORCH_HASHES" ]; then \
+      /opt/pip/bin/pip --python /opt/parlance/bin/python install -c constraints.txt torch; \
+    fi; \
     /opt/parlance/bin/python -c 'import sys, torch; got = "cuda" if torch.version.cuda else "cpu"; \
 sys.exit(0 if got == sys.argv[1] else f"TORCH={sys.argv[1]}, but {torch.__version__} is for {got}: set TORCH_INDEX")' \
       "$TORCH"
@@ -66,13 +80,16 @@ FROM dependencies AS build
 
 ARG TORCH=cpu
 
-COPY README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY app app
 COPY models models
 COPY parlance parlance
 COPY training training
+# The wheel is built in pip's own venv: an isolated build would fetch its tools without their hashes.
 RUN set -eu; \
-    /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --target /opt/parlance/code .; \
+    /opt/pip/bin/pip install --no-deps --only-binary :all: --require-hashes -r requirements/build.txt; \
+    /opt/pip/bin/pip wheel --no-deps --no-build-isolation --wheel-dir wheel .; \
+    /opt/pip/bin/pip --python /opt/parlance/bin/python install --no-deps --no-index --target /opt/parlance/code wheel/*.whl; \
     /opt/pip/bin/pip --python /opt/parlance/bin/python check
 
 # Native kernels are compiled here for every kind of CPU, for the image itself has no compiler. Where none can be had,

@@ -29,6 +29,7 @@ from app.api.deepl.schemas import DeepLError
 from app.api.document_jobs import DocumentJobs
 from app.api.errors import FamilyError, install_error_handlers
 from app.api.extensions import routes as extensions
+from app.api.foreign_pages import ForeignPages
 from app.api.generation import routes as generation
 from app.api.google import routes as google
 from app.api.google.schemas import GoogleError
@@ -264,7 +265,13 @@ def _request_spans(settings: Settings) -> RequestSpans | None:
 
 def _add_middleware(app: FastAPI, settings: Settings, services: Services, spans: RequestSpans | None) -> None:
     """From the inside out: every refusal has a request id and is logged, and allowed pages can read all of it."""
-    app.add_middleware(ApiRouting, routes=_routes(), limits=services.limits)
+    foreign = ForeignPages(
+        origins=settings.cors_origins,
+        public_url=settings.public_url,
+        hosts=settings.allowed_hosts,
+        proxied=bool(settings.trusted_proxies),
+    )
+    app.add_middleware(ApiRouting, routes=_routes(), limits=services.limits, foreign=foreign)
     app.add_middleware(FairStart)
     app.add_middleware(RequestLog, metrics=services.metrics, enabled=settings.request_log, spans=spans)
     if settings.trusted_proxies:

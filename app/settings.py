@@ -114,6 +114,9 @@ WebAddress = Annotated[
 ]
 # uvicorn takes a wrong address for a host name, which no client has, and says nothing
 Networks = Annotated[str, _list_of(ipaddress.ip_network, "addresses and networks such as 127.0.0.1,10.0.0.0/8")]
+Hosts = Annotated[
+    str, _list_of(re.compile(r"\*|[A-Za-z0-9_.-]+").fullmatch, '"auto", "*" or names such as translate.example.org')
+]
 Origins = Annotated[str, _list_of(_ORIGIN.fullmatch, '"*" or origins such as "https://example.org", without a path')]
 
 
@@ -219,6 +222,11 @@ class Settings(BaseSettings):
     cors_origins: Origins = ""
     """Comma-separated origins whose pages may call this service, such as "https://example.org" or
     "chrome-extension://ID", or "*" for all; empty allows none."""
+    allowed_hosts: Hosts = "auto"
+    """Comma-separated names of this server beside addresses, names without a dot, local ones (localhost, .local,
+    .internal, .home.arpa) and that of PARLANCE_PUBLIC_URL: a request without a required key that calls it by another is
+    403, since a page may have made that name lead here. "auto": where a connection comes from this machine and
+    PARLANCE_TRUSTED_PROXIES names nobody; "*": any name."""
     shutdown_delay_s: float = Field(default=5, ge=0, le=3600)
     """Seconds from SIGTERM, when readiness ends, to the drain, in which everything else is answered as before: longer
     than a load balancer takes to notice; 0 where there is none. After Ctrl-C it is 0."""

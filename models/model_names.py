@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 OPUS_MT = "Helsinki-NLP"
 FAMILIES = ("opus-mt-", "opus-mt-tc-big-")  # in the order in which a pair of languages is looked for
@@ -27,9 +27,10 @@ _OTHER_PAGES = ("datasets", "spaces", "collections", "papers", "docs")
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """given: as a person has written it. repositories: names on the Hub, the first that exists is meant; () for
-    something that cannot be on the Hub. revision: a branch, tag or commit; None: the newest of the main branch. pair:
-    the languages, where only these were given."""
+    """given: as a person has written it, without the user, password and query of an address, which may be a token of
+    the Hub and would get into logs, answers and command lines. repositories: names on the Hub, the first that exists is
+    meant; () for something that cannot be on the Hub. revision: a branch, tag or commit; None: the newest of the main
+    branch. pair: the languages, where only these were given."""
 
     given: str
     repositories: tuple[str, ...]
@@ -43,7 +44,7 @@ class ModelName:
 
 
 def parse_model_name(given: str) -> ModelName:
-    given = given.strip()
+    given = _without_credentials(given.strip())
     name, revision = _without_address(given)
     name, _, behind = name.partition("@")
     name = name if name.startswith(("/", ".")) else name.rstrip("/").removesuffix(".git")
@@ -54,7 +55,9 @@ def parse_model_name(given: str) -> ModelName:
         return ModelName(given, repositories, revision, (source, target))
     if _PLAIN.fullmatch(name) and name.lower().startswith("opus-mt"):
         name = f"{OPUS_MT}/{name}"
-    if HUB_NAME.fullmatch(name):
+    # the Hub's client keeps a file of the revision's name; git has no such names (git-check-ref-format)
+    is_path = revision is not None and (".." in revision or revision.startswith("/"))
+    if HUB_NAME.fullmatch(name) and not is_path:
         return ModelName(given, (_as_opus_mt_spells_it(name),), revision)
     return ModelName(given, ())
 
@@ -69,6 +72,13 @@ def _as_opus_mt_spells_it(name: str) -> str:
     return f"{OPUS_MT}/{start.lower()}{repository[len(start) :]}"
 
 
+def _without_credentials(given: str) -> str:
+    if "://" not in given:
+        return given
+    address = urlsplit(given)
+    return urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path, "", ""))
+
+
 def _without_address(given: str) -> tuple[str, str | None]:
     """(owner/name, revision) of a page's address; others as they are. A mirror's addresses may have more before the
     owner, which HF_ENDPOINT tells."""
@@ -76,6 +86,8 @@ def _without_address(given: str) -> tuple[str, str | None]:
     if not bare and "://" not in given:
         return given, None
     address = urlsplit(f"https://{given}" if bare else given)
+    if address.scheme not in ("https", "http", "hf", "git", "ssh"):  # file:///etc/x is no page
+        return given, None
     mirror = urlsplit(os.environ.get("HF_ENDPOINT", "").strip().rstrip("/"))
     path = address.path.removeprefix(f"{mirror.path}/") if address.netloc == mirror.netloc else address.path
     parts = [part for part in path.split("/") if part]

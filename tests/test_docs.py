@@ -144,3 +144,26 @@ def test_blocks_of_a_tutorial_share_a_shell_and_have_to_succeed(tmp_path: Path) 
     next(steps)
     with pytest.raises(AssertionError, match=f"{page.ports['8000']}\n{tmp_path}/b"):
         next(steps)
+
+
+def test_every_threat_names_tests_that_are_there() -> None:
+    """A name without a file is of the file before it in the row; a file without a folder is looked for."""
+    tables = (ROOT / "docs/security.md").read_text("utf-8").split("| threat | defence | test |\n|---|---|---|\n")[1:]
+    threats = [row.split("|")[3] for table in tables for row in table.split("\n\n")[0].splitlines()]
+    assert len(threats) > 60
+    for cell in threats:
+        source: Path | None = None
+        named = re.findall(r"`([^`]+)`", cell)
+        assert named, cell
+        for name in named:
+            if name.startswith("make "):
+                continue
+            file, _, test = name.rpartition("::") if "::" in name or name.startswith("test_") else (name, "", "")
+            if test.endswith(".py"):
+                file, test = test, ""
+            if file:
+                found = [ROOT / file] if "/" in file else list((ROOT / "tests").rglob(file))
+                assert len(found) == 1 and found[0].exists(), f"{file} of {cell}"
+                source = found[0]
+            if test:
+                assert source is not None and f"def {test}(" in source.read_text("utf-8"), f"{test} of {cell}"

@@ -57,7 +57,8 @@ def everything_is_asked(client: Client) -> None:
         for failure in (client.engine.failure, client.engine.late_failure):
             if failure is not None:
                 failure.__traceback__ = None  # it is raised again and again, and would grow
-        client.request(method, path, **options)
+        answer = client.request(method, path, **options)
+        assert USE not in answer.text + str(answer.headers), "people paste answers into reports"
 
     texts = {"q": SECRET, "source": "de", "target": "en"}
     for key in ({}, bearer(USE), {"X-API-Key": SECRET}):
@@ -74,6 +75,15 @@ def everything_is_asked(client: Client) -> None:
         ask("GET", f"/{SECRET}", headers=headers)
         ask("GET", f"/models/{SECRET}/curves", headers=headers)
         ask("POST", f"/models/{SECRET}/load?{SECRET}={USE}", headers=headers)
+        # keys where no key belongs, and misspelt ones
+        for fields in ({"apikey": USE}, {"api-key": USE}, {"api_key": [USE]}, {"api_key": {"key": USE}}, {"key": USE}):
+            ask("POST", "/translate", json={**texts, **fields}, headers=headers)
+            ask("POST", "/generate", json={"prompt": "a", **fields}, headers=headers)
+        ask("GET", "/language/translate/v2", params={"q": SECRET, "target": "en", "key": USE}, headers=headers)
+        ask("POST", "/v2/translate", data={"text": SECRET, "target_lang": "EN", "auth_key": USE}, headers=headers)
+        ask("POST", "/v1/completions", json={"prompt": SECRET, "user": USE}, headers=headers)
+        ask("GET", f"/models?api_key={USE}", headers=headers)
+        ask("GET", f"/nothing?api_key={USE}", headers={**headers, "Cookie": f"key={USE}", "Origin": f"https://{USE}"})
         ask(SECRET.upper().replace("-", ""), "/translate", headers=headers)
 
 
@@ -145,3 +155,29 @@ def test_uvicorn_access_log_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None
     access.addHandler(logging.NullHandler())
     set_up_logging("info", "text")
     assert not access.hasHandlers(), "which is how uvicorn asks whether to write it"
+
+
+def test_spans_contain_nothing_of_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector is another program, of other people perhaps."""
+    pytest.importorskip("opentelemetry.sdk", reason="the extra `otel`")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from app.api.middleware import telemetry
+
+    kept = InMemorySpanExporter()
+    spans = telemetry.RequestSpans(TracerProvider(), SimpleSpanProcessor(kept), "1")
+    monkeypatch.setattr(telemetry, "request_spans", lambda *_: spans)
+    for failure in (None, ValueError(SECRET)):
+        client = Client(
+            FakeEngine(failure=failure),
+            keys_file=str(keys_file(tmp_path)),
+            admin_key="a-key-of-the-operators",
+            otlp_endpoint="http://localhost:4318/v1/traces",
+        )
+        everything_is_asked(client)
+    exported = "".join(span.to_json() for span in kept.get_finished_spans())
+    assert exported.count("/translate") > 20
+    for hidden in (SECRET, SECRET.replace("-", ""), USE, ADDRESS, "api_key=", "a-key-of-the-operators"):
+        assert hidden.lower() not in exported.lower()

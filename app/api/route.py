@@ -26,6 +26,7 @@ from app.access.authorization import KeyMissing, KeyWrong, address_id
 from app.api.access_control import OPEN_PATHS, charge, identify, refund
 from app.api.errors import ErrorAnswer, FamilyError, Statuses, handle_error
 from app.api.event_stream import EventStream
+from app.api.foreign_pages import ForeignPages
 from app.api.request_body import Fields, RequestLimits, UploadRoom, parse_fields, read_body
 from app.api.request_fields import RequestFields
 from app.engine.admission import ORIGIN, RequestOrigin
@@ -139,8 +140,10 @@ def validate(model: type[Model], fields: Mapping[str, object]) -> Model:
 class ApiRouting:
     """The innermost middleware. Reads every body, and calls routes with a body and a fixed path without FastAPI."""
 
-    def __init__(self, app: ASGIApp, *, routes: Iterable[BaseRoute], limits: RequestLimits) -> None:
-        self.app, self.all_routes, self.limits = app, list(routes), limits
+    def __init__(
+        self, app: ASGIApp, *, routes: Iterable[BaseRoute], limits: RequestLimits, foreign: ForeignPages
+    ) -> None:
+        self.app, self.all_routes, self.limits, self.foreign = app, list(routes), limits, foreign
         self.room = UploadRoom(limits)
         self.routes: dict[tuple[str, str], ApiRoute] = {
             (method, route.path): route
@@ -167,6 +170,7 @@ class ApiRouting:
         request, limits = Request(scope, receive, send), self.limits
         max_bytes = limits.max_file_bytes if route and route.body_model.takes_files else limits.max_body_bytes
         try:
+            self.foreign.check(request, request.app.state.services.access)
             scope["state"]["body"] = await read_body(request, max_bytes, limits, self.room)
             if route is None or scope.get("fastapi.telemetry") is not None:
                 await self.app(scope, receive, send)

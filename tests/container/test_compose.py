@@ -72,8 +72,13 @@ def test_compose_passes_every_setting_on(name):
     expected = {PREFIX + field.upper() for field in Settings.model_fields} - image
     expected |= {"CUDA_VISIBLE_DEVICES"} if name == "api-gpu" else set()
     assert set(handed_on) == expected, "docker-compose.yml's environment and app/settings.py differ"
-    values = {**handed_on, "PARLANCE_MODELS": None}
-    assert handed_on["PARLANCE_MODELS"] == "${MODEL:-}"
+    own = {
+        "PARLANCE_MODELS": "${MODEL:-}",
+        # the server sees the container's address, and cannot know that only browsers of this machine reach it
+        "PARLANCE_ALLOWED_HOSTS": "${PARLANCE_ALLOWED_HOSTS:-localhost}",
+    }
+    assert {variable: handed_on[variable] for variable in own} == own
+    values = {**handed_on, **dict.fromkeys(own)}
     assert set(values.values()) == {None}  # no value of its own: the shell's, or the server's default
 
 

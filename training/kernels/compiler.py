@@ -14,6 +14,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from models.backends.native.build import own_folder
+
 CUDA_COMPILERS, CPU_COMPILERS = ("gcc", "clang"), ("g++",)  # where CC or CXX names none; in Triton's order
 
 
@@ -44,13 +46,18 @@ def _cache_folders(device_type: str) -> dict[str, Path]:
 
 
 def _unusable(folder: tuple[str, Path]) -> str:
-    """Why libraries cannot be kept in a cache folder and loaded from it; "" if they can."""
+    """Why libraries cannot be kept in a cache folder and loaded from it; "" if they can. PyTorch's own default,
+    /tmp/torchinductor_USER, can be made by any other user first."""
     variable, path = folder
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        own_folder(path)
         with tempfile.TemporaryFile(dir=path):
             pass
         mount = os.statvfs(path)
+    except PermissionError as error:
+        if error.errno is None:  # of `own_folder`
+            return f"its cache {error}: name another folder in {variable}"
+        return f"its cache {path} cannot be written ({error.strerror}): name another folder in {variable}"
     except OSError as error:
         return f"its cache {path} cannot be written ({error.strerror or error}): name another folder in {variable}"
     if mount.f_flag & os.ST_NOEXEC:

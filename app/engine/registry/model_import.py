@@ -89,7 +89,8 @@ class ModelImporter:
     def start(self, model: str) -> ModelImport:
         """Raises InvalidRequest for something that cannot be on the Hub, and ModelConflict where this import or others
         are running, or nothing can be written."""
-        repositories = parse_model_name(model).repositories
+        parsed = parse_model_name(model)
+        model, repositories = parsed.given, parsed.repositories
         if not repositories:
             example = "Helsinki-NLP/opus-mt-de-en, de-en, or the address of a model's page"
             raise InvalidRequest(

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from models.backends.cuda.launch import Launch
-from models.backends.native.build import folder, require_own
+from models.backends.native.build import folder, own_folder, require_own
 
 HERE = Path(__file__).parent
 SHIPPED = HERE / "cubins"
@@ -79,9 +79,7 @@ def cubin(specification: Specification) -> Cubin:
         if arch is not None and (found := read(SHIPPED, for_arch(specification, arch))) is not None:
             return found
     try:
-        kept = folder() / "cuda"
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_own(kept)
+        kept = own_folder(folder() / "cuda")
         found = read(kept, specification)
         if found is None:
             found = compiled(specification)

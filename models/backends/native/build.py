@@ -159,7 +159,7 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
 
 def may_not_write(error: Exception) -> bool:
     """Whether a folder was refused: the home of a service's user is often one that it may not write to."""
-    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return isinstance(error, PermissionError) or (isinstance(error, OSError) and error.errno == errno.EROFS)
 
 
 def built(variant: Variant) -> Path:
@@ -167,19 +167,33 @@ def built(variant: Variant) -> Path:
     shipped = variant.folder / file_name(variant)
     if shipped.exists():
         return shipped
-    kept = folder() / file_name(variant)
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    require_own(kept.parent)
+    kept = own_folder(folder()) / file_name(variant)
     if not kept.exists():
         compile_to(kept, variant)
     require_own(kept)
     return kept
 
 
+def own_folder(path: Path) -> Path:
+    """The folder, made where it is missing, without symbolic links. PermissionError if another user can put files into
+    it, or another folder in its place: code that is kept in it runs in this process."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = path.resolve(strict=True)  # a link of another user's could lead elsewhere a moment later
+    require_own(path)
+    for parent in path.parents:
+        status = parent.stat()
+        others = stat.S_IWOTH if status.st_gid == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
+        # in a folder with the sticky bit, such as /tmp, nobody renames what is another's
+        if status.st_uid not in (0, os.geteuid()) or (status.st_mode & others and not status.st_mode & stat.S_ISVTX):
+            raise PermissionError(f"{path} is not this user's alone to write to: another can rename it in {parent}")
+    return path
+
+
 def require_own(path: Path) -> None:
-    """PermissionError if another user can write to the path: its code would run in this process."""
-    status = path.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    """PermissionError if another user can write to the path, or put another file in its place by a link."""
+    status = path.lstat()
+    is_link = stat.S_ISLNK(status.st_mode)
+    if is_link or status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(f"{path} is not this user's alone to write to")
 
 

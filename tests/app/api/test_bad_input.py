@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -77,6 +79,7 @@ BODIES = {
     "digits": b'{"n": ' + b"1" * 5000 + b"}",
     "too large": b" " * 10_000_000,
 }
+BOMB = gzip.compress(b" " * 20_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,21 @@ def test_content_types(client: Client, path: str, content_type: str) -> None:
     else:
         assert answer.status_code == 415
         assert_refused(client, answer)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "x-gzip"])
+@pytest.mark.parametrize("path", REQUESTS)
+def test_a_compressed_body_is_never_unpacked(client: Client, path: str, encoding: str) -> None:
+    """A gigabyte of spaces is a megabyte of gzip, and five kilobytes of gzip in gzip."""
+    tracemalloc.start()
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    answer = client.request("POST", path, content=BOMB, headers=headers)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answer.status_code == (400 if path == "/translate" else 422)
+    assert answer.json()["error"] == "The body is not UTF-8; send it as UTF-8, without compression."
+    assert_refused(client, answer)
+    assert most < 5_000_000
 
 
 @pytest.mark.parametrize("path", ["/generate", "/attention"])

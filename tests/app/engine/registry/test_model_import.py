@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import stat
 import sys
 from collections.abc import Awaitable, Callable
@@ -79,6 +80,31 @@ def test_import_loads_the_model_when_it_is_ready(
     assert server.changes == ["load opus-mt-de-en", "reload opus-mt-de-en"]  # and nothing for what has not changed
 
 
+@pytest.mark.parametrize(
+    "address", ["https://anna:hf_secret@huggingface.co/a/b", "https://hf.co/a/b?token=hf_secret#hf_secret"]
+)
+def test_token_in_an_address_is_neither_kept_nor_logged_nor_handed_on(
+    address: str,
+    server: Server,
+    process: Callable[[str], None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """People paste the address of a clone. Everybody on a machine can read command lines."""
+    caplog.set_level(logging.DEBUG)
+    process(result("b"))
+    made = asyncio.run(server.run(address))
+    assert made.state == "done"
+    assert made.model in ("https://huggingface.co/a/b", "https://hf.co/a/b")
+    assert f"import-marian {made.model} --into" in (tmp_path / "arguments").read_text(encoding="utf-8")
+    assert "importing https://h" in caplog.text
+    for hidden in ("hf_secret", "anna"):
+        assert hidden not in repr(made) + caplog.text + (tmp_path / "arguments").read_text(encoding="utf-8")
+    with pytest.raises(InvalidRequest) as refusal:
+        server.importer.start("https://anna:hf_secret@huggingface.co/datasets/a/b")
+    assert "hf_secret" not in str(refusal.value)
+
+
 def test_progress_is_that_of_the_process(server: Server, process: Callable[[str], None]) -> None:
     download = line(stage="download", model="a/b", bytes=50, total=200, seconds=2.0)
     process(f"echo nothing of ours\n{line(note='Once more.')}\n{download}\nexec sleep 30")
@@ -119,7 +145,17 @@ def test_failure_is_one_sentence(script: str, error: str, server: Server, proces
 
 
 def test_what_cannot_be_imported_is_refused_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("", "nonsense", "--out", "-a/b", "../../etc/passwd", "/checkpoints/x"):
+    for name in (
+        "",
+        "nonsense",
+        "--out",
+        "-a/b",
+        "../../etc/passwd",
+        "/checkpoints/x",
+        "file:///etc/passwd",
+        "a/b@../../x",
+        "a/b@/x",
+    ):
         with pytest.raises(InvalidRequest, match="is no name of a model on the hub"):
             server.importer.start(name)
     monkeypatch.setattr(model_import.os, "access", lambda *_: False)
