@@ -109,8 +109,7 @@ async def deepl_translate(
     """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
     services.limits.check_texts(body.text, "text")
     if body.tag_handling == "xml":
-        for text in body.text:
-            check_well_formed(text, "text")
+        await run_in_threadpool(lambda: [check_well_formed(text, "text") for text in body.text])
     pairs = await find_pairs(body.text, body.source_lang, body.target_lang, services)
     glossary: dict[str, str] = {}  # of all named ones, earlier ones first; with a glossary, all texts have one pair
     for glossary_id in reversed(body.glossaries):
