@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 # request, after each call of the system: at Python's own 5 ms a tiny request waits up to 100 ms beside one thread.
 SWITCH_INTERVAL_S = 0.0005
 # A full collection takes about 0.2 us for each object that is not frozen, and nobody is answered meanwhile.
-FEW_OBJECTS = 100_000
+FEW_OBJECTS = 20_000
 MANY_OBJECTS = 1_000_000  # as garbage they would take some 200 MB
 LONGEST_PAUSE_S = 60.0
 _CHECK_INTERVAL_S = 1.0
