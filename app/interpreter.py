@@ -1,5 +1,5 @@
-"""How the interpreter of the front end is shared: between the event loop and the threads beside it, and with the garbage
-collector. Requests of everybody are answered by one event loop, so that each of its waits is everybody's."""
+"""How the interpreter of the front end is shared: between the event loop and the threads beside it, and with the
+garbage collector. One event loop answers everybody, so that each of its waits is everybody's."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ def add_document(app: FastAPI) -> None:
 
 
 def build_routes(app: FastAPI) -> None:
-    """Builds what FastAPI makes of the routes; otherwise the first request that reaches a router waits for it, and every
-    other request with it, for 0.3 s altogether."""
+    """Builds what FastAPI makes of the routes. Otherwise the first request that reaches a router waits for it, and with
+    it every other request: 0.3 s altogether."""
     for _ in iter_route_contexts(app.routes):
         pass
 

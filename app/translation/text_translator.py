@@ -85,7 +85,11 @@ class Translator:
             translations = iter(await self.translate(changed, patient=patient) if changed else [])
             return [_as_it_is(request) if request.unchanged else next(translations) for request in requests]
         if any(request.format == "html" for request in requests):
-            return await translated_pages(requests, partial(self._translate_texts, patient=patient))
+            results: list[TranslationResult] = []
+            for batch in _batches(requests):  # pages of 2 MB have a million tags, each of which is several objects
+                translate = partial(self._translate_texts, patient=patient or bool(results))
+                results += await translated_pages(batch, translate)
+            return results
         return await self._translate_texts(requests, patient=patient)
 
     async def _translate_texts(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:

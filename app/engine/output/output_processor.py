@@ -120,7 +120,7 @@ def _search_anchor(tokenizer: Tokenizer) -> tuple[int, int]:
 
 
 def text_after_others(tokenizer: Tokenizer, token: int) -> str:
-    """A token's text in mid-sentence, with its leading space. Kept for each token of a vocabulary: hundreds of sequences
+    """A token's text in mid-sentence, with its leading space. The texts of a vocabulary are kept: hundreds of sequences
     with `logprobs` ask for the likeliest tokens of each of their steps."""
     texts = _texts_after_others.setdefault(tokenizer, {})
     if (text := texts.get(token)) is None:

@@ -237,9 +237,7 @@ async def _with_terms_in_alternatives(
     alternatives = await engine.aligned([sentence.request for sentence in owning], texts)
     alternatives = await _with_term_alignments(engine, owning, alternatives)
     pairs = list(zip(owning, alternatives, strict=True))
-    written = await each_in_thread(
-        pairs, _lengths(sentences, owners), lambda pair: _with_numbers_and_terms(*pair).text
-    )
+    written = await each_in_thread(pairs, _lengths(sentences, owners), lambda pair: _with_numbers_and_terms(*pair).text)
     repaired: defaultdict[int, list[str]] = defaultdict(list)
     for i, text in zip(owners, written, strict=True):
         repaired[i].append(text)
