@@ -16,7 +16,7 @@ BATCH_TEXTS = 512
 TERMS = 20_000  # of a dictionary
 ADMIN_KEY = "stalls-admin-key-0123456789"
 SENTENCE = "Ein kleiner Satz ohne Besonderheit. "
-OK, ACCEPTED, REFUSED = 200, 201, 400
+OK, ACCEPTED, REFUSED, OVERLOADED = 200, 201, 400, 429
 Body = tuple[str, bytes]  # its content type, and its bytes
 
 
@@ -126,7 +126,7 @@ def _attention(**fields: Any) -> Callable[[Ask], Body]:
 
 
 def _gates(ask: Ask) -> Body:
-    fields = {"model": LYRICIST, "units": 256, "top_k": 10}
+    fields = {"model": LYRICIST, "units": list(range(256)), "top_k": 10}
     return _largest("/gates", lambda size: {**fields, "text": PROMPT * (size // 2)}, range(1020, 100, -20))(ask)
 
 
@@ -271,7 +271,7 @@ _INSPECTION_CASES = (
     Case("gates", "/gates", _gates),
     Case("gates, u8", "/gates", _largest(
         "/gates",
-        lambda size: {"model": LYRICIST, "units": 256, "encoding": "u8", "text": PROMPT * (size // 2)},
+        lambda size: {"model": LYRICIST, "units": list(range(256)), "encoding": "u8", "text": PROMPT * (size // 2)},
         range(1020, 100, -20),
     )),
     Case("score, translation", "/score", _score_pair),
@@ -287,7 +287,9 @@ _GENERATION_CASES = (
          _completions(200, 40, max_tokens=20, echo=True, logprobs=20)),
     Case("completions, long prompts", "/v1/completions",
          _completions(12, 1000, max_tokens=8, echo=True, logprobs=20)),
-    Case("completions, many prompts", "/v1/completions", _completions(BATCH_TEXTS, 1000, max_tokens=8)),
+    Case("completions, many prompts", "/v1/completions", _completions(30, 1000, max_tokens=8)),
+    Case("completions, more prompts than the queue takes", "/v1/completions",
+         _completions(BATCH_TEXTS, 1000, max_tokens=8), OVERLOADED),
     Case("completions, streamed", "/v1/completions",
          _completions(BATCH_TEXTS, 40, max_tokens=24, logprobs=20, stream=True)),
     Case("completions, streamed with echo", "/v1/completions",

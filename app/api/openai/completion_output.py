@@ -132,12 +132,16 @@ def _prompt_tokens(result: ScoreResult) -> list[ChoiceToken]:
 
 
 async def gather(work: Sequence[Coroutine[object, object, T]]) -> list[T]:
-    """All results; if one fails, the others are cancelled and the first failure is raised."""
+    """All results; if one fails, the others are cancelled and the first failure is raised. One begins per
+    iteration of the event loop: each tokenizes its prompt, and hundreds of prompts take seconds."""
     if len(work) == 1:
         return [await work[0]]
+    tasks: list[asyncio.Task[T]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
+            for each in work:
+                tasks.append(group.create_task(each))
+                await asyncio.sleep(0)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
