@@ -56,7 +56,7 @@ class Case:
 
 def request_of(path: str, body: Body | None, method: str = "") -> tuple[str, str, bytes | None, dict[str, str]]:
     """The arguments of http.client's `request`."""
-    headers = {"Authorization": f"Bearer {ADMIN_KEY}"} if path.startswith("/models/imports") else {}
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"} if path.startswith("/models/") else {}
     if body is None:
         return method or "GET", path, None, headers
     return method or "POST", path, body[1], {**headers, "Content-Type": body[0]}
@@ -331,6 +331,46 @@ CASES: tuple[Case, ...] = (
     *_GLOSSARY_CASES,
     *_LAST,  # whose work may go on beside other cases
 )
+_LONG = ("mann " * 200).strip()
+
+
+def _long_sources(texts: int, **fields: Any) -> Callable[[Ask], Body]:
+    """The longest sources that the model reads, which the server does not split."""
+
+    def body(ask: Ask) -> Body:
+        languages = {"source": "de", "target": "en", "model": TRANSLATOR, "split": False, **fields}
+        return _json({"q": [f"{_LONG} {number}" for number in range(texts)], **languages})
+
+    return body
+
+
+# What a device process does beside the steps of a stream: prefill, wide beams, looks inside, loading.
+DEVICE_CASES: tuple[Case, ...] = (
+    Case("prefill of 64 long sources", "/translate", _long_sources(64, beam_size=1, max_new_tokens=1)),
+    Case("steps of 64 long sources", "/translate", _long_sources(64, beam_size=1)),
+    Case("beam of 64", "/translate", _long_sources(1, beam_size=64)),
+    Case("beams of 4 for 512 texts", "/translate", _long_sources(BATCH_TEXTS)),
+    Case("attention, everything", "/attention", _attention(**_EVERYTHING)),
+    Case("attention, masked heads", "/attention", _largest(
+        "/attention",
+        lambda words: {
+            "source": "mann " * words,
+            "kinds": ["cross"],
+            "reduce": {"heads": "mean", "layers": "mean"},
+            "mask_heads": [{"kind": "cross", "layer": 0, "head": 0}],
+        },
+        _SIZES,
+    )),
+    Case("walkthrough", "/walkthrough", _walkthrough),
+    Case("gates", "/gates", _gates),
+    Case("score, translation", "/score", _score_pair),
+    Case("score, text", "/score", _score_text),
+    Case("completions, long prompts", "/v1/completions",
+         _completions(12, 1000, max_tokens=8, echo=True, logprobs=20)),
+    Case("completions of 500 texts", "/v1/completions", _completions(500, 60, max_tokens=100)),
+    Case("reload of a model", f"/models/{TRANSLATOR}/reload", _fields()),
+    Case("reload of the stream's model", f"/models/{LYRICIST}/reload", _fields()),
+)  # fmt: skip
 # Endpoints without a worst request here: they fetch models from the network, or change those that are served.
 NOT_MEASURED = ("/models/import", "/models/imports/{number}", "/models/{name}/load", "/models/{name}/reload",
                 "/models/{name}/unload")  # fmt: skip

@@ -1,6 +1,6 @@
 """How long a tiny request waits beside one request of the worst kind that an endpoint takes.
 
-python -m benchmarks.stalls [--checkpoint FOLDER] [--seconds 15] [--cases PATTERN] [--json] [--results FILE]
+python -m benchmarks.stalls [--checkpoint FOLDER] [--seconds 15] [--cases PATTERN] [--device] [--json] [--results FILE]
 
 One request at the limits of its endpoint is sent to a server with its defaults; after --seconds its client leaves. A
 process of its own asks for /health/live every two milliseconds meanwhile, and for a second after that. The longest of
@@ -9,6 +9,10 @@ and whatever the machine itself adds: the rows "idle" have the same without anot
 percentile of the waits, the status of the worst request (0: its client left) and the memory of the front end and its
 readers of documents.
 
+--device: the same of a device process, the only one of its server. The other process follows a stream whose every token
+is sent at once, and a wait is the time between two of its tokens: a step of all models, a prefill and a part of a look
+inside are the work of which the device does one at a time.
+
 A request that is refused measures no work: a status that its case does not expect ends the benchmark with 1.
 """
 
@@ -16,28 +20,30 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import json
 import multiprocessing
 import re
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from benchmarks.distribution import percentile
 from benchmarks.report import finish, goal
-from benchmarks.served import prepare
+from benchmarks.served import LYRICIST, PROMPT, prepare
 from benchmarks.servers import ROOT, Server, ours
 from benchmarks.serving_sentences import made_up
-from benchmarks.stall_cases import ADMIN_KEY, CASES, Ask, Body, Case, known, request_of
+from benchmarks.stall_cases import ADMIN_KEY, CASES, DEVICE_CASES, Ask, Body, Case, known, request_of
 
 LONGEST_WAIT_MS = 100  # the goal
 PAUSE_S = 0.002
 AFTER_S = 1.0
 READ_BYTES = 1 << 20
+Probe = Callable[[int, Connection], None]
 
 
 def probe(port: int, control: Connection) -> None:
@@ -50,6 +56,26 @@ def probe(port: int, control: Connection) -> None:
         connection.request("GET", "/health/live")
         connection.getresponse().read()
         waits.append(time.perf_counter() - started)
+    control.send(waits)
+
+
+def follow(port: int, control: Connection) -> None:
+    """Follows streams, one after the other, until it is told to stop, and sends the times between two tokens."""
+    waits: list[float] = []
+    body = json.dumps({"model": LYRICIST, "prompt": PROMPT, "max_new_tokens": 1024, "stream": True})
+    control.send(waits)
+    while not control.poll():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection.request("POST", "/generate", body, {"Content-Type": "application/json"})
+        answer, last = connection.getresponse(), 0.0
+        for line in answer:
+            if line.startswith(b"event: token"):
+                now = time.perf_counter()
+                waits += [now - last] if last else []
+                last = now
+            if control.poll():
+                break
+        connection.close()
     control.send(waits)
 
 
@@ -83,13 +109,13 @@ def send(server: Server, case: Case, path: str, body: Body | None, seconds: floa
         connection.close()
 
 
-def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: float) -> dict[str, Any]:
+def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: float, probing: Probe) -> dict[str, Any]:
     """case: None measures the idle server."""
     body = case.body(ask) if case and case.body else None
     path = case.path.format_map(ask.known) if case else ""
     context = multiprocessing.get_context("fork")  # another process would import torch first
     ours_end, theirs = context.Pipe()
-    prober = context.Process(target=probe, args=(server.port, theirs))
+    prober = context.Process(target=probing, args=(server.port, theirs))
     prober.start()
     ours_end.recv()  # it has begun
     largest, over = [0.0], threading.Event()
@@ -115,12 +141,20 @@ def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: fl
         "case": name,
         "longest_wait_ms": round(1000 * max(waits), 1),
         "p99_wait_ms": round(1000 * percentile(waits, 0.99), 1),
-        "tiny_requests": len(waits),
+        "waits": len(waits),
         "status": status,
         "expected": case is None or status in (0, case.status),
         "took_s": round(took, 1),
         "memory_mb": round(largest[0]),
     }
+
+
+def device_rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
+    ask = Ask(server.port, {})
+    yield measured(server, "idle", None, ask, min(seconds, 5.0), follow)
+    for case in DEVICE_CASES:
+        if re.search(pattern, case.name):
+            yield measured(server, case.name, case, ask, seconds, follow)
 
 
 def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
@@ -129,16 +163,16 @@ def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any
     chosen = [case for case in CASES if re.search(pattern, case.name)]
     cold = [case for case in chosen if case.name.endswith("cold")]
     for case in cold:
-        yield measured(server, case.name, case, Ask(server.port, {}), seconds)
+        yield measured(server, case.name, case, Ask(server.port, {}), seconds, probe)
     ask = Ask(server.port, known(server.port))
-    yield measured(server, "idle", None, ask, min(seconds, 5.0))
+    yield measured(server, "idle", None, ask, min(seconds, 5.0), probe)
     for case in chosen:
         if case not in cold and not case.goes_on:
-            yield measured(server, case.name, case, ask, seconds)
-    yield measured(server, "idle, at the end", None, ask, min(seconds, 5.0))
+            yield measured(server, case.name, case, ask, seconds, probe)
+    yield measured(server, "idle, at the end", None, ask, min(seconds, 5.0), probe)
     for case in chosen:
         if case.goes_on:
-            yield measured(server, case.name, case, ask, seconds)
+            yield measured(server, case.name, case, ask, seconds, probe)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,14 +181,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "demo-de-en")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--cases", default="", help="a regular expression")
+    parser.add_argument("--device", action="store_true", help="the waits of a stream of the only device process")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--results", type=Path)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stalls-") as name:
         folder = prepare(Path(name) / "served", options.checkpoint, made_up(Path(name)), 0).folder
-        with ours(folder, data=Path(name) / "data", admin_key=ADMIN_KEY, suggestions=True) as server:
+        settings: dict[str, Any] = {"data": Path(name) / "data", "admin_key": ADMIN_KEY, "suggestions": True}
+        if options.device:
+            settings |= {"cpu_workers": 1, "stream_interval_ms": 0}
+        with ours(folder, **settings) as server:
             found = []
-            for row in rows(server, options.cases, options.seconds):
+            for row in (device_rows if options.device else rows)(server, options.cases, options.seconds):
                 print(row, file=sys.stderr, flush=True)
                 found.append(row)
     goals = [
