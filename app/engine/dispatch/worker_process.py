@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import socket
 import subprocess
@@ -85,13 +84,13 @@ class WorkerProcess(asyncio.Protocol):
             if self._continuing is None:
                 self._handle_messages()
 
-    def _handle_messages(self, limit_s: float = SLICE_S) -> None:
+    def _handle_messages(self, *, all_at_once: bool = False) -> None:
         self._continuing, began = None, time.perf_counter()
         try:
             while self._bodies:
                 for message in m.from_device(self._bodies.popleft()):
                     self._on_message(self.device, message)
-                if self._bodies and time.perf_counter() - began >= limit_s:
+                if self._bodies and not all_at_once and time.perf_counter() - began >= SLICE_S:
                     self._continuing = asyncio.get_running_loop().call_soon(self._handle_messages)
                     break
         except Exception:
@@ -111,7 +110,7 @@ class WorkerProcess(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._continuing is not None:
             self._continuing.cancel()
-            self._handle_messages(math.inf)
+            self._handle_messages(all_at_once=True)
         if self._process is not None:  # else `start` raises
             self._reaping = asyncio.get_running_loop().create_task(self._reap(), name=f"reap {self.device}")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.api.openai.completion_output import gather
 from app.api.openai.schemas import CompletionAnswer
 from app.engine.interface import ModelInfo, ScoreQuery, ScoreResult
 from tests.app.api.client import Client
@@ -195,7 +196,8 @@ def test_prompts_of_a_batch_are_read_a_few_at_a_time() -> None:
         async def score(self, request: ScoreQuery) -> ScoreResult:
             self.running += 1
             self.most = max(self.most, self.running)
-            await asyncio.sleep(0)
+            for _ in range(10):  # iterations, one of which each prompt begins in
+                await asyncio.sleep(0)
             self.running -= 1
             return await super().score(request)
 
@@ -204,3 +206,18 @@ def test_prompts_of_a_batch_are_read_a_few_at_a_time() -> None:
     answer = Client(engine).post("/v1/completions", json=body)
     assert [len(choice["logprobs"]["tokens"]) for choice in answer.json()["choices"]] == [2] * 100
     assert engine.most == 4
+
+
+def test_prompts_begin_one_in_each_iteration_of_the_event_loop() -> None:
+    """Each tokenizes its prompt when it begins: others have their turns between them."""
+    order: list[str] = []
+
+    async def work(number: int) -> int:
+        order.append(str(number))
+        asyncio.get_running_loop().call_soon(order.append, "other")
+        await asyncio.sleep(0.01)
+        return number
+
+    assert asyncio.run(gather([work(number) for number in range(5)])) == list(range(5))
+    assert [each for each in order if each != "other"] == list("01234")
+    assert order[:4] == ["0", "other", "1", "other"]
