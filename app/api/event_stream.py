@@ -38,7 +38,7 @@ from app.errors import EngineError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-SLICE_S = 0.005  # of writing events, before others have their turn: a stream may have hundreds of texts
+SLICE_S = 0.002  # of writing events, before others have their turn: a stream may have hundreds of texts
 _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 

@@ -17,7 +17,7 @@ from app.engine.protocol import messages as m
 
 log = logging.getLogger(__name__)
 
-SLICE_S = 0.005  # of handling messages, before the event loop does anything else
+SLICE_S = 0.002  # of handling messages, before the event loop does anything else
 REAP_TIMEOUT_S = 5.0  # a killed process ends at once unless a driver blocks it in the kernel
 
 

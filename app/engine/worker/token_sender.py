@@ -11,7 +11,7 @@ from app.engine.protocol import messages as m
 from models.decoding.options import TopTokens
 
 T = TypeVar("T")
-MOST_TOP_TOKENS = 2000  # of one message: the front end makes texts of them in some 5 ms, in which it does nothing else
+MOST_TOP_TOKENS = 1000  # of one message: the front end makes texts of them in some 3 ms, in which it does nothing else
 
 
 class TokenSender:

@@ -199,7 +199,7 @@ def test_failed_request_gets_its_tokens_of_the_interval(
 
 def test_many_likely_tokens_do_not_wait_for_the_interval() -> None:
     """The front end makes a text of each of them: a message holds no more than a step's beyond `MOST_TOP_TOKENS`."""
-    sender, rows, likeliest = TokenSender(FAR), range(50), tuple((token, -1.0) for token in range(20))
+    sender, rows, likeliest = TokenSender(FAR), range(25), tuple((token, -1.0) for token in range(20))
     left = []
     for step in range(6):
         tokens, nats = [(row, step) for row in rows], dict.fromkeys(rows, -1.0)
