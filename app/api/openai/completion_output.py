@@ -144,6 +144,9 @@ async def gather(work: Sequence[Coroutine[object, object, T]]) -> list[T]:
                 await asyncio.sleep(0)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
+    finally:
+        for each in work[len(tasks) :]:  # which have not begun, where one failed or the client has left
+            each.close()
     return [task.result() for task in tasks]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from app.api.openai.completion_output import gather
 from app.api.openai.schemas import CompletionAnswer
 from app.engine.interface import ModelInfo, ScoreQuery, ScoreResult
+from app.errors import InvalidRequest
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import LYRICIST, translator
 from tests.app.api.openai.writer import Writer
@@ -221,3 +223,19 @@ def test_prompts_begin_one_in_each_iteration_of_the_event_loop() -> None:
     assert asyncio.run(gather([work(number) for number in range(5)])) == list(range(5))
     assert [each for each in order if each != "other"] == list("01234")
     assert order[:4] == ["0", "other", "1", "other"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_prompts_that_have_not_begun_end_with_the_request() -> None:
+    """A coroutine that nobody awaits would be reported when it is collected."""
+    begun: list[int] = []
+
+    async def work(number: int) -> int:
+        begun.append(number)
+        raise InvalidRequest("This prompt is wrong; send another one.")
+
+    coroutines = [work(number) for number in range(50)]
+    with pytest.raises(InvalidRequest):
+        asyncio.run(gather(coroutines))
+    assert len(begun) < 50
+    assert all(inspect.getcoroutinestate(each) == inspect.CORO_CLOSED for each in coroutines)
