@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,7 +38,7 @@ from app.api.middleware.fair_start import FairStart
 from app.api.middleware.request_log import REQUEST_ID_HEADER, RequestLog
 from app.api.openai import routes as openai
 from app.api.openai.schemas import OpenAIErrorAnswer
-from app.api.openapi_document import complete_document
+from app.api.openapi_document import add_document, build_routes, complete_document
 from app.api.operations import routes as operations
 from app.api.operations.web_pages import add_docs, add_page
 from app.api.request_body import RequestLimits
@@ -49,6 +48,7 @@ from app.api.services import KeylessUsage, Services
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
 from app.engine.registry.model_import import ModelImporter
+from app.interpreter import shared_interpreter
 from app.settings import Settings, load_settings
 from app.storage.document_job_store import DocumentJobStore
 from app.storage.glossary_store import GlossaryStore
@@ -154,6 +154,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         version=__version__,
         description=_DESCRIPTION,
         openapi_tags=_TAGS,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,  # short names in generated clients
@@ -189,6 +190,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     for router in _ROUTERS:
         app.include_router(router)
     complete_document(app, _routes(), keys_used=services.access.keys_used, key_required=services.access.key_required)
+    add_document(app)
     add_docs(app)
     add_page(app)
     install_error_handlers(app, _ERROR_FORMS)
@@ -206,13 +208,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
     if start := getattr(services.engine, "start", None):
         await start()
-    # A burst of requests sets off a full garbage collection: over all that exists now it would take 65 ms, in which no
-    # request is answered.
-    gc.collect()
-    gc.freeze()
+    await run_in_threadpool(build_routes, app)
     expiring = asyncio.create_task(services.files.expire())
     try:
-        yield
+        async with shared_interpreter():
+            yield
     finally:
         expiring.cancel()
         await services.importer.stop()

@@ -1,20 +1,25 @@
 """How long a tiny request waits beside one request of the worst kind that an endpoint takes.
 
-python -m benchmarks.stalls [--checkpoint FOLDER] [--seconds 15] [--cases PATTERN] [--json] [--results FILE]
+python -m benchmarks.stalls [--checkpoint FOLDER] [--seconds 15] [--cases PATTERN] [--device] [--json] [--results FILE]
 
 One request at the limits of its endpoint is sent to a server with its defaults; after --seconds its client leaves. A
 process of its own asks for /health/live every two milliseconds meanwhile, and for a second after that. The longest of
 these waits is the longest turn of the front end's event loop, or the longest time that a thread held the interpreter,
-and whatever the machine itself adds: the row "idle" has the same without another request. A row also has the 99th
+and whatever the machine itself adds: the rows "idle" have the same without another request. A row also has the 99th
 percentile of the waits, the status of the worst request (0: its client left) and the memory of the front end and its
 readers of documents.
+
+--device: the same of a device process, the only one of its server. The other process follows a stream whose every token
+is sent at once, and a wait is the time between two of its tokens: a step of all models, a prefill and a part of a look
+inside are the work of which the device does one at a time.
+
+A request that is refused measures no work: a status that its case does not expect ends the benchmark with 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import http.client
-import io
 import json
 import multiprocessing
 import re
@@ -22,171 +27,23 @@ import sys
 import tempfile
 import threading
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from benchmarks.distribution import percentile
 from benchmarks.report import finish, goal
-from benchmarks.served import LYRICIST, PROMPT, TRANSLATOR, prepare
+from benchmarks.served import LYRICIST, PROMPT, prepare
 from benchmarks.servers import ROOT, Server, ours
 from benchmarks.serving_sentences import made_up
+from benchmarks.stall_cases import ADMIN_KEY, CASES, DEVICE_CASES, Ask, Body, Case, known, request_of
 
 LONGEST_WAIT_MS = 100  # the goal
 PAUSE_S = 0.002
 AFTER_S = 1.0
-TEXT_CHARACTERS, BODY_BYTES, FILE_BYTES = 100_000, 1_900_000, 9_900_000  # below the limits of the settings
-_DOCUMENT = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-_BOUNDARY = "stalls"
-Body = tuple[str, bytes]  # its content type, and its bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    name: str
-    path: str
-    body: Callable[[], Body]
-
-
-def _json(fields: Any) -> Body:
-    return "application/json", json.dumps(fields, ensure_ascii=False).encode()
-
-
-def _texts(text: str, **fields: Any) -> Callable[[], Body]:
-    """As many texts of the greatest length as one body takes."""
-
-    def body() -> Body:
-        whole = text * (TEXT_CHARACTERS // len(text))
-        texts = [whole] * max(1, BODY_BYTES // len(whole.encode()))
-        return _json({"q": texts, "source": "de", "target": "en", "model": TRANSLATOR, **fields})
-
-    return body
-
-
-def _file(name: str, content: Callable[[], bytes]) -> Callable[[], Body]:
-    def body() -> Body:
-        fields = {"source": "de", "target": "en", "model": TRANSLATOR}
-        parts = [
-            f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'.encode()
-            for field, value in fields.items()
-        ]
-        head = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode()
-        whole = b"".join([*parts, head, content(), f"\r\n--{_BOUNDARY}--\r\n".encode()])
-        return f"multipart/form-data; boundary={_BOUNDARY}", whole
-
-    return body
-
-
-def _repeated(text: str, size_bytes: int = FILE_BYTES, before: str = "") -> Callable[[], bytes]:
-    return lambda: (before + text * (size_bytes // len(text.encode()))).encode()
-
-
-def _package(parts: Mapping[str, str | bytes], *, stored: bool = False) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED) as package:
-        for name, content in parts.items():
-            package.writestr(name, content)
-    return out.getvalue()
-
-
-def _word(paragraph: str, size_bytes: int) -> Callable[[], bytes]:
-    """A Word document whose body has so many bytes; those beyond what unpacking allows are stored as they are."""
-
-    def content() -> bytes:
-        types = (
-            '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels"'
-            ' ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override'
-            ' PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.'
-            'wordprocessingml.document.main+xml"/></Types>'
-        )
-        relations = (
-            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship'
-            ' Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"'
-            ' Target="word/document.xml"/></Relationships>'
-        )
-        body = paragraph * (size_bytes // len(paragraph))
-        document = f'<w:document xmlns:w="{_DOCUMENT}"><w:body>{body}</w:body></w:document>'
-        parts = {"[Content_Types].xml": types, "_rels/.rels": relations, "word/document.xml": document}
-        return _package(parts, stored=size_bytes > FILE_BYTES)
-
-    return content
-
-
-def _open_document(size_bytes: int) -> bytes:
-    import odfdo
-
-    document = odfdo.Document("text")
-    document.body.clear()
-    document.body.append(odfdo.Paragraph("PLACE"))
-    out = io.BytesIO()
-    document.save(out)
-    paragraph = '<text:p>Ein <text:span text:style-name="T1">{:07}</text:span> Satz.</text:p>'  # odfdo knows bombs
-    with zipfile.ZipFile(out) as package:
-        parts = {name: package.read(name) for name in package.namelist()}
-    content = parts["content.xml"].decode()
-    paragraphs = "".join(paragraph.format(number * 7919 % 9_999_991) for number in range(size_bytes // len(paragraph)))
-    content = re.sub(r"<text:p[^>]*>PLACE</text:p>", paragraphs, content)
-    return _package({**parts, "content.xml": content})
-
-
-RUN = "<w:p><w:r><w:rPr>" + "<w:b/>" * 20 + "</w:rPr>" + "<w:t>Ein Satz. </w:t><w:tab/>" * 20 + "</w:r></w:p>"
-CASES = (
-    Case("translate, prose", "/translate", _texts("Ein kleiner Satz ohne Besonderheit. ")),
-    Case("translate, numbers and links", "/translate", _texts("Um 12:30 kostet www.a.de/b 1.234,50 € mehr. ")),
-    Case("translate, variation selectors", "/translate", _texts("a" + "\ufe0f" * 30, split=False)),
-    Case("translate, one long line", "/translate", _texts("wort ", split=False)),
-    Case("translate, pages of tags", "/translate", _texts("<b>ein</b> wort <code>{1}</code>{1} ", format="html")),
-    Case("translate, pages of blocks", "/translate", _texts("<p>a</p>", format="html")),
-    Case("translate_file, txt", "/translate_file", _file("a.txt", _repeated("Ein Satz mit 12 Worten. "))),
-    Case("translate_file, md", "/translate_file", _file("a.md", _repeated("# Titel\n\n- **Ein** [Satz](a.de).\n\n"))),
-    Case(
-        "translate_file, html",
-        "/translate_file",
-        _file("a.html", _repeated("<p>Ein <b>kleiner</b> Satz ohne eine Besonderheit.</p>\n")),
-    ),
-    Case("translate_file, html of tags alone", "/translate_file", _file("a.html", _repeated("<b>x</b>y"))),
-    Case(
-        "translate_file, srt",
-        "/translate_file",
-        _file("a.srt", _repeated("1\n00:00:01,000 --> 00:00:02,000\nEin Satz.\n\n")),
-    ),
-    Case("translate_file, srt of digits", "/translate_file", _file("a.srt", _repeated("1" * 300 + "\n"))),
-    Case(
-        "translate_file, vtt",
-        "/translate_file",
-        _file("a.vtt", _repeated("00:01.000 --> 00:02.000\nEin Satz.\n\n", before="WEBVTT\n\n")),
-    ),
-    Case("translate_file, docx", "/translate_file", _file("a.docx", _word(RUN, 9_000_000))),
-    Case("translate_file, docx of empty paragraphs", "/translate_file", _file("a.docx", _word("<w:p/>", 9_000_000))),
-    Case("translate_file, odt", "/translate_file", _file("a.odt", lambda: _open_document(9_000_000))),
-    Case("detect", "/detect", lambda: _json({"q": ["Ein kleiner Satz ohne Besonderheit. " * 2700] * 19})),
-    Case(
-        "glossary",
-        "/v3/glossaries",
-        lambda: _json(
-            {
-                "name": "g",
-                "dictionaries": [
-                    {
-                        "source_lang": "de",
-                        "target_lang": "en",
-                        "entries_format": "tsv",
-                        "entries": "".join(f"wort{number}\tword{number}\n" for number in range(8_000)),
-                    }
-                ],
-            }
-        ),
-    ),
-    Case("attention", "/attention", lambda: _json({"source": "ein mann sieht " * 120})),
-    Case(
-        "completions",
-        "/v1/completions",
-        lambda: _json({"model": LYRICIST, "prompt": [PROMPT * 30] * 300, "max_tokens": 8, "echo": True, "logprobs": 5}),
-    ),
-)
+READ_BYTES = 1 << 20
+Probe = Callable[[int, Connection], None]
 
 
 def probe(port: int, control: Connection) -> None:
@@ -199,6 +56,26 @@ def probe(port: int, control: Connection) -> None:
         connection.request("GET", "/health/live")
         connection.getresponse().read()
         waits.append(time.perf_counter() - started)
+    control.send(waits)
+
+
+def follow(port: int, control: Connection) -> None:
+    """Follows streams, one after the other, until it is told to stop, and sends the times between two tokens."""
+    waits: list[float] = []
+    body = json.dumps({"model": LYRICIST, "prompt": PROMPT, "max_new_tokens": 1024, "stream": True})
+    control.send(waits)
+    while not control.poll():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection.request("POST", "/generate", body, {"Content-Type": "application/json"})
+        answer, last = connection.getresponse(), 0.0
+        for line in answer:
+            if line.startswith(b"event: token"):
+                now = time.perf_counter()
+                waits += [now - last] if last else []
+                last = now
+            if control.poll():
+                break
+        connection.close()
     control.send(waits)
 
 
@@ -215,27 +92,30 @@ def memory_mb(server: Server) -> float:
     return total
 
 
-def send(server: Server, case: Case, body: Body, seconds: float) -> int:
-    """The status of the answer, 0 if there was none in that time."""
-    content_type, content = body
+def send(server: Server, case: Case, path: str, body: Body | None, seconds: float) -> int:
+    """The status of the answer, 0 if it had not come as a whole in that time."""
+    end = time.monotonic() + seconds
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=seconds)
     try:
-        connection.request("POST", case.path, content, {"Content-Type": content_type})
+        connection.request(*request_of(path, body, case.method))
         answer = connection.getresponse()
-        answer.read()
+        while answer.read1(READ_BYTES):
+            if time.monotonic() > end:  # a stream that goes on
+                return 0
         return answer.status
-    except OSError:
+    except TimeoutError:
         return 0
     finally:
         connection.close()
 
 
-def measured(server: Server, case: Case | None, seconds: float) -> dict[str, Any]:
+def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: float, probing: Probe) -> dict[str, Any]:
     """case: None measures the idle server."""
-    body = case.body() if case else None
+    body = case.body(ask) if case and case.body else None
+    path = case.path.format_map(ask.known) if case else ""
     context = multiprocessing.get_context("fork")  # another process would import torch first
     ours_end, theirs = context.Pipe()
-    prober = context.Process(target=probe, args=(server.port, theirs))
+    prober = context.Process(target=probing, args=(server.port, theirs))
     prober.start()
     ours_end.recv()  # it has begun
     largest, over = [0.0], threading.Event()
@@ -247,8 +127,10 @@ def measured(server: Server, case: Case | None, seconds: float) -> dict[str, Any
     watcher = threading.Thread(target=watch)
     watcher.start()
     started = time.perf_counter()
-    status = send(server, case, body, seconds) if case and body else time.sleep(seconds) or 0
+    status = send(server, case, path, body, seconds) if case else time.sleep(seconds) or 0
     took = time.perf_counter() - started
+    if case and case.goes_on:
+        time.sleep(max(0.0, seconds - took))
     time.sleep(AFTER_S)
     over.set()
     watcher.join()
@@ -256,21 +138,41 @@ def measured(server: Server, case: Case | None, seconds: float) -> dict[str, Any
     waits = ours_end.recv()
     prober.join()
     return {
-        "case": case.name if case else "idle",
+        "case": name,
         "longest_wait_ms": round(1000 * max(waits), 1),
         "p99_wait_ms": round(1000 * percentile(waits, 0.99), 1),
-        "tiny_requests": len(waits),
+        "waits": len(waits),
         "status": status,
+        "expected": case is None or status in (0, case.status),
         "took_s": round(took, 1),
         "memory_mb": round(largest[0]),
     }
 
 
-def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
-    yield measured(server, None, min(seconds, 5.0))
-    for case in CASES:
+def device_rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
+    ask = Ask(server.port, {})
+    yield measured(server, "idle", None, ask, min(seconds, 5.0), follow)
+    for case in DEVICE_CASES:
         if re.search(pattern, case.name):
-            yield measured(server, case, seconds)
+            yield measured(server, case.name, case, ask, seconds, follow)
+
+
+def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """The idle server comes after the cold cases, which come before `known` asks for anything, and again before those
+    whose work goes on."""
+    chosen = [case for case in CASES if re.search(pattern, case.name)]
+    cold = [case for case in chosen if case.name.endswith("cold")]
+    for case in cold:
+        yield measured(server, case.name, case, Ask(server.port, {}), seconds, probe)
+    ask = Ask(server.port, known(server.port))
+    yield measured(server, "idle", None, ask, min(seconds, 5.0), probe)
+    for case in chosen:
+        if case not in cold and not case.goes_on:
+            yield measured(server, case.name, case, ask, seconds, probe)
+    yield measured(server, "idle, at the end", None, ask, min(seconds, 5.0), probe)
+    for case in chosen:
+        if case.goes_on:
+            yield measured(server, case.name, case, ask, seconds, probe)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -279,21 +181,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "demo-de-en")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--cases", default="", help="a regular expression")
+    parser.add_argument("--device", action="store_true", help="the waits of a stream of the only device process")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--results", type=Path)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stalls-") as name:
         folder = prepare(Path(name) / "served", options.checkpoint, made_up(Path(name)), 0).folder
-        with ours(folder, data=Path(name) / "data") as server:
+        settings: dict[str, Any] = {"data": Path(name) / "data", "admin_key": ADMIN_KEY, "suggestions": True}
+        if options.device:
+            settings |= {"cpu_workers": 1, "stream_interval_ms": 0}
+        with ours(folder, **settings) as server:
             found = []
-            for row in rows(server, options.cases, options.seconds):
-                print(row, file=sys.stderr)
+            for row in (device_rows if options.device else rows)(server, options.cases, options.seconds):
+                print(row, file=sys.stderr, flush=True)
                 found.append(row)
     goals = [
         goal(f"longest wait, {row['case']}", row["longest_wait_ms"], LONGEST_WAIT_MS, "ms", "lower") for row in found
     ]
     finish("stalls", found, goals, as_json=options.json, out=options.results)
-    return 0
+    for row in found:
+        if not row["expected"]:
+            print(f"{row['case']} was answered with {row['status']}: the case needs another size.", file=sys.stderr)
+    return 0 if all(row["expected"] for row in found) else 1
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -38,6 +38,7 @@ from app.errors import EngineError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+SLICE_S = 0.002  # of writing events, before others have their turn: a stream may have hundreds of texts
 _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
@@ -109,7 +110,6 @@ class EventStream(Response, Generic[T]):
     async def _stream(self, scope: Scope, send: Send) -> None:
         """Sends the stream's events. A `send` waits while the client's buffers are full; meanwhile the engine
         continues."""
-        loop = asyncio.get_running_loop()
         async with self._opened as stream:
             self._begun = True
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -118,17 +118,28 @@ class EventStream(Response, Generic[T]):
                     self._check_writes(limit)
                     ended = False
                     while not ended:
-                        events, ended = self._token_events(await stream.taken()), stream.ended
+                        deltas, ended = await stream.taken(), stream.ended
+                        events, began_s = list[bytes](), time.perf_counter()
+                        for event in self._token_events(deltas):
+                            events.append(event)
+                            if time.perf_counter() - began_s > SLICE_S:
+                                await self._write(send, events)
+                                await asyncio.sleep(0)  # others' turn, which a write alone need not give them
+                                events, began_s = [], time.perf_counter()
                         if ended:
-                            events += self._last_events(scope, stream)
-                        self._write_began_s = loop.time()
-                        await send({"type": "http.response.body", "body": events, "more_body": not ended})
-                        self._write_began_s = None
+                            events.append(self._last_events(scope, stream))
+                        if events:
+                            await self._write(send, events, more=not ended)
             except TimeoutError:
                 sentence = "request %s: its reader took nothing for %g s and is left"
                 logger.warning(sentence, scope["state"]["request_id"], self._write_timeout_s)
             finally:
                 self._timer.cancel()
+
+    async def _write(self, send: Send, events: list[bytes], *, more: bool = True) -> None:
+        self._write_began_s = asyncio.get_running_loop().time()
+        await send({"type": "http.response.body", "body": b"".join(events), "more_body": more})
+        self._write_began_s = None
 
     def _check_writes(self, limit: asyncio.Timeout) -> None:
         """Makes `limit` expire once a write has waited for `_write_timeout_s`. One timer serves all writes of the
@@ -140,17 +151,15 @@ class EventStream(Response, Generic[T]):
         else:
             limit.reschedule(end)
 
-    def _token_events(self, deltas: list[TextDelta]) -> bytes:
+    def _token_events(self, deltas: list[TextDelta]) -> Iterator[bytes]:
         """One event for each continuation that has grown."""
-        events = []
         for delta in deltas:
             fields: dict[str, object] = {"text": delta.text}
             if self._indexed:
                 fields["index"] = delta.index
             if delta.tokens:
                 fields["tokens"] = [WrittenTokenAnswer.fields_of(token) for token in delta.tokens]
-            events.append(format_event("token", fields))
-        return b"".join(events)
+            yield format_event("token", fields)
 
     def _last_events(self, scope: Scope, stream: TextStream[T]) -> bytes:
         try:

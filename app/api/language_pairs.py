@@ -23,6 +23,7 @@ from app.text.language_codes import base_language, closest_codes, language_name
 from app.text.language_detection import Detection
 from app.translation import TextFormat, TextRequest
 from app.translation.language_routes import LanguageRoutes, Pair
+from app.translation.slices import each_in_thread
 
 _NAMED_PAIRS = 20
 _NAMED_LANGUAGES = 5
@@ -288,22 +289,24 @@ async def translate_texts(
 ) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
     await charge_second_models(texts, pairs, request, services)
-    terms = glossary or {}
+    terms, lengths = glossary or {}, [len(text) for text in texts]
+    formats = [text_format] * len(texts) if text_format else await each_in_thread(texts, lengths, guess_format)
     jobs = [
-        pair.text_request(text, TranslationOptions(*pair.pair), text_format or guess_format(text), terms, split=split)
-        for text, pair in zip(texts, pairs, strict=True)
+        pair.text_request(text, TranslationOptions(*pair.pair), own_format, terms, split=split)
+        for text, pair, own_format in zip(texts, pairs, formats, strict=True)
     ]
     translations = await while_connected(
         request, services.translator.translate(jobs), services.limits.request_timeout_s
     )
     if text_format is None:
-        translations = [_unescape(*each) for each in zip(texts, translations, strict=True)]
+        triples = list(zip(texts, formats, translations, strict=True))
+        translations = await each_in_thread(triples, lengths, lambda triple: _unescape(*triple))
     return translations
 
 
-def _unescape(text: str, translation: TranslationResult) -> TranslationResult:
+def _unescape(text: str, text_format: TextFormat, translation: TranslationResult) -> TranslationResult:
     """A text with tags was translated as HTML, which writes & as &amp;; a client that writes & gets & back."""
-    if _REFERENCE.search(text) or "&" not in translation.text or guess_format(text) == "text":
+    if text_format == "text" or "&" not in translation.text or _REFERENCE.search(text):
         return translation
     plain = translation.text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     return replace(translation, text=plain)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from app.documents.reader_process import FRAME, Answer, Job, OutOfMemory, Refused
+from app.documents.reader_process import FRAME, Answer, Job, OutOfMemory, Refused, Texts
 from app.errors import InvalidRequest
 
 # Smaller files are read in a thread of the server, in about 0.1 s; a process takes as long to start.
@@ -154,11 +154,18 @@ class _ReaderProcess:
         message = msgspec.msgpack.encode(job)
         self._writer.writelines([FRAME.pack(len(message)), message])
         await self._writer.drain()
-        (size_bytes,) = FRAME.unpack(await self._reader.readexactly(FRAME.size))
-        if size_bytes > _MAX_ANSWER_BYTES:
-            raise EOFError
-        answer: Answer = _ANSWERS.decode(await self._reader.readexactly(size_bytes))
-        return answer
+        texts: list[str] = []
+        while True:
+            (size_bytes,) = FRAME.unpack(await self._reader.readexactly(FRAME.size))
+            if size_bytes > _MAX_ANSWER_BYTES:
+                raise EOFError
+            answer: Answer = _ANSWERS.decode(await self._reader.readexactly(size_bytes))
+            if not isinstance(answer, Texts):
+                return answer
+            texts += answer.texts
+            if not answer.more:
+                return Texts(texts, answer.format)
+            await asyncio.sleep(0)  # others' turn: the next message may be here already
 
     def end_later(self, ended: Callable[[_ReaderProcess], None], delay_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, ended, self)

@@ -13,7 +13,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -39,6 +39,7 @@ READERS: dict[str, Callable[[bytes], PlainText | Subtitles | WordDocument | Open
     ".odp": OpenDocument,
 }
 FRAME = struct.Struct("!Q")  # the length of the message behind it
+TEXTS_TOGETHER = 10_000
 _NICENESS = 5  # the server answers everybody else meanwhile
 _OPEN_FILES = 64
 
@@ -54,8 +55,11 @@ class Job(msgspec.Struct):
 
 
 class Texts(msgspec.Struct, tag=True):
+    """more: another message has the texts behind these. The server decodes a message in one go."""
+
     texts: list[str]
     format: Literal["text", "html"]
+    more: bool = False
 
 
 class File(msgspec.Struct, tag=True):
@@ -86,6 +90,16 @@ def answer(job: Job) -> Answer:
         return OutOfMemory()
 
 
+def messages(whole: Answer) -> Iterator[Answer]:
+    """The answer in messages of at most `TEXTS_TOGETHER` texts."""
+    if not isinstance(whole, Texts):
+        yield whole
+        return
+    starts = range(0, max(1, len(whole.texts)), TEXTS_TOGETHER)
+    for start in starts:
+        yield Texts(whole.texts[start : start + TEXTS_TOGETHER], whole.format, more=start != starts[-1])
+
+
 def main() -> None:
     """Answers jobs until the server closes its end, or is gone. Arguments: the descriptor of a socket, and the limit of
     the address space in bytes."""
@@ -100,7 +114,9 @@ def main() -> None:
         while len(head := received.read(FRAME.size)) == FRAME.size:
             job = decoder.decode(received.read(*FRAME.unpack(head)))
             signal.alarm(job.time_limit_s)  # ends the process, also within a library in C and after the server's end
-            message = encoder.encode(answer(job))
+            whole = answer(job)
             signal.alarm(0)
-            server.sendall(FRAME.pack(len(message)))
-            server.sendall(message)
+            for part in messages(whole):
+                message = encoder.encode(part)
+                server.sendall(FRAME.pack(len(message)))
+                server.sendall(message)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from app.engine.interface import Engine, Notice, TranslationOptions, TranslationResult
 from app.engine.output.output_processor import total_usage
@@ -40,6 +42,7 @@ _MAX_HALVINGS = 2  # of a sentence with a truncated translation
 _SHORT_CHARACTERS = 60  # a truncated translation of a shorter sentence is a loop: halving does not help
 _BATCH_CHARACTERS, _BATCH_TEXTS = 50_000, 1000
 _CONCURRENT_SENTENCES = 16  # fills the default slots with beams of 4
+_TASKS_AHEAD = 4 * _CONCURRENT_SENTENCES  # so that a slow sentence leaves slots to the later ones
 _STREAM_WAIT_S = 50.0  # for later sentences of a stream, when text before them is already shown
 
 
@@ -82,31 +85,40 @@ class Translator:
             translations = iter(await self.translate(changed, patient=patient) if changed else [])
             return [_as_it_is(request) if request.unchanged else next(translations) for request in requests]
         if any(request.format == "html" for request in requests):
-            return await translated_pages(requests, partial(self._translate_texts, patient=patient))
+            results: list[TranslationResult] = []
+            for batch in _batches(requests):  # pages of 2 MB have a million tags, each of which is several objects
+                translate = partial(self._translate_texts, patient=patient or bool(results))
+                results += await translated_pages(batch, translate)
+            return results
         return await self._translate_texts(requests, patient=patient)
 
     async def _translate_texts(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:
         results: list[TranslationResult] = []
+        matchers = _Matchers()
         for batch in _batches(requests):
-            results += await self._translate_batch(batch, patient=patient or bool(results))
+            results += await self._translate_batch(batch, matchers, patient=patient or bool(results))
         return results
 
-    async def _translate_batch(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:
+    async def _translate_batch(
+        self, requests: Sequence[TextRequest], matchers: _Matchers, *, patient: bool
+    ) -> list[TranslationResult]:
         try:
-            return await self._translate_fitted(requests, certain=False, patient=patient)
+            return await self._translate_fitted(requests, matchers, certain=False, patient=patient)
         except TextTooLong:  # a sentence has more tokens than bytes: count the tokens of all sentences
-            return await self._translate_fitted(requests, certain=True, patient=patient)
+            return await self._translate_fitted(requests, matchers, certain=True, patient=patient)
 
     async def _translate_fitted(
-        self, requests: Sequence[TextRequest], *, certain: bool, patient: bool
+        self, requests: Sequence[TextRequest], matchers: _Matchers, *, certain: bool, patient: bool
     ) -> list[TranslationResult]:
-        texts = await self._prepared(requests, certain=certain)
+        texts = await self._prepared(requests, matchers, certain=certain)
         sentences = [sentence for text in texts for sentence in text.sentences]
         translations = iter(await self._translate_sentences(sentences, patient=patient))
         parts = [(text, [next(translations) for _ in text.sentences]) for text in texts]
         return await each_in_thread(parts, _lengths(requests), lambda part: part[0].assembled(part[1]))
 
-    async def _prepared(self, requests: Sequence[TextRequest], *, certain: bool) -> list[PreparedText]:
+    async def _prepared(
+        self, requests: Sequence[TextRequest], matchers: _Matchers, *, certain: bool
+    ) -> list[PreparedText]:
         """Splits texts into sentences that fit. certain: count the tokens of all sentences."""
         lengths = _lengths(requests)
         texts = await each_in_thread(
@@ -125,7 +137,6 @@ class Translator:
                 if certain or len(request.text.encode()) >= room - 2:  # else every piece fits
                     texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
         known_words = [self._known_words(request.options) for request in requests]
-        matchers = _Matchers()
         triples = list(zip(requests, texts, known_words, strict=True))
         prepared = await each_in_thread(triples, lengths, lambda triple: _prepared_text(*triple, matchers))
         return [replace(text, left=notices) if notices else text for text, notices in zip(prepared, left, strict=True)]
@@ -172,7 +183,7 @@ class Translator:
                 (page,) = await self.translate([request], patient=patient)
                 show(page.text, 0)
                 return page
-            (text,) = await self._prepared([request], certain=True)
+            (text,) = await self._prepared([request], _Matchers(), certain=True)
             return text.assembled(await self._stream_sentences(text, show, patient=patient))
 
         return TextStream.opened(work)
@@ -196,19 +207,24 @@ class Translator:
                 finally:
                     put(None)
 
-        tasks = [asyncio.create_task(one(number)) for number in range(len(text.sentences))]
+        # Tasks for a few sentences ahead of the one that is shown: those of a long text would start in one iteration.
+        tasks: deque[asyncio.Task[TranslationResult]] = deque()
+        numbers = iter(range(len(text.sentences)))
+        results: list[TranslationResult] = []
         try:
-            for before, queue, task in zip(layout, shown, tasks, strict=False):
+            for before, queue in zip(layout, shown, strict=False):
+                tasks += [asyncio.create_task(one(number)) for number in islice(numbers, _TASKS_AHEAD - len(tasks))]
                 while (part := await queue.get()) is not None:
                     if part:
                         show(before + part, 0)
                         before = ""
-                await task
+                results.append(await tasks[0])
+                tasks.popleft()
                 if before:
                     show(before, 0)
             if layout[-1]:
                 show(layout[-1], 0)
-            return [task.result() for task in tasks]
+            return results
         finally:
             for task in tasks:
                 task.cancel()

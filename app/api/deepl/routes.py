@@ -29,6 +29,7 @@ from app.api.services import ServicesDependency
 from app.errors import EngineUnavailable, InvalidRequest, TextTooLong
 from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
 from app.text.language_codes import base_language, language_name
+from app.translation.slices import each_in_thread
 
 _REGIONAL_TARGETS = {  # DeepL's clients refuse to send EN and PT without a region
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -108,16 +109,16 @@ async def deepl_translate(
 ) -> schemas.DeepLTranslateAnswer:
     """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
     services.limits.check_texts(body.text, "text")
+    lengths = [len(text) for text in body.text]
     if body.tag_handling == "xml":
-        for text in body.text:
-            check_well_formed(text, "text")
+        await each_in_thread(body.text, lengths, lambda text: check_well_formed(text, "text"))
     pairs = await find_pairs(body.text, body.source_lang, body.target_lang, services)
     glossary: dict[str, str] = {}  # of all named ones, earlier ones first; with a glossary, all texts have one pair
     for glossary_id in reversed(body.glossaries):
         find, (source, target) = services.glossaries.find, pairs[0].pair
         glossary |= await run_in_threadpool(find, owner_of(request), glossary_id, source, target)
     translations = await translate_texts(
-        [with_ignored_tags(text, body.ignore_tags) for text in body.text],
+        await each_in_thread(body.text, lengths, lambda text: with_ignored_tags(text, body.ignore_tags)),
         pairs,
         request,
         services,
@@ -125,18 +126,23 @@ async def deepl_translate(
         glossary=glossary,
         split=body.split_sentences != "0",
     )
+    written = await each_in_thread(
+        [translation.text for translation in translations],
+        lengths,
+        lambda text: without_ignored_marks(text, body.ignore_tags),
+    )
     billed = [len(text) * models_needed(pair, services) for text, pair in zip(body.text, pairs, strict=True)]
     services.usage.count(caller_of(request), sum(billed))
     model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
     answers = [
         schemas.DeepLTranslation(
             detected_source_language=source_code(pair.source),
-            text=without_ignored_marks(translation.text, body.ignore_tags),
+            text=text,
             billed_characters=characters,
             model_type_used=model_type,
             finish_reason=None if translation.finish_reason == "stop" else translation.finish_reason,
         )
-        for characters, pair, translation in zip(billed, pairs, translations, strict=True)
+        for text, characters, pair, translation in zip(written, billed, pairs, translations, strict=True)
     ]
     return schemas.DeepLTranslateAnswer(translations=answers)
 

@@ -4,7 +4,7 @@ first text is a chunk with OpenAI's body of an error."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -132,14 +132,21 @@ def _prompt_tokens(result: ScoreResult) -> list[ChoiceToken]:
 
 
 async def gather(work: Sequence[Coroutine[object, object, T]]) -> list[T]:
-    """All results; if one fails, the others are cancelled and the first failure is raised."""
+    """All results; if one fails, the others are cancelled and the first failure is raised. One begins per
+    iteration of the event loop: each tokenizes its prompt, and hundreds of prompts take seconds."""
     if len(work) == 1:
         return [await work[0]]
+    tasks: list[asyncio.Task[T]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
+            for each in work:
+                tasks.append(group.create_task(each))
+                await asyncio.sleep(0)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
+    finally:
+        for each in work[len(tasks) :]:  # which have not begun, where one failed or the client has left
+            each.close()
     return [task.result() for task in tasks]
 
 
@@ -153,17 +160,16 @@ class CompletionStream(EventStream[Results]):
         self._characters, self._new_tokens = [0] * choices, [0] * choices  # of each choice so far
         self._echoed = False
 
-    def _token_events(self, deltas: list[TextDelta]) -> bytes:
+    def _token_events(self, deltas: list[TextDelta]) -> Iterator[bytes]:
         """One chunk for each choice that has grown; before the first, one for each echoed prompt."""
-        chunks = []
         if not self._echoed:
-            prompts = enumerate(self._completion.prompts)
-            chunks = [self._chunk(index, prompt.text, prompt.tokens) for index, prompt in prompts if prompt.text]
             self._echoed = True
+            for index, prompt in enumerate(self._completion.prompts):
+                if prompt.text:
+                    yield self._chunk(index, prompt.text, prompt.tokens)
         for delta in deltas:
             self._new_tokens[delta.index] += len(delta.tokens)
-            chunks.append(self._chunk(delta.index, delta.text, map(ChoiceToken.of, delta.tokens)))
-        return b"".join(chunks)
+            yield self._chunk(delta.index, delta.text, map(ChoiceToken.of, delta.tokens))
 
     def _chunk(
         self, index: int, text: str, tokens: Iterable[ChoiceToken] | None, end: Mapping[str, object] | None = None

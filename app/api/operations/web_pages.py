@@ -12,6 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from app.api.openapi_document import DOCUMENT_PATH
+
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -101,7 +103,7 @@ def add_docs(app: FastAPI) -> None:
     async def docs(request: Request) -> Response:
         parts = {"title": app.title, "root": html.escape(request.scope.get("root_path", "")), "assets": _ASSETS}
         headers = {**_PAGE_HEADERS, "Content-Security-Policy": _DOCS_POLICY}
-        return HTMLResponse(_DOCS_PAGE.format(**parts, openapi=app.openapi_url), headers=headers)
+        return HTMLResponse(_DOCS_PAGE.format(**parts, openapi=DOCUMENT_PATH), headers=headers)
 
     script_file = _asset(_DOCS_SCRIPT)
 

@@ -8,6 +8,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from app.engine.dispatch.cuda_devices import device_environment
@@ -15,13 +17,15 @@ from app.engine.protocol import messages as m
 
 log = logging.getLogger(__name__)
 
+SLICE_S = 0.002  # of handling messages, before the event loop does anything else
 REAP_TIMEOUT_S = 5.0  # a killed process ends at once unless a driver blocks it in the kernel
 
 
 class WorkerProcess(asyncio.Protocol):
     """One device process and its socket. on_message: called with every message; on_death: once, after its end. A
     protocol handles messages in the event-loop iteration in which they arrive; a stream reader would wake a task,
-    which waits behind all requests that arrived meanwhile."""
+    which waits behind all requests that arrived meanwhile. Messages that take longer than a slice wait for the next
+    iteration, and the process meanwhile for its socket."""
 
     def __init__(
         self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]
@@ -30,6 +34,8 @@ class WorkerProcess(asyncio.Protocol):
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._splitter = m.FrameSplitter()
+        self._bodies: deque[bytes] = deque()  # of frames whose messages are not handled yet
+        self._continuing: asyncio.Handle | None = None
         self._over = asyncio.Event()  # the process has ended and all its messages are handled
         self._reaping: asyncio.Task[None] | None = None
 
@@ -71,14 +77,40 @@ class WorkerProcess(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         try:
-            for body in self._splitter.bodies(data):
-                for message in m.from_device(body):
+            self._bodies.extend(self._splitter.bodies(data))
+        except ValueError:
+            self._end_misunderstood()
+        else:
+            if self._continuing is None:
+                self._handle_messages()
+
+    def _handle_messages(self, *, all_at_once: bool = False) -> None:
+        self._continuing, began = None, time.perf_counter()
+        try:
+            while self._bodies:
+                for message in m.from_device(self._bodies.popleft()):
                     self._on_message(self.device, message)
+                if self._bodies and not all_at_once and time.perf_counter() - began >= SLICE_S:
+                    self._continuing = asyncio.get_running_loop().call_soon(self._handle_messages)
+                    break
         except Exception:
-            log.exception("a device process said what cannot be understood; it is ended")
+            self._end_misunderstood()
+        if self._transport is not None and not self._transport.is_closing():
+            if self._continuing is None:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _end_misunderstood(self) -> None:
+        log.exception("a device process said what cannot be understood; it is ended")
+        self._bodies.clear()
+        if self._transport is not None:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._continuing is not None:
+            self._continuing.cancel()
+            self._handle_messages(all_at_once=True)
         if self._process is not None:  # else `start` raises
             self._reaping = asyncio.get_running_loop().create_task(self._reap(), name=f"reap {self.device}")
 

@@ -12,8 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from itertools import repeat
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -99,8 +100,18 @@ class Detokenizer:
         return text
 
 
+_anchors: WeakKeyDictionary[Tokenizer, tuple[int, int]] = WeakKeyDictionary()
+_texts_after_others: WeakKeyDictionary[Tokenizer, dict[int, str]] = WeakKeyDictionary()
+
+
 def find_anchor(tokenizer: Tokenizer) -> tuple[int, int]:
     """A token with a complete text of its own, and that text's length: a token after it is not the start of a text."""
+    if (anchor := _anchors.get(tokenizer)) is None:
+        anchor = _anchors[tokenizer] = _search_anchor(tokenizer)
+    return anchor
+
+
+def _search_anchor(tokenizer: Tokenizer) -> tuple[int, int]:
     for token in reversed(range(tokenizer.size)):
         text = tokenizer.untrimmed([token])
         if text and REPLACEMENT_CHARACTER not in text:
@@ -109,10 +120,16 @@ def find_anchor(tokenizer: Tokenizer) -> tuple[int, int]:
 
 
 def text_after_others(tokenizer: Tokenizer, token: int) -> str:
-    """A token's text in mid-sentence, with its leading space."""
-    anchor, length = find_anchor(tokenizer)
-    text = tokenizer.untrimmed([anchor, token])[length:]
-    return text if text and REPLACEMENT_CHARACTER not in text else tokenizer.piece(token)
+    """A token's text in mid-sentence, with its leading space. The texts of a vocabulary are kept: hundreds of sequences
+    with `logprobs` ask for the likeliest tokens of each of their steps."""
+    texts = _texts_after_others.setdefault(tokenizer, {})
+    if (text := texts.get(token)) is None:
+        anchor, length = find_anchor(tokenizer)
+        text = tokenizer.untrimmed([anchor, token])[length:]
+        if not text or REPLACEMENT_CHARACTER in text:
+            text = tokenizer.piece(token)
+        texts[token] = text
+    return text
 
 
 class StopStringMatcher:
@@ -296,7 +313,7 @@ class OutputProcessor:
         self._texts: TokenTexts | None = None
         if self.logprobs:
             self._texts = TokenTexts()
-            self._text_of = cache(lambda token: text_after_others(writer, token))  # texts of top tokens
+            self._text_of = partial(text_after_others, writer)  # of top tokens
 
     @property
     def text(self) -> str:

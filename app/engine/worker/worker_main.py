@@ -23,6 +23,10 @@ from models.backends.torch.cuda_report import clause
 
 log = logging.getLogger(__name__)
 
+# Threads that read a model or inspect one give the interpreter up after so long: a step asks for it after each of its
+# kernels, and would wait Python's own 5 ms each time.
+SWITCH_INTERVAL_S = 0.0005
+
 
 def serve(connection: socket.socket) -> None:
     """Serves until a Stop. An error of the device or the system is sent to the front end, which shows it, before it is
@@ -55,6 +59,7 @@ def _serve(channel: Channel) -> None:
     scheduler = Scheduler(
         runner, config.prefill_tokens, config.stream_interval_s, loader, inspections, config.inspection_hang_s
     )
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()  # modules live to the end: full collections between steps need not traverse them
     channel.send([m.Started(config.name)])

@@ -5,7 +5,7 @@ then inserted by word alignment; lost numbers and terms replace the words aligne
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from app.engine.interface import Notice, TranslationOptions, TranslationRequest, TranslationResult, Usage
@@ -63,6 +63,10 @@ async def translated_with_repair(
         translations[i] = translation
     pairs = list(zip(sentences, translations, strict=True))
     return await each_in_thread(pairs, lengths, lambda pair: _repaired(*pair))
+
+
+def _lengths(sentences: Sequence[PreparedSentence], numbers: Iterable[int]) -> list[int]:
+    return [len(sentences[number].source) for number in numbers]
 
 
 def or_source_text(sentence: PreparedSentence, translation: TranslationResult) -> TranslationResult:
@@ -176,13 +180,20 @@ async def _with_constrained_terms(
     translations = await _with_terms_in_alternatives(
         engine, sentences, await _with_term_alignments(engine, sentences, translations)
     )
-    losing = [i for i, each in enumerate(sentences) if each.terms and not terms_in_place(translations[i], each.terms)]
-    requests = [sentences[i].constrained_request for i in losing]
-    for i, constrained in zip(losing, await engine.translated_or_none(requests), strict=True):
-        if constrained is None:
-            continue
+    owning = [i for i, sentence in enumerate(sentences) if sentence.terms]
+    lengths = _lengths(sentences, owning)
+    in_place = await each_in_thread(owning, lengths, lambda i: terms_in_place(translations[i], sentences[i].terms))
+    losing = [i for i, kept in zip(owning, in_place, strict=True) if not kept]
+    found = await engine.translated_or_none([sentences[i].constrained_request for i in losing])
+    pairs = [(i, constrained) for i, constrained in zip(losing, found, strict=True) if constrained is not None]
+    better = await each_in_thread(
+        pairs,
+        _lengths(sentences, [i for i, _ in pairs]),
+        lambda pair: constrained_is_better(translations[pair[0]], pair[1], sentences[pair[0]].terms),
+    )
+    for (i, constrained), is_better in zip(pairs, better, strict=True):
         free, usage = translations[i], _usage_sum(translations[i].usage, constrained.usage)
-        if constrained_is_better(free, constrained, sentences[i].terms):
+        if is_better:
             scores = constrained.scores and (*constrained.scores[:1], *(free.scores or ())[1:])
             translations[i] = replace(constrained, usage=usage, alternatives=free.alternatives, scores=scores)
         else:
@@ -197,17 +208,23 @@ async def _with_term_alignments(
     translations = list(translations)
     requests: list[TranslationRequest] = []
     lost: list[tuple[int, Term]] = []
-    for i, sentence in enumerate(sentences):
-        options = sentence.request.options
-        for term in unaligned_terms(translations[i], sentence.terms) if sentence.terms else ():
+    owning = [i for i, sentence in enumerate(sentences) if sentence.terms]
+    lengths = _lengths(sentences, owning)
+    unaligned = await each_in_thread(owning, lengths, lambda i: unaligned_terms(translations[i], sentences[i].terms))
+    for i, terms in zip(owning, unaligned, strict=True):
+        sentence, options = sentences[i], sentences[i].request.options
+        for term in terms:
             lost.append((i, term))
             plain = TranslationOptions(options.source_language, options.target_language, options.model)
             requests.append(TranslationRequest(sentence.clean[term.start : term.end], plain))
     alone: defaultdict[int, list[tuple[Term, str]]] = defaultdict(list)
     for (i, term), result in zip(lost, await engine.translate(requests, patient=True), strict=True):
         alone[i].append((term, result.text))
-    for i, terms in alone.items():
-        translations[i] = with_term_alignment(translations[i], terms)
+    aligned = await each_in_thread(
+        list(alone), _lengths(sentences, alone), lambda i: with_term_alignment(translations[i], alone[i])
+    )
+    for i, translation in zip(alone, aligned, strict=True):
+        translations[i] = translation
     return translations
 
 
@@ -219,9 +236,11 @@ async def _with_terms_in_alternatives(
     texts = [TranslationResult(text) for i in dict.fromkeys(owners) for text in translations[i].alternatives]
     alternatives = await engine.aligned([sentence.request for sentence in owning], texts)
     alternatives = await _with_term_alignments(engine, owning, alternatives)
+    pairs = list(zip(owning, alternatives, strict=True))
+    written = await each_in_thread(pairs, _lengths(sentences, owners), lambda pair: _with_numbers_and_terms(*pair).text)
     repaired: defaultdict[int, list[str]] = defaultdict(list)
-    for i, alternative in zip(owners, alternatives, strict=True):
-        repaired[i].append(_with_numbers_and_terms(sentences[i], alternative).text)
+    for i, text in zip(owners, written, strict=True):
+        repaired[i].append(text)
     for i, own in repaired.items():
         translations[i] = replace(translations[i], alternatives=tuple(own))
     return translations

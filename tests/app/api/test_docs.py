@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from typing import Any
 
+import httpx
 import pytest
 
+from app.main import create_app
+from app.settings import Settings
 from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine
 
 
 def test_documentation_loads_from_this_origin_only() -> None:
@@ -40,3 +47,34 @@ def test_behind_a_prefix_everything_has_the_prefix(prefix: str) -> None:
     for asset in ("/docs-assets/swagger-ui-bundle.js", "/docs/docs.js", "/openapi.json"):
         assert f'"{shown}{asset}"' in page
     assert "<script>" not in page
+
+
+def test_document_is_made_in_a_thread_and_once() -> None:
+    """It takes a second, in which the event loop answers others."""
+    client = Client()
+    describe, threads = client.app.openapi, list[bool]()
+
+    def openapi() -> dict[str, Any]:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return describe()
+
+    client.app.openapi = openapi  # type: ignore[method-assign]
+    first, second = client.get("/openapi.json"), client.get("/openapi.json")
+    assert threads == [True]
+    assert first.status_code == 200
+    assert first.content == second.content
+
+
+def test_routes_are_built_before_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a request for an unknown path would build those of all families, on the event loop."""
+    app = create_app(Settings(), FakeEngine())
+
+    async def run() -> list[int]:
+        async with app.router.lifespan_context(app):
+            monkeypatch.setattr("fastapi.routing._EffectiveRouteContext.from_api_route", None)  # would fail
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://parlance") as client:
+                paths = "/nowhere", "/models", "/v1/models", "/v2/glossaries"
+                return [(await client.get(path)).status_code for path in paths]
+
+    assert asyncio.run(run()) == [404, 200, 200, 200]

@@ -11,6 +11,7 @@ import pytest
 from starlette.types import Message
 
 from app import errors
+from app.api import event_stream
 from tests.app.api.client import Client, described
 from tests.app.api.disconnecting import posted
 from tests.app.api.fake_engine import FakeEngine
@@ -233,3 +234,41 @@ def test_an_answer_in_events_is_documented() -> None:
         assert content.keys() == {"application/json", "text/event-stream"}
         assert content["application/json"]["schema"]["$ref"].endswith("Answer")
         assert [name for name, _ in events(content["text/event-stream"]["example"])] == ["token", "token", "done"]
+
+
+def test_events_of_many_texts_leave_the_event_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event of these takes longer than a slice: others run between the writes, which join to the same stream."""
+    body = {**GENERATE, "n": 8, "seed": 3}
+    whole = Client().post("/generate", json=body).text
+    monkeypatch.setattr(event_stream, "SLICE_S", 0.0)
+    writes: list[bytes] = []
+    turns = 0
+
+    async def run() -> None:
+        parts = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+        never = asyncio.Event()
+
+        async def receive() -> Message:
+            for part in parts:
+                return part
+            await never.wait()
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                writes.append(message["body"])
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += bool(writes)
+
+        others = asyncio.create_task(other())
+        await posted("/generate", FakeEngine(), receive, send)
+        others.cancel()
+
+    asyncio.run(run())
+    assert events(b"".join(writes).decode()) == events(whole)
+    assert len(writes) > 8
+    assert turns >= len(writes) - 1

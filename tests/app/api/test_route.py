@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from typing import Any
 
 import httpx
 import pytest
 
-from app.api.route import ApiRouting
+from app.api import route
+from app.api.request_body import parse_fields
+from app.api.route import LARGE_BODY_BYTES, ApiRouting
 from app.engine.admission import ORIGIN
 from app.errors import EngineFailed, Overloaded
 from tests.app.api.client import Client
@@ -91,3 +95,21 @@ def test_the_addresses_of_one_network_are_one_client() -> None:
     asyncio.run(session())
     assert clients[0] == clients[1]
     assert len(set(clients)) == 3
+
+
+@pytest.mark.parametrize(("padding", "in_thread"), [(0, False), (LARGE_BODY_BYTES, True)])
+def test_large_bodies_are_parsed_in_a_thread(padding: int, in_thread: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are the same; the event loop of these tests runs in the main thread."""
+    threads: list[bool] = []
+
+    def parse(*arguments: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return parse_fields(*arguments, **options)
+
+    monkeypatch.setattr(route, "parse_fields", parse)
+    body = json.dumps({"q": "hallo", "source": "de", "target": "en"}) + " " * padding
+    answer = Client().post_raw("/translate", body.encode())
+    assert (answer.status_code, answer.json()["translatedText"]) == (200, "en:hallo")
+    assert threads == [in_thread]
+    wrong = Client().post_raw("/translate", b'{"q": 1, "source": "de", "target": "en"}' + b" " * padding)
+    assert (wrong.status_code, wrong.json()["field"]) == (400, "q")

@@ -13,7 +13,7 @@ import pytest
 
 from app import documents
 from app.documents.reader_pool import IN_PLACE_BYTES, ReaderPool, is_small
-from app.documents.reader_process import File, Texts
+from app.documents.reader_process import File, Job, Texts, answer, messages
 from app.errors import InvalidRequest
 from tests.app.documents.sample_documents import Backwards, open_document, repacked, through, word_document
 from tests.app.documents.test_hostile_files import word_file
@@ -122,3 +122,40 @@ def test_process_that_was_killed_while_it_had_nothing_to_read_refuses_no_file() 
         assert reader_processes() == 0
 
     asyncio.run(killed())
+
+
+def test_texts_of_a_large_file_come_in_several_messages() -> None:
+    """The event loop has its turns between them; all texts are there, in order."""
+    cues = [f"{number}\n00:00:01,000 --> 00:00:02,000\nSatz {number}\n\n" for number in range(25_000)]
+    content = "".join(cues).encode()
+    sizes = [len(part.texts) for part in messages(answer(Job(".srt", content, 60))) if isinstance(part, Texts)]
+    assert sizes == [10_000, 10_000, 5000]
+
+    async def read() -> tuple[Texts, int]:
+        pool = ReaderPool()
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        others = asyncio.create_task(other())
+        try:
+            texts = await pool.run(".srt", content)
+            assert isinstance(texts, Texts)
+            return texts, turns
+        finally:
+            others.cancel()
+            await pool.close()
+
+    texts, turns = asyncio.run(read())
+    assert texts.texts == [f"Satz {number}" for number in range(25_000)]
+    assert not texts.more
+    assert turns >= len(sizes)
+
+
+def test_answers_of_one_message() -> None:
+    for whole in (File(b"a"), Texts([], "text"), Texts(["a"], "html")):
+        assert list(messages(whole)) == [whole]

@@ -104,3 +104,22 @@ def test_cached_sentences_are_shown_at_once() -> None:
     texts, result = asyncio.run(shown(translator, request))
     assert "".join(texts) == result.text == "EIN HUND. EIN HAUS."
     assert len(engine.source_texts) == 2
+
+
+def test_sentences_of_a_long_text_begin_in_turn() -> None:
+    """Thousands of tasks that began at once would hold the event loop; the first one waits for its answer here."""
+    text = "Der Erste wartet. " + " ".join(f"Satz Nummer {number} folgt." for number in range(500))
+    engine, most = WordEngine(delays={"Der Erste wartet.": 2000}), 0
+
+    async def run() -> str:
+        nonlocal most
+        work = asyncio.create_task(shown(Translator(engine), text_request(text, "de", "en")))
+        while not work.done():
+            most = max(most, len(asyncio.all_tasks()))
+            await asyncio.sleep(0)
+        return (await work)[1].text
+
+    assert (
+        asyncio.run(run()) == asyncio.run(Translator(WordEngine()).translate([text_request(text, "de", "en")]))[0].text
+    )
+    assert most < 200

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult, Usage
-from app.translation import TextRequest
+from app.text.html_page import HtmlPage, parse_page
+from app.translation import TextRequest, text_translator
 from app.translation.text_translator import Translator, translated_pages
 from tests.app.api.fake_engine import FakeEngine
+from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import changed, text_request
 
 
@@ -113,3 +115,27 @@ def test_html_is_streamed_in_one_piece() -> None:
 def test_character_references_for_whitespace_are_whitespace(text: str) -> None:
     (translation,) = asyncio.run(Translator(FakeEngine()).translate([page(text)]))
     assert translation.text.count("<") == text.count("<")
+
+
+def test_many_pages_are_parsed_and_translated_a_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The objects of all pages of 2 MB would be in memory at once."""
+    parsed: list[int] = []
+
+    class CountingEngine(WordEngine):
+        async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
+            parsed.append(pages)
+            return await super().translate(requests)
+
+    pages = 0
+
+    def parse(source: str) -> HtmlPage:
+        nonlocal pages
+        pages += 1
+        return parse_page(source)
+
+    monkeypatch.setattr(text_translator, "parse_page", parse)
+    texts = [f"<p>seite {number}</p>" + "<p>ein haus</p>" * 2000 for number in range(6)]
+    results = asyncio.run(Translator(CountingEngine()).translate([page(text) for text in texts]))
+    assert [result.text.count("EIN HAUS") for result in results] == [2000] * 6
+    assert [result.text.partition("</p>")[0] for result in results] == [f"<p>SEITE {number}" for number in range(6)]
+    assert parsed[0] < pages == 6

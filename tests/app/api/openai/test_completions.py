@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from typing import Any
 
 import pytest
 
+from app.api.openai.completion_output import gather
 from app.api.openai.schemas import CompletionAnswer
 from app.engine.interface import ModelInfo, ScoreQuery, ScoreResult
+from app.errors import InvalidRequest
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import LYRICIST, translator
 from tests.app.api.openai.writer import Writer
@@ -195,7 +198,8 @@ def test_prompts_of_a_batch_are_read_a_few_at_a_time() -> None:
         async def score(self, request: ScoreQuery) -> ScoreResult:
             self.running += 1
             self.most = max(self.most, self.running)
-            await asyncio.sleep(0)
+            for _ in range(10):  # iterations, one of which each prompt begins in
+                await asyncio.sleep(0)
             self.running -= 1
             return await super().score(request)
 
@@ -204,3 +208,34 @@ def test_prompts_of_a_batch_are_read_a_few_at_a_time() -> None:
     answer = Client(engine).post("/v1/completions", json=body)
     assert [len(choice["logprobs"]["tokens"]) for choice in answer.json()["choices"]] == [2] * 100
     assert engine.most == 4
+
+
+def test_prompts_begin_one_in_each_iteration_of_the_event_loop() -> None:
+    """Each tokenizes its prompt when it begins: others have their turns between them."""
+    order: list[str] = []
+
+    async def work(number: int) -> int:
+        order.append(str(number))
+        asyncio.get_running_loop().call_soon(order.append, "other")
+        await asyncio.sleep(0.01)
+        return number
+
+    assert asyncio.run(gather([work(number) for number in range(5)])) == list(range(5))
+    assert [each for each in order if each != "other"] == list("01234")
+    assert order[:4] == ["0", "other", "1", "other"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_prompts_that_have_not_begun_end_with_the_request() -> None:
+    """A coroutine that nobody awaits would be reported when it is collected."""
+    begun: list[int] = []
+
+    async def work(number: int) -> int:
+        begun.append(number)
+        raise InvalidRequest("This prompt is wrong; send another one.")
+
+    coroutines = [work(number) for number in range(50)]
+    with pytest.raises(InvalidRequest):
+        asyncio.run(gather(coroutines))
+    assert len(begun) < 50
+    assert all(inspect.getcoroutinestate(each) == inspect.CORO_CLOSED for each in coroutines)

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
+from app.engine.dispatch import worker_process
 from app.engine.dispatch.worker_process import WorkerProcess
 from app.engine.protocol import messages as m
 from app.engine.protocol.messages import HEADER, MAX_FRAME_BYTES
@@ -91,3 +92,30 @@ def test_malformed_frame_closes_the_connection(
 
 def test_a_half_frame_at_the_end_is_no_message() -> None:
     assert received([framed([m.Started("cpu")])[:-1]]) == ([], 1)
+
+
+def test_many_messages_leave_the_event_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message of these takes longer than a slice: others run between them, and the order stays."""
+    monkeypatch.setattr(worker_process, "SLICE_S", 0.0)
+    order: list[str] = []
+    stream = b"".join(framed([m.Started(str(number))]) for number in range(20))
+
+    async def run() -> None:
+        over = asyncio.Event()
+
+        def handle(_: str, message: m.FromDevice) -> None:
+            assert isinstance(message, m.Started)
+            order.append(message.device)
+            asyncio.get_running_loop().call_soon(order.append, "other")
+
+        process = WorkerProcess("cpu", on_message=handle, on_death=lambda _: over.set())
+        with patch("subprocess.Popen", SocketHolder):
+            await process.start([m.Stop()])
+        _, writer = await asyncio.open_connection(sock=cast(Any, process)._process.socket)
+        writer.write(stream)
+        writer.close()
+        await asyncio.wait_for(over.wait(), 5)
+
+    asyncio.run(run())
+    assert [each for each in order if each != "other"] == [str(number) for number in range(20)]
+    assert order[:4] == ["0", "other", "1", "other"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -128,3 +129,19 @@ def test_a_part_of_a_character_reads_as_the_vocabulary_writes_it() -> None:
     writer = TOKENIZERS["bytes"]
     token = writer.encode("你")[-1]
     assert text_after_others(writer, token) == writer.piece(token) == "<0xA0>"
+
+
+def test_texts_of_likely_tokens_are_made_once_for_a_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of sequences ask for the same tokens at each of their steps."""
+    writer, decoded = copy.copy(TOKENIZERS["sentencepiece"]), list[list[int]]()
+    whole = writer.untrimmed
+
+    def untrimmed(tokens: list[int]) -> str:
+        decoded.append(tokens)
+        return whole(tokens)
+
+    monkeypatch.setattr(writer, "untrimmed", untrimmed)
+    (token,) = writer.encode(" hund")[-1:]
+    texts = {text_after_others(writer, token) for _ in range(50)}
+    assert texts == {" hund"}
+    assert sum(token in tokens and len(tokens) == 2 for tokens in decoded) == 1

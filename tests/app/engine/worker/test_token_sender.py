@@ -13,7 +13,7 @@ import pytest
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
-from app.engine.worker.token_sender import TokenSender
+from app.engine.worker.token_sender import MOST_TOP_TOKENS, TokenSender
 from tests.request_builders import decode_message
 
 FAR = 1e12
@@ -195,3 +195,15 @@ def test_failed_request_gets_its_tokens_of_the_interval(
         return
     monkeypatch.undo()
     assert begins_at_once(scheduler)
+
+
+def test_many_likely_tokens_do_not_wait_for_the_interval() -> None:
+    """The front end makes a text of each of them: a message holds no more than a step's beyond `MOST_TOP_TOKENS`."""
+    sender, rows, likeliest = TokenSender(FAR), range(25), tuple((token, -1.0) for token in range(20))
+    left = []
+    for step in range(6):
+        tokens, nats = [(row, step) for row in rows], dict.fromkeys(rows, -1.0)
+        sender.add(tokens, float(step), nats, dict.fromkeys(rows, likeliest))
+        left.append([len(message.tokens[0]) for message in sender.due(float(step), 0.0)])
+    assert 2 * len(rows) * len(likeliest) == MOST_TOP_TOKENS
+    assert left == [[1], [], [2], [], [2], []]

@@ -1,0 +1,59 @@
+"""How the interpreter of the front end is shared: between the event loop and the threads beside it, and with the
+garbage collector. One event loop answers everybody, so that each of its waits is everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+# A thread that computes gives the interpreter up after so long. The event loop has to ask for it several times for one
+# request, after each call of the system: at Python's own 5 ms a tiny request waits up to 100 ms beside one thread.
+SWITCH_INTERVAL_S = 0.0005
+# A full collection takes about 0.2 us for each object that is not frozen, and nobody is answered meanwhile.
+FEW_OBJECTS = 20_000
+MANY_OBJECTS = 1_000_000  # as garbage they would take some 200 MB
+LONGEST_PAUSE_S = 60.0
+_CHECK_INTERVAL_S = 1.0
+_NEVER = 1 << 30
+
+
+def full_collection_is_due(objects: int, since_last_s: float) -> bool:
+    """objects: of the oldest generation, in which those of large requests are while these are in work."""
+    return objects <= FEW_OBJECTS or objects >= MANY_OBJECTS or since_last_s >= LONGEST_PAUSE_S
+
+
+@asynccontextmanager
+async def shared_interpreter() -> AsyncIterator[None]:
+    """Within the context threads take turns at short intervals, and full garbage collections run while there are few
+    objects to look at, rather than whenever a large request has made many. What exists at the start is never looked at
+    again: it would take 65 ms. Everything is as before at the end, but for frozen objects."""
+    interval_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*thresholds[:2], _NEVER)
+    collecting = asyncio.create_task(_collect_now_and_then())
+    try:
+        yield
+    finally:
+        collecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await collecting
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval_s)
+
+
+async def _collect_now_and_then() -> None:
+    last_s = time.monotonic()
+    while True:
+        await asyncio.sleep(_CHECK_INTERVAL_S)
+        has_survivors = gc.get_count()[2] > 0  # a younger generation was collected since the last full collection
+        if has_survivors and full_collection_is_due(
+            len(gc.get_objects(generation=2)), (now_s := time.monotonic()) - last_s
+        ):
+            gc.collect()
+            last_s = now_s
