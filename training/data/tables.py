@@ -87,40 +87,42 @@ def _tab_separated(path: Path, skip_malformed: bool) -> Iterator[_Record | Malfo
 
 
 def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | MalformedRow]:
-    """Records, which may span lines; a line break inside a cell becomes a space."""
-    lines: list[str] = []  # of the current record
+    """Records, which may span lines; a line break inside a cell becomes a space. In the order of their first lines."""
+    lines: list[tuple[int, str]] = []  # of the current record
     unreadable: list[MalformedRow] = []
-    number = 1  # of the last line that was read
 
     def texts() -> Iterator[str]:
-        nonlocal number
         for line in readable_lines(path, skip_malformed):
             if isinstance(line, MalformedRow):
                 unreadable.append(line)
             else:
-                number = line[0]
-                lines.append(line[1])
+                lines.append(line)
                 yield f"{line[1]}\n"
 
     reader = csv.reader(texts(), delimiter=_delimiter(path), strict=True)
     while True:
         lines.clear()
+        fault: csv.Error | None = None
+        cells: list[str] | None = None
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            start, text = number - len(lines) + 1, "\n".join(lines)
-            reason, sentence = _csv_fault(error)
+            fault = error
+        if not lines:
+            yield from unreadable
+            return
+        start, text = lines[0][0], "\n".join(line for _, line in lines)
+        yield from (row for row in unreadable if row.number < start)
+        if fault is not None:
+            reason, sentence = _csv_fault(fault)
             problem = TrainingError(f"{path} line {start} {sentence}")
             if not skip_malformed:
-                raise problem from None
+                raise problem
             yield MalformedRow(start, reason, text, str(problem))
-            continue
-        yield from unreadable
+        elif cells and any(cell.strip() for cell in cells):
+            yield _Record(start, [one_line(cell) for cell in cells], text)
+        yield from (row for row in unreadable if row.number > start)  # in the middle of the record
         unreadable.clear()
-        if cells is None:
-            return
-        if any(cell.strip() for cell in cells):
-            yield _Record(number - len(lines) + 1, [one_line(cell) for cell in cells], "\n".join(lines))
 
 
 def _csv_fault(error: csv.Error) -> tuple[str, str]:
