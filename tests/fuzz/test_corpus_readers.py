@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidRequest
 from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entries
-from tests.fuzz.examples import SEED, fuzzed
+from tests.fuzz.examples import REPEATS, SEED, fuzzed
 from tests.time_limits import processor_seconds
 from training.data import tmx
 from training.data.sentence_pairs import MalformedRow, Row
@@ -31,9 +31,18 @@ MARKUP = (
 )
 CELLS = (
     *('"', '""', ",", ";", "\t", "\n", "\r\n", "\r", " ", "\0", "\ufeff", "\ud800", "\u2028", "a", "wort", "1"),
-    *("source,target\n", "de;en\n", "German\tEnglish\n", "a,b\n", "a;b\n", '"a","b"\n', "Attribution: ", "PK\x03\x04"),
+    *(
+        "source,target\n",
+        "de;en\n",
+        "German\tEnglish\n",
+        "a,b\n",
+        "a;b\n",
+        '"a","b"\n',
+        "Attribution: ",
+        "PK\x03\x04",
+        "wort" * 500,
+    ),
 )
-REPEATS = st.sampled_from((1,) * 12 + (2, 3, 30, 3000))
 times = st.tuples(st.lists(st.sampled_from(CELLS) | st.text(max_size=5), max_size=25).map("".join), REPEATS)
 
 
