@@ -11,5 +11,5 @@ from tests.app.engine.worker.scheduler_machine import SchedulerMachine
 def test_made_up_lives_of_a_scheduler() -> None:
     run_state_machine_as_test(
         SchedulerMachine,
-        settings=settings(max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, database=None),
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, database=None),
     )
