@@ -1,32 +1,35 @@
-"""Made-up checkpoints: a reader answers with a value or its own error. FUZZ_EXAMPLES and FUZZ_SEED as elsewhere."""
+"""Made-up checkpoints: a reader answers with a value or its own error. Texts are
+encoded and decoded by each kind of tokenizer."""
 
 from __future__ import annotations
 
+import base64
 import json
-import os
 import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 from safetensors import safe_open
 
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
-from models.tokenizer import READERS, read_tokenizer
+from models.tokenizer import (
+    READERS,
+    MarianTokenizer,
+    SpecialTokens,
+    Tokenizer,
+    VocabularyTokenizer,
+    read_tokenizer,
+)
 from models.weights_file import read_header
+from tests.fuzz.examples import SEED, fuzzed
 from tests.models.folders import edit
+from tests.pieces import trained
 from tests.tiny import write_multilingual, write_translator
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.filterwarnings("ignore")]
-EXAMPLES, SEED = int(os.environ.get("FUZZ_EXAMPLES", "2000")), int(os.environ.get("FUZZ_SEED", "0"))
-fuzzed = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -87,12 +90,14 @@ def test_config_is_read_or_refused(tmp_path: Path, change: dict[str, object]) ->
     change=st.dictionaries(
         st.sampled_from(["kind", "special", "vocabulary", "added", "hidden", "model", "writer", "split_added"]), values
     ),
+    whole_model=st.booleans(),
 )
-def test_tokenizer_is_read_or_refused(tmp_path: Path, kind: str, change: dict[str, object]) -> None:
+def test_tokenizer_is_read_or_refused(tmp_path: Path, kind: str, change: dict[str, object], whole_model: bool) -> None:
     path = tmp_path / "t.json"
     special = {"pad": 0, "unknown": 1, "bos": None, "eos": None}
     whole = {"kind": "word", "special": special, "vocabulary": ["<pad>", "<unk>", "a"], "added": {}, "hidden": []}
-    path.write_text(json.dumps({**whole, "model": "", "writer": None, **change}))
+    model = base64.b64encode(ENGLISH_PIECES.model).decode() if whole_model else ""
+    path.write_text(json.dumps({**whole, "model": model, "writer": None, **change}))
     try:
         tokenizer = read_tokenizer(kind, path)
     except Exception as error:
@@ -121,3 +126,46 @@ def test_sentencepiece_model_is_read_or_refused(tmp_path: Path, cuts: list[tuple
         READERS["sentencepiece"](path)
     except Exception as error:
         assert not isinstance(error, MemoryError | SystemError)
+
+
+ENGLISH_PIECES = trained(["the cat sat on the mat", "a dog ran", "the dog and the cat are fine"] * 3)
+LISTED = [ENGLISH_PIECES.piece(i) for i in range(ENGLISH_PIECES.size)]
+SPECIAL = SpecialTokens(pad=0, unknown=1, bos=2, eos=3)
+ADDED = {">>de<<": 4, "cat": 5}
+TOKENIZERS: dict[str, Tokenizer] = {
+    "character": VocabularyTokenizer(
+        "character", ["<pad>", "<unk>", " ", "a", "t", "\u0301", "猫"], SpecialTokens(0, 1)
+    ),
+    "word": VocabularyTokenizer("word", ["<pad>", "<unk>", "the", "cat", "🙂"], SpecialTokens(0, 1)),
+    "sentencepiece": ENGLISH_PIECES,
+    "marian": MarianTokenizer(LISTED, SPECIAL, ENGLISH_PIECES.model, added=ADDED),
+}
+words = st.sampled_from(
+    [*("the", "cat", " ", "\n", "\0", ">>de<<", ">>", "<<", "</s>", "<unk>", "▁", "🙂", "\u0301", "ﬁ")]
+)
+texts = st.lists(words | st.text(max_size=4), max_size=12).map("".join)
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_tokenizer_reads_any_text(tmp_path: Path, kind: str) -> None:
+    """Also one that a file was written of."""
+    TOKENIZERS[kind].write(tmp_path / "t")
+    tokenizer = read_tokenizer(kind, tmp_path / "t")
+
+    @seed(SEED)
+    @fuzzed
+    @given(texts, st.lists(st.integers(0, tokenizer.size - 1), max_size=12))
+    def read(text: str, ids: list[int]) -> None:
+        pieces, encoded = tokenizer.pieces(text), tokenizer.encode(text)
+        assert [piece.id for piece in pieces] == encoded == TOKENIZERS[kind].encode(text)
+        assert tokenizer.encode_all([text, "a"])[0] == encoded
+        assert all(0 <= token < tokenizer.size for token in encoded)
+        ends = [0, *(place for piece in pieces for place in (piece.start, piece.end)), len(text)]
+        assert ends == sorted(ends)
+        assert all(part in text for part in tokenizer.unknown(text))
+        tokenizer.decode(encoded).encode()
+        shown = tokenizer.decode(ids)
+        shown.encode()
+        assert shown in (tokenizer.untrimmed(ids), tokenizer.untrimmed(ids).strip())
+
+    read()

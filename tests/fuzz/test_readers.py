@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
+from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from app.documents.reader_process import READERS
 from app.errors import InvalidRequest
 from app.text.html_page import page_sections, parse_page
-from tests.app.documents.sample_documents import open_document, repacked, word_document
+from tests.app.documents import sample_documents
+from tests.app.documents.sample_documents import repacked
+from tests.fuzz.examples import REPEATS, SEED, fuzzed
 from tests.time_limits import processor_seconds
 
 pytestmark = pytest.mark.fuzz
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200"))
+word_document, open_document = cache(sample_documents.word_document), cache(sample_documents.open_document)
 PIECES = {
     ".html": (
         "<b>",
@@ -142,8 +144,9 @@ def _file(extension: str, content: str) -> bytes:
 def test_made_up_files_are_written_again_or_refused(extension: str) -> None:
     pieces = st.lists(st.sampled_from(PIECES[extension]) | st.text(max_size=5), max_size=40).map("".join)
 
-    @settings(max_examples=EXAMPLES, deadline=None)
-    @given(pieces, st.integers(1, 200))
+    @seed(SEED)
+    @fuzzed
+    @given(pieces, REPEATS)
     def read(content: str, times: int) -> None:
         with processor_seconds(20):
             try:
@@ -160,7 +163,8 @@ def test_made_up_files_are_written_again_or_refused(extension: str) -> None:
 def test_changed_bytes_are_written_again_or_refused(extension: str) -> None:
     whole = {".docx": word_document, ".odt": open_document}.get(extension, lambda: b"WEBVTT\n\n1\n00:00:01.000 --> a")()
 
-    @settings(max_examples=EXAMPLES, deadline=None)
+    @seed(SEED)
+    @fuzzed
     @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), max_size=8))
     def read(changes: list[tuple[int, int]]) -> None:
         content = bytearray(whole)
@@ -176,7 +180,8 @@ def test_changed_bytes_are_written_again_or_refused(extension: str) -> None:
     read()
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@seed(SEED)
+@fuzzed
 @given(st.lists(st.sampled_from(PIECES[".html"]), max_size=60).map("".join), st.integers(1, 300))
 def test_sections_of_a_page_are_the_page(page: str, characters: int) -> None:
     sections = list(page_sections(page, characters))

@@ -87,51 +87,73 @@ def _tab_separated(path: Path, skip_malformed: bool) -> Iterator[_Record | Malfo
 
 
 def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | MalformedRow]:
-    """Records, which may span lines; a line break inside a cell becomes a space."""
-    lines: list[str] = []  # of the current record
+    """Records, which may span lines; a line break inside a cell becomes a space. In the order of their first lines."""
+    lines: list[tuple[int, str]] = []  # of the current record
     unreadable: list[MalformedRow] = []
-    number = 1  # of the last line that was read
 
     def texts() -> Iterator[str]:
-        nonlocal number
         for line in readable_lines(path, skip_malformed):
             if isinstance(line, MalformedRow):
                 unreadable.append(line)
             else:
-                number = line[0]
-                lines.append(line[1])
+                lines.append(line)
                 yield f"{line[1]}\n"
 
     reader = csv.reader(texts(), delimiter=_delimiter(path), strict=True)
     while True:
         lines.clear()
+        fault: csv.Error | None = None
+        cells: list[str] | None = None
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            start, text = number - len(lines) + 1, "\n".join(lines)
-            where = f"{path} line {start} has quotes that do not close ({error})"
-            problem = TrainingError(f'{where}: a quote inside a quoted cell is written twice, as in "say ""hello""".')
-            if not skip_malformed:
-                raise problem from None
-            yield MalformedRow(start, "broken quotes", text, str(problem))
-            continue
-        yield from unreadable
-        unreadable.clear()
-        if cells is None:
+            fault = error
+        if not lines:
+            yield from unreadable
             return
-        if any(cell.strip() for cell in cells):
-            yield _Record(number - len(lines) + 1, [one_line(cell) for cell in cells], "\n".join(lines))
+        start, text = lines[0][0], "\n".join(line for _, line in lines)
+        yield from (row for row in unreadable if row.number < start)
+        if fault is not None:
+            reason, sentence = _csv_fault(fault)
+            problem = TrainingError(f"{path} line {start} {sentence}")
+            if not skip_malformed:
+                raise problem
+            yield MalformedRow(start, reason, text, str(problem))
+        elif cells and any(cell.strip() for cell in cells):
+            yield _Record(start, [one_line(cell) for cell in cells], text)
+        yield from (row for row in unreadable if row.number > start)  # in the middle of the record
+        unreadable.clear()
+
+
+def _csv_fault(error: csv.Error) -> tuple[str, str]:
+    """The reason of a `MalformedRow`, and the predicate of a sentence about the record's line."""
+    said = str(error)
+    if said.startswith("new-line character"):
+        way = "end lines with LF or CRLF, and put a cell of several lines in quotes"
+        return "carriage return", f"has a carriage return (CR) within a cell without quotes: {way}."
+    if said.startswith("field larger"):  # than the bound of the csv module, which also ends a quote that never closes
+        most = f"{csv.field_size_limit():,} characters"
+        return "cell too long", f"has a cell of more than {most}: put one text in a cell, and close each quote."
+    way = 'a quote inside a quoted cell is written twice, as in "say ""hello"""'
+    return "broken quotes", f"has quotes that do not close ({said}): {way}."
 
 
 def _delimiter(path: Path) -> str:
     """The one that splits most records into as many cells as the first, and at least two; a tab before a semicolon
-    before a comma, which sentences contain too."""
+    before a comma, which sentences contain too. Records that the csv module refuses do not count."""
     readable = (line[1] for line in readable_lines(path, skip=True) if not isinstance(line, MalformedRow))
     sample = [f"{line}\n" for line in islice(readable, _LOOKED_AT) if line.strip()]
 
     def agreeing(delimiter: str) -> int:
-        widths = [len(cells) for cells in csv.reader(sample, delimiter=delimiter) if cells]
-        return sum(width == widths[0] > 1 for width in widths)
+        reader, widths = csv.reader(sample, delimiter=delimiter), list[int]()
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error:
+                continue
+            if cells is None:
+                return sum(width == widths[0] > 1 for width in widths)
+            widths += [len(cells)] if cells else []
 
     return max(_DELIMITERS, key=agreeing)
 

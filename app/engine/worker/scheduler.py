@@ -215,6 +215,7 @@ class Scheduler:
         request = tickets[0].request
         log.warning("request %d failed in prefill: %s", request.id, error)
         tickets[0].state = "gone"
+        self._sender.end(request.id)
         reason = f"This request could not be started: {error}"
         if full:
             reason = f"The device lacks the memory to read these {tickets[0].tokens:,} tokens; send a shorter text."
@@ -236,8 +237,7 @@ class Scheduler:
             finished: list[m.FromDevice] = []
             for request, hypotheses in result.finished:
                 ticket = queue.finish(request)
-                if ticket.request.options.streamed:
-                    self._sender.end(request)
+                self._sender.end(request)
                 finished.append(m.Finished(request, hypotheses, ticket.timing(now)))
             return [*self._sender.due(now, now - began), *finished] if self._sender.held else finished
         self.runner.check()  # outside the handler: the error's frames no longer keep the slots

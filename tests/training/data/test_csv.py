@@ -9,6 +9,8 @@ import pytest
 from tests.training.data.corpus_writers import PAIRS, fault, write
 from tests.training.data.test_tsv import of
 from training.data.corpus_loading import read_pairs
+from training.data.sentence_pairs import MalformedRow
+from training.data.tables import read_table
 
 DE_EN = ("de", "en")
 BARE = "Der Hund schläft.{0}The dog is asleep.\r\nWo ist die Küche?{0}Where is the kitchen?\r\n"
@@ -58,6 +60,15 @@ def test_semicolons_between_texts_with_commas(tmp_path: Path) -> None:
             "line 2 has quotes that do not close (',' expected after '\"'): a quote inside a quoted cell is",
         ),
         ('a,b\n"c,d\ne,f\n', "line 2 has quotes that do not close (unexpected end of data): a quote inside a quoted"),
+        ("a,b\nc\rd,e\n", "line 2 has a carriage return (CR) within a cell without quotes: end lines with LF or CRLF"),
+        (
+            "eins,one\rzwei,two\r",
+            "line 1 has a carriage return (CR) within a cell without quotes: end lines with LF or",
+        ),
+        (
+            f"{'a' * 131_073},b\n",
+            "line 1 has a cell of more than 131,072 characters: put one text in a cell, and close",
+        ),
     ],
 )
 def test_faults_name_the_line(tmp_path: Path, content: str, sentence: str) -> None:
@@ -76,3 +87,23 @@ def test_malformed_records_are_left_out_and_counted(tmp_path: Path) -> None:
         "malformed: not UTF-8": [f"{path}:4"],
         "malformed: number of columns": [f"{path}:5"],
     }
+
+
+def test_records_that_the_csv_module_refuses_are_left_out_and_do_not_choose_the_delimiter(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.csv", f"a\rb,c;d,e\n{'f' * 131_073};g\nja, gern;yes\nh;i\n")
+    pairs = read_pairs(str(path), DE_EN, skip_malformed=True)
+    assert of(pairs) == [("ja, gern", "yes"), ("h", "i")]
+    dropped = {name: [each.place for each in reason.examples] for name, reason in pairs.reported().dropped.items()}
+    assert dropped == {"malformed: carriage return": [f"{path}:1"], "malformed: cell too long": [f"{path}:2"]}
+
+
+def test_unreadable_line_within_a_record_comes_behind_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.csv", b'\xff,x\n"a\n\0\nb" c,d\n"e\n\0\nf",g\n')
+    rows = read_table(path, skip_malformed=True)
+    assert [row[:2] if isinstance(row, MalformedRow) else row for row in rows] == [
+        (1, "not UTF-8"),
+        (2, "broken quotes"),
+        (3, "NUL character"),
+        (5, "e f", "g"),
+        (6, "NUL character"),
+    ]

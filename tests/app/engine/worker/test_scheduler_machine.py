@@ -1,0 +1,15 @@
+"""A few made-up lives of a scheduler; `tests/fuzz/test_scheduler.py` makes up thousands."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.app.engine.worker.scheduler_machine import SchedulerMachine
+
+
+def test_made_up_lives_of_a_scheduler() -> None:
+    run_state_machine_as_test(
+        SchedulerMachine,
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, database=None),
+    )
