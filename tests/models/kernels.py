@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from models.backends.native import build
-from models.backends.native.build import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
+from models.backends.native.build import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant
+from models.backends.native.cpu import cpu_flags
 from models.backends.native.packing import Packer, Product
 from models.backends.torch.int8_linear import exact_int8
 from training.kernels import training_backend
