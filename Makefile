@@ -24,7 +24,10 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.
 export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-ray test-bench gpu-check soak \
+.PHONY: help install serve demo test lint fast test-slow test-cross: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 -m cross tests/arm
+
+test-faults test-browser test-clients test-fuzz test-gpu test-ray test-bench test-cross gpu-check soak \
   image-check compose-check bench train-multi30k clean
 
 help:
@@ -38,6 +41,7 @@ help:
 	@echo "make test-clients other projects' clients, from PyPI and npm, against our server"
 	@echo "make test-fuzz    made-up requests to every route: FUZZ_EXAMPLES=2000 FUZZ_ROUTES=PATTERN FUZZ_SEED=0"
 	@echo "make test-ray     two replicas on a Ray cluster of this machine, of which one is killed"
+	@echo "make test-cross   the C kernels for ARM, cross-compiled and run by QEMU (two minutes)"
 	@echo "make test-bench   the tests of benchmarks/, which make test leaves out"
 	@echo "make soak         the server under a mix of all its work, kills and overload: MINUTES=60 (default)"
 	@echo "make gpu-check    on a GPU, in nine minutes: its tests, decoding against CTranslate2, the training step (OUT=FILE)"
@@ -93,6 +97,9 @@ test-slow: $(VENV)/.installed-dev
 
 test-bench: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile -m "bench and not slow and not gpu"
+
+test-cross: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 -m cross tests/arm
 
 test-faults test-browser test-clients test-fuzz test-gpu test-ray: test-%: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m $*; status=$$?; [ $$status -eq 5 ] && echo "no test carries the marker $* yet" || exit $$status

@@ -26,6 +26,7 @@ hypothesis.settings.load_profile("parlance")
 
 TESTS = Path(__file__).parent
 FOLDER_MARKERS = {
+    "arm": "cross",
     "benchmarks": "bench",
     "browser": "browser",
     "clients": "clients",

@@ -27,6 +27,7 @@ from models.backends.native import build, cpu, packing
 
 HERE = Path(__file__).parent
 COMPILER, EMULATOR, SYSROOT = "aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"
+PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"  # Debian's
 CPU, GUEST = "EMULATED_CPU", "EMULATION_GUEST"
 OPEN, SYMBOL, CALL = range(3)  # as in guest.c
 REQUEST = struct.Struct("<27Q")
@@ -34,8 +35,10 @@ ARGUMENTS = 24
 
 
 def missing() -> list[str]:
-    """The programs that are needed and not installed."""
-    return [name for name in (COMPILER, EMULATOR, "gcc") if shutil.which(name) is None]
+    """What is needed and not installed."""
+    return [name for name in (COMPILER, EMULATOR, "gcc") if shutil.which(name) is None] + [
+        name for name in (f"{SYSROOT}/include/stdio.h",) if not Path(name).exists()
+    ]
 
 
 def run(cpu_model: str, tests: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
