@@ -51,7 +51,11 @@ def run(cpu_model: str, tests: Sequence[str], folder: Path) -> subprocess.Comple
         subprocess.run(command, check=True)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
-        **{CPU: cpu_model, GUEST: str(guest), "CC": COMPILER, "LD_PRELOAD": str(heap), "PYTHONMALLOC": "malloc"},
+        CPU: cpu_model,
+        GUEST: str(guest),
+        "CC": COMPILER,
+        "LD_PRELOAD": str(heap),
+        "PYTHONMALLOC": "malloc",
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "tests.arm", *tests]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -67,7 +71,10 @@ class Guest:
         self.lock = threading.Lock()
         self.process = subprocess.Popen(
             [EMULATOR, "-cpu", os.environ[CPU], "-L", SYSROOT, os.environ[GUEST], str(file), f"{base:x}"],
-            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": [file], "bufsize": 0},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[file],
+            bufsize=0,
         )
 
     def ask(self, kind: int, function: int, *arguments: Any) -> int:
@@ -80,7 +87,6 @@ class Guest:
         if len(answer) != 8:
             raise RuntimeError(f"{EMULATOR} ended with {self.process.wait()}")
         return int(struct.unpack("<q", answer)[0])
-
 
     def end(self) -> None:
         """A guest ends with its input."""
@@ -126,7 +132,7 @@ class Function:
 
 
 def copied(argument: Any) -> Any:
-    """A structure that is passed by value may be written to; AArch64 passes one of more than 16 bytes by its address."""
+    """Structures are passed by value: AArch64 takes the address of a copy of one of more than 16 bytes."""
     if not isinstance(argument, ctypes.Structure):
         return argument
     assert ctypes.sizeof(argument) > 16

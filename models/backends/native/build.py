@@ -2,7 +2,8 @@
 system's C compiler, cached in the user's cache folder.
 
 `python -m models.backends.native.build` compiles every variant of this architecture beside its sources instead, for an
-image without a compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or `none`."""
+image without a compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or
+`none`."""
 
 from __future__ import annotations
 
