@@ -27,7 +27,8 @@ from models.backends.native import build, cpu, packing
 
 HERE = Path(__file__).parent
 COMPILER, EMULATOR, SYSROOT = "aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"
-PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"  # Debian's
+CLANG = f"clang --target=aarch64-linux-gnu -isystem {SYSROOT}/include"
+PACKAGES = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user clang"  # Debian's
 CPU, GUEST = "EMULATED_CPU", "EMULATION_GUEST"
 OPEN, SYMBOL, CALL = range(3)  # as in guest.c
 REQUEST = struct.Struct("<27Q")
@@ -36,13 +37,16 @@ ARGUMENTS = 24
 
 def missing() -> list[str]:
     """What is needed and not installed."""
-    return [name for name in (COMPILER, EMULATOR, "gcc") if shutil.which(name) is None] + [
-        name for name in (f"{SYSROOT}/include/stdio.h",) if not Path(name).exists()
-    ]
+    found = {name: shutil.which(name) is not None for name in (COMPILER, EMULATOR, "gcc", "clang")}
+    found["libc6-dev-arm64-cross"] = Path(SYSROOT, "include/stdio.h").exists()
+    return [name for name, there in found.items() if not there]
 
 
-def run(cpu_model: str, tests: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """pytest on these tests with the kernels for a CPU as QEMU names it. folder: for what is compiled."""
+def run(
+    cpu_model: str, tests: Sequence[str], folder: Path, compiler: str = COMPILER
+) -> subprocess.CompletedProcess[str]:
+    """pytest on these tests with the kernels for a CPU as QEMU names it. folder: for this package's own programs, and
+    for kernels that another compiler than GCC makes: the user's cache knows a kernel by its sources and flags alone."""
     heap, guest = folder / "heap.so", folder / "guest"
     for command in (
         ["gcc", "-O2", "-shared", "-fPIC", "-fno-builtin", "-o", heap, HERE / "heap.c"],
@@ -53,10 +57,13 @@ def run(cpu_model: str, tests: Sequence[str], folder: Path) -> subprocess.Comple
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         CPU: cpu_model,
         GUEST: str(guest),
-        "CC": COMPILER,
+        "CC": compiler,
         "LD_PRELOAD": str(heap),
         "PYTHONMALLOC": "malloc",
     }
+    if compiler != COMPILER:
+        environment["XDG_CACHE_HOME"] = str(folder)
+    environment.pop(build.CHOICE, None)
     command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "tests.arm", *tests]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 

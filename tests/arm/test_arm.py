@@ -33,9 +33,9 @@ def _programs() -> None:
         pytest.skip(f"{', '.join(missing)} not installed: apt-get install {arm.PACKAGES}")
 
 
-def outcomes(cpu_model: str, tests: list[str], folder: Path) -> dict[str, set[str]]:
-    """What became of tests with the kernels for a CPU: the ids of their parameters by outcome. None may fail."""
-    done = arm.run(cpu_model, ["-vv", *SHORT, *tests], folder)
+def outcomes(cpu_model: str, tests: list[str], folder: Path, compiler: str = arm.COMPILER) -> dict[str, set[str]]:
+    """Names of tests by outcome, with the kernels for a CPU. None may fail."""
+    done = arm.run(cpu_model, ["-vv", *SHORT, *tests], folder, compiler)
     assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
     results = dict[str, set[str]]()
     for name, outcome in re.findall(r"::(\S+) (PASSED|SKIPPED)", done.stdout):
@@ -69,3 +69,12 @@ def test_fp32_kernels(tmp_path: Path) -> None:
 def test_training_kernels(tmp_path: Path) -> None:
     results = outcomes("cortex-a53", TRAINING, tmp_path)
     assert any(name.startswith("test_losses_and_gradients_equal_the_formula[training-") for name in results["PASSED"])
+
+
+def test_kernels_that_clang_compiles(tmp_path: Path) -> None:
+    """macOS has no other compiler."""
+    tests = [f"{INT8[0]}::test_{name}" for name in ("sums_are_exact_where_16_bits_would_saturate", "attention")]
+    results = outcomes("cortex-a76", [*tests, FP32[1]], tmp_path, arm.CLANG)
+    assert any("[neon_dot-" in name for name in results["PASSED"])
+    assert any("[fp32-" in name for name in results["PASSED"])
+    assert {path.name.split("-")[1] for path in (tmp_path / "parlance").iterdir()} >= {"neon_dot", "fp32"}
