@@ -103,14 +103,14 @@ static inline __attribute__((always_inline)) void gather_few(
     const int of_head = (int)(width / LANES); /* vectors */
     for (int64_t d = 0; d < heads * width; d += REGISTERS * LANES) {
         Floats sums[REGISTERS];
-UNROLL(REGISTERS)
+        UNROLL(REGISTERS)
         for (int v = 0; v < REGISTERS; v++) sums[v] = every(0.0f);
         const float *value = row.values + d, *weight = weights + d / width * room;
         for (int64_t t = 0; t < row.length; t++, value += row.stride)
-UNROLL(REGISTERS)
+            UNROLL(REGISTERS)
             for (int v = 0; v < REGISTERS; v++)
                 sums[v] = multiply_add(every(weight[v / of_head * room + t]), load_whole(value + LANES * v), sums[v]);
-UNROLL(REGISTERS)
+        UNROLL(REGISTERS)
         for (int v = 0; v < REGISTERS; v++) store_whole(context + d + LANES * v, sums[v]);
     }
 }

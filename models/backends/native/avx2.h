@@ -112,8 +112,12 @@ static inline void store_elements(Element *to, Ints x) {
 #endif
 }
 
-static inline __attribute__((always_inline)) void fetch(const void *line) { _mm_prefetch((const char *)line, _MM_HINT_T0); }
-static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) { _mm_prefetch((const char *)line, _MM_HINT_T1); }
+static inline __attribute__((always_inline)) void fetch(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T0);
+}
+static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T1);
+}
 static inline void pause_thread(void) { _mm_pause(); }
 
 #ifdef __AVXVNNI__

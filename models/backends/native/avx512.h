@@ -75,8 +75,12 @@ static inline void store_elements(Element *to, Ints x) {
 }
 
 /* Fetches a line of memory into the nearest cache, or into the second one. */
-static inline __attribute__((always_inline)) void fetch(const void *line) { _mm_prefetch((const char *)line, _MM_HINT_T0); }
-static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) { _mm_prefetch((const char *)line, _MM_HINT_T1); }
+static inline __attribute__((always_inline)) void fetch(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T0);
+}
+static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T1);
+}
 
 /* Of a thread that waits. */
 static inline void pause_thread(void) { _mm_pause(); }

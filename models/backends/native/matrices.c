@@ -27,33 +27,33 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
                                                        int64_t stride, const char *later) {
     Floats sums[TILE][VECTORS], kept[TILE][VECTORS];
     const float *panel = m->weight + output * m->inputs, *from[TILE];
-UNROLL(6)
+    UNROLL(6)
     for (int r = 0; r < rows; r++) {
         from[r] = x[r];
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) sums[r][v] = all(0.0f);
     }
     for (int64_t i = 0; i < m->inputs; i++, panel += PANEL, later += lines * LINE) {
         Floats weight[VECTORS];
-UNROLL(4)
+        UNROLL(4)
         for (int l = 0; l < lines; l++) fetch(later + l * LINE, lines == 4);
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) weight[v] = load(panel + v * LANES);
-UNROLL(6)
+        UNROLL(6)
         for (int r = 0; r < rows; r++) {
             Floats value = all(from[r][i]);
-UNROLL(4)
+            UNROLL(4)
             for (int v = 0; v < VECTORS; v++) sums[r][v] += value * weight[v];
         }
     }
-UNROLL(6)
+    UNROLL(6)
     for (int r = 0; r < rows; r++)
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) kept[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(kept) : "memory"); /* the compiler would arrange the loop for what follows it */
-ROLLED
+    ROLLED
     for (int r = 0; r < rows; r++)
-ROLLED
+        ROLLED
         for (int v = 0; v < VECTORS; v++) {
             int64_t first = output + v * LANES;
             if (first < m->outputs)

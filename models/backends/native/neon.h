@@ -1,9 +1,9 @@
 /* What the kernels ask of an ARM CPU of 64 bits: 4 floats at once. avx512.h says the same of 16, and what the names mean.
 
-   There are three of these. Every such CPU has the first. Bytes are multiplied in pairs there, whose sum does not fit
-   into 16 bits, so each product is widened first. The dot product (sdot) sums 4 products of bytes in a lane of 32 bits.
-   The matrix product (smmla) takes 8 neighbours of two rows and of two outputs, and has four sums in a vector: rows come
-   in pairs. All take signed bytes, so OFFSET is 0, and have the same sums. */
+   There are three of these. Every such CPU has the first: products of bytes in 16 bits (smull), of which pairs are added
+   in 32 (sadalp). The dot product (sdot) sums 4 products of bytes in a lane of 32 bits. The matrix product (smmla) takes
+   8 neighbours of two rows and of two outputs, and has four sums in a vector, so rows come in pairs. All take signed
+   bytes: OFFSET is 0, and what a row holds behind its inputs may be anything, for the weights there are 0. */
 #pragma once
 
 #include <arm_neon.h>
@@ -98,8 +98,12 @@ static inline void store_elements(Element *to, Ints x) {
     memcpy(to, &bytes, sizeof(bytes));
 }
 
-static inline __attribute__((always_inline)) void fetch(const void *line) { __builtin_prefetch(line, 0, 3); }
-static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) { __builtin_prefetch(line, 0, 2); }
+static inline __attribute__((always_inline)) void fetch(const void *line) {
+    __builtin_prefetch(line, 0, 3);
+}
+static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) {
+    __builtin_prefetch(line, 0, 2);
+}
 
 /* isb waits for the instructions before it; yield, which other architectures' pause resembles, does nothing here. */
 static inline void pause_thread(void) { __asm__ volatile("isb" ::: "memory"); }

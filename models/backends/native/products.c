@@ -106,7 +106,7 @@ static __attribute__((noinline)) void finish_panel(const Finish *f, const Ints (
     } else if (f->bounds) {
         bound(f, sums, rows, row, output, largest, outputs);
     } else if (outputs >= PANEL) {
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++)
             finish(f, (const Ints(*)[VECTORS])&sums[0][v], rows, row, output + LANES * v, largest, before(0, LANES));
     } else {
@@ -122,14 +122,14 @@ UNROLL(4)
 static inline __attribute__((always_inline)) void take_step(const int rows, const uint8_t *panel, const Element *bytes,
                                                             int64_t stride, Ints (*sums)[VECTORS]) {
     Ints elements[TILE];
-UNROLL(6)
+    UNROLL(6)
     for (int r = 0; r < rows; r += 2)
         elements[r] = elements_of(bytes + r * stride, bytes + (r + 1 < rows ? r + 1 : r) * stride);
-UNROLL(8)
+    UNROLL(8)
     for (int v = 0; v < 2 * VECTORS; v++) {
-        if (v == VECTORS) __asm__ volatile("" : : : "memory"); /* the rest is read later: there is no register for it yet */
+        if (v == VECTORS) __asm__ volatile("" : : : "memory"); /* there are registers for half of the weights */
         Ints weights = weights_at(panel + v * LANES / 2 * PER_LANE);
-UNROLL(6)
+        UNROLL(6)
         for (int r = 0; r < rows; r += 2) {
             Ints *sum = &sums[r + v / VECTORS][v % VECTORS];
             *sum = dot(*sum, weights, elements[r]);
@@ -146,15 +146,15 @@ static inline Ints sum_at(const Ints (*sums)[VECTORS], int r, int v) {
 /* Adds a step of `rows` rows to the sums, a constant where this is inlined. */
 static inline __attribute__((always_inline)) void take_step(const int rows, const uint8_t *panel, const Element *bytes,
                                                             int64_t stride, Ints (*sums)[VECTORS]) {
-UNROLL(2)
+    UNROLL(2)
     for (int part = 0; part < PARTS; part++) {
         Ints weights[VECTORS];
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) weights[v] = weights_at(panel + (part * VECTORS + v) * LANES * PER_LANE);
-UNROLL(6)
+        UNROLL(6)
         for (int r = 0; r < rows; r++) {
             Ints elements = elements_at(bytes + r * stride + part * PER_LANE);
-UNROLL(4)
+            UNROLL(4)
             for (int v = 0; v < VECTORS; v++) sums[r][v] = dot(sums[r][v], weights[v], elements);
         }
     }
@@ -171,19 +171,19 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
                                                        const Finish *f, const char *later, int64_t pace) {
     Ints sums[TILE][VECTORS];
     const Element *bytes = x.bytes + row * x.stride;
-UNROLL(6)
+    UNROLL(6)
     for (int r = 0; r < TILE; r++)
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) sums[r][v] = every_int(r < rows && OFFSET ? -OFFSET * x.sums[row + r] : 0);
     for (int64_t step = 0; step < steps; step++, panel += PANEL * STEP, bytes += STEP, later += pace) {
-UNROLL(4)
+        UNROLL(4)
         for (int l = 0; l < lines; l++) fetch(later + l * 64);
         take_step(rows, panel, bytes, x.stride, sums);
     }
     Ints kept[TILE][VECTORS]; /* out of the registers: the compiler would arrange the loop for what follows it */
-UNROLL(6)
+    UNROLL(6)
     for (int r = 0; r < rows; r++)
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) kept[r][v] = sum_at(sums, r, v);
     __asm__ volatile("" : : "r"(kept) : "memory");
     finish_panel(f, kept, rows, row, output, x.largest + row);

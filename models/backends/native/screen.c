@@ -75,23 +75,23 @@ static float squared_norm(const float *x, int64_t width) {
 static inline __attribute__((always_inline)) void turn(const int rows, const float *rotation, const float *x,
                                                        int64_t width, int64_t kept, float *z) {
     Floats sums[TOGETHER][VECTORS_TURNED], turned[VECTORS_TURNED];
-UNROLL(4)
+    UNROLL(4)
     for (int r = 0; r < rows; r++)
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS_TURNED; v++) sums[r][v] = every(0.0f);
     for (int64_t i = 0; i < width; i++, rotation += kept) {
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS_TURNED; v++) turned[v] = load_whole(rotation + v * LANES);
-UNROLL(4)
+        UNROLL(4)
         for (int r = 0; r < rows; r++) {
             Floats value = every(x[r * width + i]);
-UNROLL(4)
+            UNROLL(4)
             for (int v = 0; v < VECTORS_TURNED; v++) sums[r][v] = multiply_add(value, turned[v], sums[r][v]);
         }
     }
-UNROLL(4)
+    UNROLL(4)
     for (int r = 0; r < rows; r++)
-UNROLL(4)
+        UNROLL(4)
         for (int v = 0; v < VECTORS_TURNED; v++) store_whole(z + r * kept + v * LANES, sums[r][v]);
 }
 
