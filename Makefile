@@ -24,7 +24,7 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.
 export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-ray test-bench test-sanitizers gpu-check soak \
+.PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-ray test-bench test-sanitizers test-cross gpu-check soak \
   image-check compose-check bench train-multi30k clean
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make test-fuzz    made-up requests to every route, files for every reader, lives of the scheduler: FUZZ_EXAMPLES=2000 FUZZ_SEED=0"
 	@echo "make test-ray     two replicas on a Ray cluster of this machine, of which one is killed"
 	@echo "make test-sanitizers  the C kernels' tests with the sanitizers of addresses and undefined behaviour (GCC)"
+	@echo "make test-cross   the C kernels for ARM, cross-compiled and run by QEMU (two minutes)"
 	@echo "make test-bench   the tests of benchmarks/, which make test leaves out"
 	@echo "make soak         the server under a mix of all its work, kills and overload: MINUTES=60 (default)"
 	@echo "make gpu-check    on a GPU, in nine minutes: its tests, decoding against CTranslate2, the training step (OUT=FILE)"
@@ -98,6 +99,9 @@ test-bench: $(VENV)/.installed-dev
 # One process: it compiles on all cores first, which takes longer than the tests.
 test-sanitizers: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(RUN) -m tests.sanitizers
+
+test-cross: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 -m cross tests/arm
 
 test-faults test-browser test-clients test-fuzz test-gpu test-ray: test-%: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m $*; status=$$?; [ $$status -eq 5 ] && echo "no test carries the marker $* yet" || exit $$status

@@ -11,7 +11,8 @@ import hypothesis
 import pytest
 
 from models.backends.native import build
-from models.backends.native.build import FP32, VARIANTS, cpu_flags
+from models.backends.native.build import FP32, VARIANTS
+from models.backends.native.cpu import cpu_flags
 from training.kernels.training_backend import TRAINING
 
 # what test modules share asserts too, and its failures show their values only so
@@ -25,6 +26,7 @@ hypothesis.settings.load_profile("parlance")
 
 TESTS = Path(__file__).parent
 FOLDER_MARKERS = {
+    "arm": "cross",
     "benchmarks": "bench",
     "browser": "browser",
     "clients": "clients",

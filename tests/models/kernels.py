@@ -14,14 +14,22 @@ import torch
 from torch import Tensor, nn
 
 from models.backends.native import build
-from models.backends.native.build import AVX2, AVX_VNNI, NAMES, VARIANTS, Variant, cpu_flags
+from models.backends.native.build import AVX2, AVX_VNNI, VARIANTS, Variant
+from models.backends.native.cpu import architecture, cpu_flags
 from models.backends.native.packing import Packer, Product
 from models.backends.torch.int8_linear import exact_int8
+from tests import arm
 from training.kernels import training_backend
 
 needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
 EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))
-TESTED = (*NAMES, pytest.param(EMULATED.name, marks=pytest.mark.slow))  # of AVX2's speed, and compiled anew
+OWN = tuple(variant for variant in VARIANTS if variant.architecture == architecture())
+TESTED = (
+    *(variant.name for variant in OWN),
+    *([pytest.param(EMULATED.name, marks=pytest.mark.slow)] if AVX2 in OWN else []),  # of AVX2's speed, compiled anew
+)
+if arm.active:
+    TESTED = tuple(variant.name for variant in build.runnable("", cpu_flags())[:1])
 EMULATION = """
 #include <immintrin.h>
 #define __AVXVNNI__ 1
@@ -55,6 +63,13 @@ def variant_library(name: str) -> ctypes.CDLL:
     variant = next(each for each in (*VARIANTS, EMULATED) if each.name == name)
     needs(variant)
     return compiled(emulation() if variant is EMULATED else build.loaded("int8", name))
+
+
+def reference_library() -> ctypes.CDLL:
+    """Of the variant that needs least, or under emulation of AVX2."""
+    if not arm.active:
+        return variant_library(OWN[-1].name)
+    return arm.native_library(AVX2)
 
 
 def forget() -> None:

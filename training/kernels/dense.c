@@ -14,14 +14,14 @@ static inline __attribute__((always_inline)) void put_whole(const int rows, cons
                                                             Floats done[TILE][VECTORS]) {
     Floats bias[VECTORS];
     for (int v = 0; v < vectors; v++) bias[v] = w->bias ? load(w->bias + v * LANES) : all(0.0f);
-#pragma GCC unroll 1
+    ROLLED
     for (int r = 0; r < rows; r++) {
         float *to = w->c + r * w->c_row;
         if (w->add)
-#pragma GCC unroll 4
+            UNROLL(4)
             for (int v = 0; v < vectors; v++) store(to + v * LANES, load(to + v * LANES) + done[r][v]);
         else
-#pragma GCC unroll 4
+            UNROLL(4)
             for (int v = 0; v < vectors; v++) store(to + v * LANES, done[r][v] + bias[v]);
     }
 }
@@ -30,30 +30,30 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
     Floats sums[TILE][VECTORS], done[TILE][VECTORS];
     const float *a = w->a, *b = w->b;
     const int64_t row = w->a_row, step = w->a_step, b_row = w->b_row;
-#pragma GCC unroll 6
+    UNROLL(6)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int v = 0; v < vectors; v++) sums[r][v] = all(0.0f);
     for (int64_t k = w->depth; k > 0; k--, a += step, b += b_row) {
         Floats right[VECTORS];
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int v = 0; v < vectors; v++) right[v] = load(b + v * LANES);
-#pragma GCC unroll 6
+        UNROLL(6)
         for (int r = 0; r < rows; r++) {
             Floats left = all(a[r * row]);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (int v = 0; v < vectors; v++) sums[r][v] += left * right[v];
         }
     }
-#pragma GCC unroll 6
+    UNROLL(6)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int v = 0; v < vectors; v++) done[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(done) : "memory"); /* the compiler would arrange the loop for what follows it */
     if (w->columns >= vectors * LANES) return put_whole(rows, vectors, w, done);
-#pragma GCC unroll 1
+    ROLLED
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 1
+        ROLLED
         for (int v = 0; v < vectors; v++) {
             int64_t left = w->columns - v * LANES;
             float *to = w->c + r * w->c_row + v * LANES;
@@ -74,7 +74,7 @@ typedef void (*Tile)(const TileWork *);
     {tile_1_##vectors, tile_2_##vectors, tile_3_##vectors, tile_4_##vectors, tile_5_##vectors, tile_6_##vectors}
 TILES_OF(1)
 TILES_OF(2)
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__)
 TILES_OF(3)
 TILES_OF(4)
 static const Tile tiles[VECTORS][TILE] = {ROW_OF(1), ROW_OF(2), ROW_OF(3), ROW_OF(4)};
@@ -101,11 +101,11 @@ static inline void transpose_square(Floats *x) {
 #if defined(__GNUC__) && !defined(__clang__)
     Ints lane;
     for (int i = 0; i < LANES; i++) lane[i] = i;
-#pragma GCC unroll 4
+    UNROLL(4)
     for (int size = 1; size < LANES; size *= 2) {
         Ints high = (lane & size) != 0, up = lane - size + LANES, down = lane + size;
         Ints first = (~high & lane) | (high & up), second = (high & (lane + LANES)) | (~high & down);
-#pragma GCC unroll 16
+        UNROLL(16)
         for (int i = 0; i < LANES; i++) {
             if (i & size) continue;
             Floats a = x[i], b = x[i + size];

@@ -105,17 +105,18 @@ static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* In halves: the lanes' sums do not wait for each other. */
 typedef float Half __attribute__((vector_size(LANES * 2)));
-typedef float Quarter __attribute__((vector_size(LANES)));
+enum { FEW = LANES > 4 ? LANES / 4 : 2 }; /* of four lanes a half is few enough */
+typedef float Few __attribute__((vector_size(FEW * 4)));
 
 static inline float sum_of(Floats x) {
     Half halves[2];
     memcpy(halves, &x, sizeof(x));
     Half half = halves[0] + halves[1];
-    Quarter quarters[2];
-    memcpy(quarters, &half, sizeof(half));
-    Quarter quarter = quarters[0] + quarters[1];
-    float total = quarter[0] + quarter[1];
-    for (int i = 2; i < LANES / 4; i += 2) total += quarter[i] + quarter[i + 1];
+    Few parts[2];
+    memcpy(parts, &half, sizeof(half));
+    Few few = FEW < LANES / 2 ? parts[0] + parts[1] : parts[0];
+    float total = few[0] + few[1];
+    for (int i = 2; i < FEW; i += 2) total += few[i] + few[i + 1];
     return total;
 }
 

@@ -22,8 +22,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.backends.native import build
-from models.backends.native.build import CHOICE, FP32, cpu_flags, first_loadable, fp32_runnable
+from models.backends.native.build import CHOICE, FP32, first_loadable, fp32_runnable
 from models.backends.native.coverage import transformer_difference
+from models.backends.native.cpu import cpu_flags
 from models.backends.native.gru_scan import gru_layers
 from models.exactness import as_written, difference, is_known, require_honoured
 from models.networks.recurrent import LayerScan, RecurrentLanguageModel, cell_difference
@@ -39,7 +40,7 @@ TRAINING = tuple(
         variant,
         name=variant.name.replace("fp32", "training"),
         sources=tuple(f"{name}.c" for name in SOURCES),
-        headers=(f"{NATIVE}vectors.h", "training.h", "around.h", "heads.h"),
+        headers=(f"{NATIVE}vectors.h", f"{NATIVE}unroll.h", "training.h", "around.h", "heads.h"),
         folder=Path(__file__).parent,
     )
     for variant in FP32

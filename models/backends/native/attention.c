@@ -28,7 +28,7 @@ static inline const float *keys_at(Readable row, Readable next, int64_t t) {
     return next.keys + (t < next.length ? t : 0) * next.stride;
 }
 
-static inline void fetch_line(const float *from) { _mm_prefetch((const char *)from, _MM_HINT_T0); }
+static inline void fetch_line(const float *from) { fetch(from); }
 
 /* q·k of all heads with all positions; positions outside, because all heads of one stand together. Scores of a head
    are `room` apart. A position is a page of its own, so the CPU does not foresee what is read next: the values of the
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) void score(const float *query, Read
                 s2 = multiply_add(q, load(lanes, k2 + d), s2);
                 s3 = multiply_add(q, load(lanes, k3 + d), s3);
             }
-            __m128 four = _mm_mul_ps(sums_of(s0, s1, s2, s3), _mm_set1_ps(scale));
+            Four four = sums_of(s0, s1, s2, s3) * scale;
             store_four(scores + h * room + t, row.length - t, four);
         }
     }
@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) void gather(
     }
 }
 
-enum { REGISTERS = 4 }; /* whose sums are 64 floats, or 32 */
+enum { REGISTERS = LANES == 4 ? 16 : 4 }; /* whose sums are 64 floats, or 32 */
 
 /* The same with sums in registers, where heads fill these. */
 static inline __attribute__((always_inline)) void gather_few(
@@ -103,14 +103,14 @@ static inline __attribute__((always_inline)) void gather_few(
     const int of_head = (int)(width / LANES); /* vectors */
     for (int64_t d = 0; d < heads * width; d += REGISTERS * LANES) {
         Floats sums[REGISTERS];
-#pragma GCC unroll 4
+        UNROLL(REGISTERS)
         for (int v = 0; v < REGISTERS; v++) sums[v] = every(0.0f);
         const float *value = row.values + d, *weight = weights + d / width * room;
         for (int64_t t = 0; t < row.length; t++, value += row.stride)
-#pragma GCC unroll 4
+            UNROLL(REGISTERS)
             for (int v = 0; v < REGISTERS; v++)
                 sums[v] = multiply_add(every(weight[v / of_head * room + t]), load_whole(value + LANES * v), sums[v]);
-#pragma GCC unroll 4
+        UNROLL(REGISTERS)
         for (int v = 0; v < REGISTERS; v++) store_whole(context + d + LANES * v, sums[v]);
     }
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 typedef __m256 Floats, Test;
+typedef __m128 Four;
 typedef __m256i Ints;
 typedef int64_t Lanes; /* so many, the first ones */
 
@@ -13,10 +14,10 @@ typedef int64_t Lanes; /* so many, the first ones */
    bytes, saturates at 16. */
 #ifdef __AVXVNNI__
 typedef int8_t Element;
-enum { LANES = 8, VECTORS = 2, TILE = 6, PER_LANE = 4, OFFSET = 128 };
+enum { LANES = 8, VECTORS = 2, TILE = 6, PER_LANE = 4, STEP = 4, OFFSET = 128 };
 #else
 typedef int16_t Element;
-enum { LANES = 8, VECTORS = 2, TILE = 6, PER_LANE = 2, OFFSET = 0 };
+enum { LANES = 8, VECTORS = 2, TILE = 6, PER_LANE = 2, STEP = 4, OFFSET = 0 };
 #endif
 
 static inline Lanes before(int64_t start, int64_t end) { return end - start; }
@@ -36,7 +37,7 @@ static inline void store(float *to, Lanes lanes, Floats x) {
     else
         _mm256_maskstore_ps(to, mask_of(lanes), x);
 }
-static inline void store_four(float *to, int64_t count, __m128 x) {
+static inline void store_four(float *to, int64_t count, Four x) {
     if (count >= 4)
         _mm_storeu_ps(to, x);
     else
@@ -86,7 +87,7 @@ static inline float largest_of(Floats x) {
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
-static inline __m128 sums_of(Floats a, Floats b, Floats c, Floats d) {
+static inline Four sums_of(Floats a, Floats b, Floats c, Floats d) {
     Floats all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
     return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
 }
@@ -101,6 +102,7 @@ static inline int32_t sum_of_ints(Ints x) {
 static inline Ints to_ints(Floats x) { return _mm256_cvtps_epi32(x); }
 static inline Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
 
+static inline Ints elements_at(const Element *from) { return every_int(*(const int32_t *)from); }
 static inline void store_elements(Element *to, Ints x) {
     __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 #ifdef __AVXVNNI__
@@ -109,6 +111,14 @@ static inline void store_elements(Element *to, Ints x) {
     _mm_storeu_si128((__m128i *)to, words);
 #endif
 }
+
+static inline __attribute__((always_inline)) void fetch(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T0);
+}
+static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T1);
+}
+static inline void pause_thread(void) { _mm_pause(); }
 
 #ifdef __AVXVNNI__
 static inline Ints weights_at(const uint8_t *packed) { return _mm256_loadu_si256((const __m256i *)packed); }

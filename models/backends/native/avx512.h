@@ -7,13 +7,14 @@
 #include <stdint.h>
 
 typedef __m512 Floats;
+typedef __m128 Four;
 typedef __m512i Ints;
 typedef __mmask16 Lanes, Test;
 typedef int8_t Element; /* an int8 as `dot` reads it */
 
-/* A product takes `TILE` rows times `VECTORS` vectors of outputs at once; a lane of `dot` sums `PER_LANE` products of a
-   row's element with a weight + OFFSET. */
-enum { LANES = 16, VECTORS = 4, TILE = 6, PER_LANE = 4, OFFSET = 128 };
+/* A product takes `TILE` rows times `VECTORS` vectors of outputs at once, `STEP` neighbours of each at a time; a lane of
+   `dot` sums `PER_LANE` products of a row's element with a weight + OFFSET. */
+enum { LANES = 16, VECTORS = 4, TILE = 6, PER_LANE = 4, STEP = 4, OFFSET = 128 };
 
 /* The lanes from `start` that lie before `end`. */
 static inline Lanes before(int64_t start, int64_t end) {
@@ -25,7 +26,7 @@ static inline Floats load_whole(const float *from) { return _mm512_loadu_ps(from
 static inline Floats load(Lanes lanes, const float *from) { return _mm512_maskz_loadu_ps(lanes, from); }
 static inline void store_whole(float *to, Floats x) { _mm512_storeu_ps(to, x); }
 static inline void store(float *to, Lanes lanes, Floats x) { _mm512_mask_storeu_ps(to, lanes, x); }
-static inline void store_four(float *to, int64_t count, __m128 x) {
+static inline void store_four(float *to, int64_t count, Four x) {
     _mm_mask_storeu_ps(to, (__mmask8)before(0, count) & 15, x);
 }
 
@@ -54,7 +55,7 @@ static inline uint32_t above(Floats x, Floats y) { return _mm512_cmp_ps_mask(x, 
 static inline float sum_of(Floats x) { return _mm512_reduce_add_ps(x); }
 static inline float largest_of(Floats x) { return _mm512_reduce_max_ps(x); }
 /* The sums of four vectors. */
-static inline __m128 sums_of(Floats a, Floats b, Floats c, Floats d) {
+static inline Four sums_of(Floats a, Floats b, Floats c, Floats d) {
     Floats ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
     Floats cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
     Floats all = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
@@ -67,9 +68,22 @@ static inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 static inline int32_t sum_of_ints(Ints x) { return _mm512_reduce_add_epi32(x); }
 static inline Ints to_ints(Floats x) { return _mm512_cvtps_epi32(x); }
 static inline Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
+/* PER_LANE elements of a row, in every lane. */
+static inline Ints elements_at(const Element *from) { return every_int(*(const int32_t *)from); }
 static inline void store_elements(Element *to, Ints x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtsepi32_epi8(x));
 }
+
+/* Fetches a line of memory into the nearest cache, or into the second one. */
+static inline __attribute__((always_inline)) void fetch(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T0);
+}
+static inline __attribute__((always_inline)) void fetch_to_l2(const void *line) {
+    _mm_prefetch((const char *)line, _MM_HINT_T1);
+}
+
+/* Of a thread that waits. */
+static inline void pause_thread(void) { _mm_pause(); }
 
 static inline Ints weights_at(const uint8_t *packed) { return _mm512_loadu_si512(packed); }
 static inline Ints dot(Ints sums, Ints weights, Ints elements) { return _mm512_dpbusd_epi32(sums, weights, elements); }

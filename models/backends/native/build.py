@@ -1,8 +1,9 @@
 """The kernel libraries: variants per instruction set, the choice for this CPU, and compilation at first use with the
 system's C compiler, cached in the user's cache folder.
 
-`python -m models.backends.native.build` compiles every variant beside its sources instead, for an image without a
-compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or `none`."""
+`python -m models.backends.native.build` compiles every variant of this architecture beside its sources instead, for an
+image without a compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or
+`none`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,6 @@ import errno
 import hashlib
 import logging
 import os
-import platform
 import shlex
 import shutil
 import stat
@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from models.backends.native.cpu import AARCH64, X86_64, architecture, cpu_flags
+
 HERE = Path(__file__).parent
-CPUINFO = Path("/proc/cpuinfo")
 CHOICE = "PARLANCE_NATIVE"
 NONE = "none"
 NO_MEMORY, OUT_OF_RANGE = 1, 2
@@ -33,7 +34,7 @@ NO_MEMORY, OUT_OF_RANGE = 1, 2
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One library for one instruction set. needed: CPU flags as in /proc/cpuinfo. flags: compiler flags that enable no
-    more than these. folder: of the sources and headers."""
+    more than these. folder: of the sources and headers. architecture: as `cpu.architecture` names it; "": any."""
 
     name: str
     needed: frozenset[str]
@@ -41,8 +42,9 @@ class Variant:
     sources: tuple[str, ...] = (
         *("team.c", "products.c", "attention.c", "likeliest.c", "screen.c", "copying.c", "transformer.c"),
     )
-    headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "tiles.h")
+    headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "neon.h", "tiles.h", "unroll.h")
     folder: Path = HERE
+    architecture: str = X86_64
 
 
 AVX512 = Variant(
@@ -54,7 +56,18 @@ AVX_VNNI = Variant(
     "avx_vnni", frozenset({"avx2", "fma", "avx_vnni"}), ("-mavx2", "-mfma", "-mavxvnni", "-mtune=haswell")
 )
 AVX2 = Variant("avx2", frozenset({"avx2", "fma"}), ("-mavx2", "-mfma", "-mtune=haswell"))
-VARIANTS = (AVX512, AVX_VNNI, AVX2)  # best first
+# Armv8.2 has new atomic operations, which compilers then use
+NEON_I8MM = Variant(
+    "neon_i8mm",
+    frozenset({"asimd", "atomics", "asimddp", "i8mm"}),
+    ("-march=armv8.2-a+dotprod+i8mm",),
+    architecture=AARCH64,
+)
+NEON_DOT = Variant(
+    "neon_dot", frozenset({"asimd", "atomics", "asimddp"}), ("-march=armv8.2-a+dotprod",), architecture=AARCH64
+)
+NEON = Variant("neon", frozenset({"asimd"}), ("-march=armv8-a",), architecture=AARCH64)
+VARIANTS = (AVX512, AVX_VNNI, AVX2, NEON_I8MM, NEON_DOT, NEON)  # best first
 NAMES = tuple(variant.name for variant in VARIANTS)
 FP32 = tuple(
     Variant(
@@ -62,19 +75,11 @@ FP32 = tuple(
         frozenset(needed),
         tuple(f"-m{name}" for name in needed),
         sources=("matrices.c", "recurrent.c", "gru_steps.c", "draws.c"),
-        headers=("vectors.h", "gates.h", "recurrent.h", "tiles.h"),
+        headers=("vectors.h", "gates.h", "recurrent.h", "tiles.h", "unroll.h"),
+        architecture=X86_64 if needed else "",
     )
     for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
 )
-
-
-def cpu_flags(path: Path = CPUINFO) -> set[str]:
-    """The CPU flags that the system enables; empty without /proc/cpuinfo."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    return set(next((line.split(":")[1] for line in text.splitlines() if line.startswith("flags")), "").split())
 
 
 def runnable(choice: str, flags: set[str]) -> list[Variant]:
@@ -102,8 +107,10 @@ def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
 
 log = logging.getLogger(__name__)
 
+# two libraries define functions of the same name; macOS looks for a library's own by itself
+SYMBOLIC = () if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)
 FLAGS = (
-    *("-O3", "-fPIC", "-shared", "-Wl,-Bsymbolic"),  # two libraries define functions of the same name
+    *("-O3", "-fPIC", "-shared", *SYMBOLIC),
     *("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
 )
 COMPILERS = ("cc", "gcc", "clang")
@@ -126,8 +133,10 @@ def loaded(precision: str, choice: str) -> ctypes.CDLL | None:
     flags = cpu_flags()
     if variants := (runnable if precision == "int8" else fp32_runnable)(choice, flags):
         return first_loadable(variants, precision)
-    missing = ", ".join(sorted(AVX2.needed - flags))
-    why = f"{CHOICE} is {choice}" if choice else f"native kernels need a CPU under Linux with {missing}"
+    needed = f"a CPU under Linux with {', '.join(sorted(AVX2.needed - flags))}"
+    if architecture() != X86_64:
+        needed = "an x86-64 CPU, or an ARM CPU of 64 bits under Linux or macOS"
+    why = f"{CHOICE} is {choice}" if choice else f"native kernels need {needed}"
     log.info("%s PyTorch: %s", "int8 runs in" if precision == "int8" else "recurrent networks run in", why)
     return None
 
@@ -202,8 +211,9 @@ def file_name(variant: Variant) -> str:
 
 
 def fingerprint(variant: Variant) -> str:
-    """A hash of sources and flags, so that every version has its own file."""
-    digest = hashlib.sha256(" ".join(FLAGS + variant.flags).encode())
+    """A hash of sources, flags and platform: every version has its own file, also where machines of several kinds, or
+    a Mac's two kinds of processes, share a home directory."""
+    digest = hashlib.sha256(" ".join((*FLAGS, *variant.flags, sys.platform, architecture())).encode())
     for source in variant.headers + variant.sources:
         digest.update((variant.folder / source).read_bytes())
     return digest.hexdigest()[:16]
@@ -250,8 +260,8 @@ def why_none() -> str:
 
 def build_beside_sources(variants: Sequence[Variant]) -> int:
     """Compiles the variants of this architecture. Returns 1 if any failed, with the error on stderr."""
-    status, x86 = 0, platform.machine() in ("x86_64", "AMD64")
-    for variant in variants if x86 else [variant for variant in variants if not variant.needed]:
+    status = 0
+    for variant in (variant for variant in variants if variant.architecture in ("", architecture())):
         try:
             compile_to(variant.folder / file_name(variant), variant, patient=True)
         except (OSError, subprocess.SubprocessError) as error:

@@ -45,7 +45,7 @@ static void find(const float *x, int64_t width, Best *best) {
     for (; i + BLOCK <= width; i += BLOCK) { /* most of them hold nothing new */
         Floats least = every(best->values[best->room - 1]);
         uint32_t any = 0;
-#pragma GCC unroll 8
+        UNROLL(8)
         for (int part = 0; part < PARTS; part++) any |= above(load_whole(x + i + LANES * part), least);
         if (any)
             for (int64_t part = i; part < i + BLOCK; part += LANES) look(best, x, part, before(part, width));
@@ -67,8 +67,8 @@ static float log_total(const float *x, int64_t width, float largest, const float
     for (int part = 0; part < PARTS; part++) sums[part] = every(0.0f);
     int64_t i = 0;
     for (; i + BLOCK <= width; i += BLOCK) {
-        for (int line = 0; line < BLOCK; line += 16) _mm_prefetch((const char *)(later + i + line), _MM_HINT_T1);
-#pragma GCC unroll 8
+        for (int line = 0; line < BLOCK; line += 16) fetch_to_l2(later + i + line);
+        UNROLL(8)
         for (int part = 0; part < PARTS; part++)
             sums[part] = sums[part] + exponential(load_whole(x + i + LANES * part) - shift);
     }

@@ -14,6 +14,12 @@ void pack(const float *weight, int64_t outputs, int64_t inputs, float *packed) {
             packed[(o / PANEL * inputs + i) * PANEL + o % PANEL] = o < outputs ? weight[o * inputs + i] : 0.0f;
 }
 
+/* A line of memory into the nearest cache, or into the second one; clang knows no other constant than a literal one. */
+static inline __attribute__((always_inline)) void fetch(const char *line, const int nearest) {
+    if (nearest) __builtin_prefetch(line, 0, 3);
+    else __builtin_prefetch(line, 0, 2);
+}
+
 /* `rows` rows times one panel, while `lines` cache lines a step of what is read later are fetched. rows and lines are
    constants where this is inlined. */
 static inline __attribute__((always_inline)) void tile(const int rows, const int lines, const Matrix *m,
@@ -21,33 +27,33 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
                                                        int64_t stride, const char *later) {
     Floats sums[TILE][VECTORS], kept[TILE][VECTORS];
     const float *panel = m->weight + output * m->inputs, *from[TILE];
-#pragma GCC unroll 6
+    UNROLL(6)
     for (int r = 0; r < rows; r++) {
         from[r] = x[r];
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) sums[r][v] = all(0.0f);
     }
     for (int64_t i = 0; i < m->inputs; i++, panel += PANEL, later += lines * LINE) {
         Floats weight[VECTORS];
-#pragma GCC unroll 4
-        for (int l = 0; l < lines; l++) __builtin_prefetch(later + l * LINE, 0, lines == 4 ? 3 : 2);
-#pragma GCC unroll 4
+        UNROLL(4)
+        for (int l = 0; l < lines; l++) fetch(later + l * LINE, lines == 4);
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) weight[v] = load(panel + v * LANES);
-#pragma GCC unroll 6
+        UNROLL(6)
         for (int r = 0; r < rows; r++) {
             Floats value = all(from[r][i]);
-#pragma GCC unroll 4
+            UNROLL(4)
             for (int v = 0; v < VECTORS; v++) sums[r][v] += value * weight[v];
         }
     }
-#pragma GCC unroll 6
+    UNROLL(6)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++) kept[r][v] = sums[r][v];
     __asm__ volatile("" : : "r"(kept) : "memory"); /* the compiler would arrange the loop for what follows it */
-#pragma GCC unroll 1
+    ROLLED
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 1
+        ROLLED
         for (int v = 0; v < VECTORS; v++) {
             int64_t first = output + v * LANES;
             if (first < m->outputs)

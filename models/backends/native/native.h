@@ -3,10 +3,14 @@
    Rows are float32, one below the other. C d_model, H heads, D head width, I inputs and O outputs of a product. */
 #pragma once
 
+#include "unroll.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __AVX512F__
+#if defined(__aarch64__)
+#include "neon.h"
+#elif defined(__AVX512F__)
 #include "avx512.h"
 #else
 #include "avx2.h"

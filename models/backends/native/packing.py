@@ -76,7 +76,7 @@ class Packer:
 def reserved(size: int) -> Tensor:
     """An uninitialised byte tensor that takes no memory before it is written to, on huge pages if available."""
     pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, AttributeError):  # AttributeError: Linux alone has this advice
         pages.madvise(mmap.MADV_HUGEPAGE)
     array = np.frombuffer(pages, dtype=np.uint8)
     return torch.from_numpy(array[-array.ctypes.data % HUGE_PAGE :][:size])

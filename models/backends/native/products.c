@@ -1,27 +1,29 @@
 /* y = x·Wᵀ + b in int8: bytes times bytes, summed exactly in int32.
 
-   A step takes 4 neighbours of each row and of the weights of a panel of outputs, P = VECTORS·LANES. W [O, I] lies in
-   panels, [O/P, I/4, 4/PER_LANE, P, PER_LANE], which a product reads once from front to back for all rows. VNNI
+   A step takes STEP neighbours of each row and of the weights of a panel of outputs, P = VECTORS·LANES. W [O, I] lies in
+   panels, [O/P, I/STEP, STEP/PER_LANE, P, PER_LANE], which a product reads once from front to back for all rows. VNNI
    multiplies unsigned with signed bytes: there weights are kept as int8 + 128, and 128·(sum of the row's bytes) is
    taken off. */
 #include "native.h"
 
 #include <math.h>
 
-enum { PANEL = VECTORS * LANES, PARTS = 4 / PER_LANE, CHUNK = 120, AHEAD = 4096 };
+enum { PANEL = VECTORS * LANES, PARTS = STEP / PER_LANE, CHUNK = 120, AHEAD = 4096 };
 enum { SHARED = 1 << 17 }; /* bytes of weights that a thread takes at once */
 
-int64_t packed_size(int64_t outputs, int64_t inputs) { return padded(outputs) * ((inputs + 3) / 4) * 4; }
+static inline int64_t steps_of(int64_t inputs) { return (inputs + STEP - 1) / STEP; }
+
+int64_t packed_size(int64_t outputs, int64_t inputs) { return padded(outputs) * steps_of(inputs) * STEP; }
 
 /* Bytes that an element of a row takes. */
 int64_t element_size(void) { return sizeof(Element); }
 
 void pack(const int8_t *weight, int64_t outputs, int64_t inputs, uint8_t *packed) {
-    int64_t steps = (inputs + 3) / 4;
+    int64_t steps = steps_of(inputs);
     for (int64_t o = 0; o < padded(outputs); o++)
-        for (int64_t i = 0; i < steps * 4; i++) {
+        for (int64_t i = 0; i < steps * STEP; i++) {
             int value = o < outputs && i < inputs ? weight[o * inputs + i] : 0;
-            int64_t part = (o / PANEL * steps + i / 4) * PARTS + i % 4 / PER_LANE;
+            int64_t part = (o / PANEL * steps + i / STEP) * PARTS + i % STEP / PER_LANE;
             packed[(part * PANEL + o % PANEL) * PER_LANE + i % PER_LANE] = (uint8_t)(value + OFFSET);
         }
 }
@@ -104,7 +106,7 @@ static __attribute__((noinline)) void finish_panel(const Finish *f, const Ints (
     } else if (f->bounds) {
         bound(f, sums, rows, row, output, largest, outputs);
     } else if (outputs >= PANEL) {
-#pragma GCC unroll 4
+        UNROLL(4)
         for (int v = 0; v < VECTORS; v++)
             finish(f, (const Ints(*)[VECTORS])&sums[0][v], rows, row, output + LANES * v, largest, before(0, LANES));
     } else {
@@ -114,6 +116,54 @@ static __attribute__((noinline)) void finish_panel(const Finish *f, const Ints (
     }
 }
 
+#ifdef PAIRED
+/* Adds a step of `rows` rows to the sums, a constant where this is inlined. sums[r] and sums[r + 1] are of two rows with
+   two outputs a vector. A last row that is alone is its own neighbour. */
+static inline __attribute__((always_inline)) void take_step(const int rows, const uint8_t *panel, const Element *bytes,
+                                                            int64_t stride, Ints (*sums)[VECTORS]) {
+    Ints elements[TILE];
+    UNROLL(6)
+    for (int r = 0; r < rows; r += 2)
+        elements[r] = elements_of(bytes + r * stride, bytes + (r + 1 < rows ? r + 1 : r) * stride);
+    UNROLL(8)
+    for (int v = 0; v < 2 * VECTORS; v++) {
+        if (v == VECTORS) __asm__ volatile("" : : : "memory"); /* there are registers for half of the weights */
+        Ints weights = weights_at(panel + v * LANES / 2 * PER_LANE);
+        UNROLL(6)
+        for (int r = 0; r < rows; r += 2) {
+            Ints *sum = &sums[r + v / VECTORS][v % VECTORS];
+            *sum = dot(*sum, weights, elements[r]);
+        }
+    }
+}
+
+/* Of row r and vector v of outputs. */
+static inline Ints sum_at(const Ints (*sums)[VECTORS], int r, int v) {
+    const Ints *two = &sums[r / 2 * 2 + 2 * v / VECTORS][2 * v % VECTORS];
+    return sums_of_row(r % 2, two[0], two[1]);
+}
+#else
+/* Adds a step of `rows` rows to the sums, a constant where this is inlined. */
+static inline __attribute__((always_inline)) void take_step(const int rows, const uint8_t *panel, const Element *bytes,
+                                                            int64_t stride, Ints (*sums)[VECTORS]) {
+    UNROLL(2)
+    for (int part = 0; part < PARTS; part++) {
+        Ints weights[VECTORS];
+        UNROLL(4)
+        for (int v = 0; v < VECTORS; v++) weights[v] = weights_at(panel + (part * VECTORS + v) * LANES * PER_LANE);
+        UNROLL(6)
+        for (int r = 0; r < rows; r++) {
+            Ints elements = elements_at(bytes + r * stride + part * PER_LANE);
+            UNROLL(4)
+            for (int v = 0; v < VECTORS; v++) sums[r][v] = dot(sums[r][v], weights[v], elements);
+        }
+    }
+}
+
+/* Of row r and vector v of outputs. */
+static inline Ints sum_at(const Ints (*sums)[VECTORS], int r, int v) { return sums[r][v]; }
+#endif
+
 /* `rows` rows from `row` on times one panel, while `lines` cache lines a step of a later one are fetched, `pace` bytes
    from step to step. rows and lines are constants where this is inlined. */
 static inline __attribute__((always_inline)) void tile(const int rows, const int lines, const uint8_t *panel,
@@ -121,32 +171,20 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
                                                        const Finish *f, const char *later, int64_t pace) {
     Ints sums[TILE][VECTORS];
     const Element *bytes = x.bytes + row * x.stride;
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) sums[r][v] = every_int(-OFFSET * x.sums[row + r]);
-    for (int64_t step = 0; step < steps; step++, panel += PANEL * 4, bytes += 4, later += pace) {
-#pragma GCC unroll 4
-        for (int l = 0; l < lines; l++) _mm_prefetch(later + l * 64, _MM_HINT_T0);
-#pragma GCC unroll 2
-        for (int part = 0; part < PARTS; part++) {
-            Ints weights[VECTORS];
-#pragma GCC unroll 4
-            for (int v = 0; v < VECTORS; v++)
-                weights[v] = weights_at(panel + (part * VECTORS + v) * LANES * PER_LANE);
-#pragma GCC unroll 6
-            for (int r = 0; r < rows; r++) {
-                Ints elements = every_int(*(const int32_t *)(bytes + r * x.stride + part * PER_LANE));
-#pragma GCC unroll 4
-                for (int v = 0; v < VECTORS; v++) sums[r][v] = dot(sums[r][v], weights[v], elements);
-            }
-        }
+    UNROLL(6)
+    for (int r = 0; r < TILE; r++)
+        UNROLL(4)
+        for (int v = 0; v < VECTORS; v++) sums[r][v] = every_int(r < rows && OFFSET ? -OFFSET * x.sums[row + r] : 0);
+    for (int64_t step = 0; step < steps; step++, panel += PANEL * STEP, bytes += STEP, later += pace) {
+        UNROLL(4)
+        for (int l = 0; l < lines; l++) fetch(later + l * 64);
+        take_step(rows, panel, bytes, x.stride, sums);
     }
     Ints kept[TILE][VECTORS]; /* out of the registers: the compiler would arrange the loop for what follows it */
-#pragma GCC unroll 6
+    UNROLL(6)
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) kept[r][v] = sums[r][v];
+        UNROLL(4)
+        for (int v = 0; v < VECTORS; v++) kept[r][v] = sum_at(sums, r, v);
     __asm__ volatile("" : : "r"(kept) : "memory");
     finish_panel(f, kept, rows, row, output, x.largest + row);
 }
@@ -165,7 +203,7 @@ typedef void (*Tile)(const uint8_t *, int64_t, Bytes, int64_t, int64_t, const Fi
    next one is fetched, a part by each tile; a lone tile fetches a little ahead of itself. */
 static void multiply_panel(const uint8_t *panel, int64_t steps, Bytes x, int64_t row, int64_t end, int64_t output,
                            const Finish *f) {
-    int64_t count = (end - row + TILE - 1) / TILE, size = steps * PANEL * 4, pace = PANEL * 4 / count;
+    int64_t count = (end - row + TILE - 1) / TILE, size = steps * PANEL * STEP, pace = PANEL * STEP / count;
     const char *later = (const char *)panel + (count == 1 ? AHEAD : size);
     const Tile *tiles = pace > 128 ? tiles_4 : pace > 64 ? tiles_2 : tiles_1;
     for (; row < end; count--, later += pace * steps) {
@@ -201,12 +239,12 @@ static void multiply_part(const void *job, int64_t part, int64_t thread) {
     (void)thread;
     const Multiplied *m = job;
     const Product *p = m->product;
-    int64_t steps = (p->inputs + 3) / 4, first = part * m->outputs, last = first + m->outputs;
+    int64_t steps = steps_of(p->inputs), first = part * m->outputs, last = first + m->outputs;
     if (last > p->outputs) last = p->outputs;
     for (int64_t row = 0; row < m->rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
         int64_t end = row + CHUNK < m->rows ? row + CHUNK : m->rows;
         for (int64_t output = first; output < last; output += PANEL)
-            multiply_panel(p->weight + output * steps * 4, steps, m->x, row, end, output, m->finish);
+            multiply_panel(p->weight + output * steps * STEP, steps, m->x, row, end, output, m->finish);
     }
 }
 
@@ -229,11 +267,11 @@ void bound_panels(int64_t threads, const Product *p, Bytes x, int64_t rows, cons
 
 /* One row of x times one panel -> y [panel_width()], -inf beyond the outputs: the numbers of `multiply`. */
 void multiply_row(const Product *p, Bytes x, int64_t row, int64_t panel, float *y) {
-    int64_t steps = (p->inputs + 3) / 4, output = panel * PANEL, count = p->outputs - output;
+    int64_t steps = steps_of(p->inputs), output = panel * PANEL, count = p->outputs - output;
     Finish f = {p->scale + output, p->bias + output, NULL, y, 0, count < PANEL ? count : PANEL, -INFINITY, NULL};
     Bytes one = {x.bytes + row * x.stride, x.largest + row, x.sums + row, x.stride};
     for (int64_t i = f.outputs; i < PANEL; i++) y[i] = -INFINITY;
-    multiply_panel(p->weight + output * steps * 4, steps, one, 0, 1, 0, &f);
+    multiply_panel(p->weight + output * steps * STEP, steps, one, 0, 1, 0, &f);
 }
 
 typedef struct {

@@ -18,7 +18,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TOGETHER = 4 }; /* rows that are rotated at once */
+enum { TOGETHER = 4, VECTORS_TURNED = LANES == 4 ? 4 : 2 }; /* rows that are rotated at once, and vectors of each */
+enum { TURNED = VECTORS_TURNED * LANES };
 static const float MARGIN = 4e-4f, RELATIVE = 1e-6f;
 
 typedef struct {
@@ -70,26 +71,28 @@ static float squared_norm(const float *x, int64_t width) {
     return sum_of(sum);
 }
 
-/* Two vectors of z = R·x for `rows` rows, a constant where this is inlined; rotation [C, K], z [rows, K]. */
+/* TURNED numbers of z = R·x for `rows` rows, a constant where this is inlined; rotation [C, K], z [rows, K]. */
 static inline __attribute__((always_inline)) void turn(const int rows, const float *rotation, const float *x,
                                                        int64_t width, int64_t kept, float *z) {
-    Floats sums[TOGETHER][2];
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = every(0.0f);
+    Floats sums[TOGETHER][VECTORS_TURNED], turned[VECTORS_TURNED];
+    UNROLL(4)
+    for (int r = 0; r < rows; r++)
+        UNROLL(4)
+        for (int v = 0; v < VECTORS_TURNED; v++) sums[r][v] = every(0.0f);
     for (int64_t i = 0; i < width; i++, rotation += kept) {
-        Floats one = load_whole(rotation), two = load_whole(rotation + LANES);
-#pragma GCC unroll 4
+        UNROLL(4)
+        for (int v = 0; v < VECTORS_TURNED; v++) turned[v] = load_whole(rotation + v * LANES);
+        UNROLL(4)
         for (int r = 0; r < rows; r++) {
             Floats value = every(x[r * width + i]);
-            sums[r][0] = multiply_add(value, one, sums[r][0]);
-            sums[r][1] = multiply_add(value, two, sums[r][1]);
+            UNROLL(4)
+            for (int v = 0; v < VECTORS_TURNED; v++) sums[r][v] = multiply_add(value, turned[v], sums[r][v]);
         }
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++) {
-        store_whole(z + r * kept, sums[r][0]);
-        store_whole(z + r * kept + LANES, sums[r][1]);
-    }
+    UNROLL(4)
+    for (int r = 0; r < rows; r++)
+        UNROLL(4)
+        for (int v = 0; v < VECTORS_TURNED; v++) store_whole(z + r * kept + v * LANES, sums[r][v]);
 }
 
 /* x̂ of a row, and its squared norm. */
@@ -101,12 +104,12 @@ static void read_row(const void *job, int64_t row, int64_t thread) {
     room->left[row] = squared_norm(read, room->width);
 }
 
-/* A part is two vectors of z of some rows. */
+/* A part is TURNED numbers of z of some rows. */
 static void turn_part(const void *job, int64_t part, int64_t thread) {
     (void)thread;
     const Room *room = job;
-    int64_t kept = room->screen->prefix.inputs, vectors = kept / (2 * LANES), row = part / vectors * TOGETHER;
-    int64_t first = part % vectors * 2 * LANES, rows = room->rows - row;
+    int64_t kept = room->screen->prefix.inputs, parts = kept / TURNED, row = part / parts * TOGETHER;
+    int64_t first = part % parts * TURNED, rows = room->rows - row;
     const float *rotation = room->screen->rotation + first, *read = room->read + row * room->width;
     float *z = room->turned + row * kept + first;
     switch (rows) {
@@ -136,7 +139,7 @@ static void round_row(const void *job, int64_t row, int64_t thread) {
 static void prepare(const Room *room) {
     int64_t groups = (room->rows + TOGETHER - 1) / TOGETHER;
     share(room->threads, read_row, room, room->rows);
-    share(room->threads, turn_part, room, groups * (room->screen->prefix.inputs / (2 * LANES)));
+    share(room->threads, turn_part, room, groups * (room->screen->prefix.inputs / TURNED));
     share(room->threads, round_row, room, room->rows);
 }
 

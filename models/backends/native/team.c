@@ -39,7 +39,7 @@ static int take_part(int64_t thread) {
 
 static void spin(int64_t *spins) {
     if (++*spins > SPINS) sched_yield();
-    else _mm_pause();
+    else pause_thread();
 }
 
 static void *help(void *number) {

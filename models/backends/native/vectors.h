@@ -1,15 +1,19 @@
 /* Vectors of floats as wide as the instruction set has them, in the compilers' own notation and not in its intrinsics:
-   the same lines are AVX-512 or AVX2. Every lane counts for itself, in the order that is written here, so that what
+   the same lines are AVX-512, AVX2 or NEON. Every lane counts for itself, in the order that is written here, so that what
    comes out of one row depends on nothing but that row. */
 #pragma once
+
+#include "unroll.h"
 
 #include <stdint.h>
 #include <string.h>
 
 enum { DONE, NO_MEMORY, OUT_OF_RANGE }; /* what a call comes to */
 
-#ifdef __AVX512F__
+#if defined(__AVX512F__)
 enum { LANES = 16, VECTORS = 4 }; /* 24 of 32 registers hold sums */
+#elif defined(__aarch64__)
+enum { LANES = 4, VECTORS = 4 }; /* as many */
 #else
 enum { LANES = 8, VECTORS = 2 }; /* 12 of 16 */
 #endif

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import logging
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +16,15 @@ from pathlib import Path
 import pytest
 
 from models.backends import select
-from models.backends.native import build
-from models.backends.native.build import AVX2, AVX512, CHOICE, FP32, NAMES, VARIANTS, Variant, cpu_flags
+from models.backends.native import build, cpu
+from models.backends.native.build import AVX2, AVX512, CHOICE, FP32, NAMES, VARIANTS, Variant
+from models.backends.native.cpu import X86_64, architecture, cpu_flags
 from models.backends.torch.transformer_step import EagerTransformer
 from tests.models import tiny
 from tests.models.kernels import forget, needs_exact_int8
 from training.kernels.training_backend import TRAINING
 
-ALL = frozenset[str]().union(*(variant.needed for variant in VARIANTS))
+ALL = frozenset[str]().union(*(variant.needed for variant in VARIANTS if variant.architecture == X86_64))
 
 
 @pytest.fixture
@@ -130,7 +133,9 @@ def test_the_command_builds_all_variants_beside_the_sources(
     every = list[Variant]()
     for folder, variants in (("models/backends/native", (*VARIANTS, *FP32)), ("training/kernels", TRAINING)):
         (fresh / folder).mkdir(parents=True)
-        every += [replace(variant, folder=fresh / folder) for variant in variants]
+        every += [
+            replace(each, folder=fresh / folder) for each in variants if each.architecture in ("", architecture())
+        ]
         for variant in variants:
             for source in (*variant.headers, *variant.sources):
                 (fresh / folder / source).write_bytes((variant.folder / source).read_bytes())
@@ -147,10 +152,40 @@ def test_the_command_builds_all_variants_beside_the_sources(
     assert capsys.readouterr().err.count("no-such-compiler") == len(every)
 
 
+@pytest.mark.parametrize(
+    ("machine", "names"),
+    [
+        ("x86_64", {"avx512_vnni", "avx_vnni", "avx2", "fp32-avx512f", "fp32-avx2", "fp32"}),
+        ("aarch64", {"neon_i8mm", "neon_dot", "neon", "fp32"}),
+        ("riscv64", {"fp32"}),
+    ],
+)
+def test_the_command_builds_what_is_for_the_architecture(
+    machine: str, names: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = set[str]()
+    monkeypatch.setattr(build, "architecture", lambda: machine)
+    monkeypatch.setattr(build, "compile_to", lambda path, variant, patient: compiled.add(variant.name))
+    assert build.build_beside_sources((*VARIANTS, *FP32)) == 0
+    assert compiled == names
+
+
+def test_machines_that_share_a_cache_folder_have_their_own_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set[str]()
+    for machine, system in itertools.product(("x86_64", "aarch64"), ("linux", "darwin")):
+        with monkeypatch.context() as patched:
+            patched.setattr(cpu.platform, "machine", lambda machine=machine: machine)
+            patched.setattr(sys, "platform", system)
+            names.add(build.file_name(FP32[-1]))
+    assert len(names) == 4
+
+
 def test_the_choice_is_read_from_the_environment(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "none")
     assert build.library() is None
     assert build.fp32_library() is None
     monkeypatch.setenv(CHOICE, "avx")
-    with pytest.raises(ValueError, match='PARLANCE_NATIVE is "avx": it should be one of avx512_vnni, avx_vnni, avx2'):
+    with pytest.raises(
+        ValueError, match='PARLANCE_NATIVE is "avx": it should be one of avx512_vnni, avx_vnni, avx2, neon_i8mm'
+    ):
         select.decodable(tiny.transformer(), "int8")

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from models.backends import select
 from models.backends.native import build
-from models.backends.native.build import cpu_flags, fp32_runnable
+from models.backends.native.build import fp32_runnable
+from models.backends.native.cpu import cpu_flags
 from models.backends.native.fp32_recurrent import NativeRecurrent
 from models.backends.select import prepared
 from models.backends.torch.recurrent_step import EagerRecurrent

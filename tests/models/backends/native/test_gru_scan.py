@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from models.backends.native import build, gru_scan
-from models.backends.native.build import cpu_flags, fp32_runnable
+from models.backends.native.build import fp32_runnable
+from models.backends.native.cpu import cpu_flags
 from models.networks.recurrent import dropped
 from tests.models import tiny
 from tests.models.kernels import compiled

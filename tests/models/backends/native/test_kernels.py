@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from models.backends.native.int8_transformer import ACTIVATION_NUMBERS, Model
 from models.backends.native.packing import Norm, Packer
 from models.backends.torch.int8_linear import Product, rounded_weight
-from tests.models.kernels import Readable, multiplied, needs_exact_int8, pointer, times, variant_library
+from tests.models.kernels import Readable, multiplied, needs_exact_int8, pointer, reference_library, times
 
 
 @needs_exact_int8
@@ -55,7 +55,7 @@ def test_sums_are_exact_where_16_bits_would_saturate(
 @torch.inference_mode()
 def test_product_is_bit_identical_in_all_variants(library: ctypes.CDLL, rows: int) -> None:
     linear, x = nn.Linear(300, 90), torch.randn(rows, 300) * 5
-    expected, result = multiplied(variant_library("avx2"), linear, x), multiplied(library, linear, x)
+    expected, result = multiplied(reference_library(), linear, x), multiplied(library, linear, x)
     assert torch.equal(result, expected)
 
 
@@ -108,7 +108,7 @@ def test_attention(library: ctypes.CDLL, heads: int, width: int, length: int) ->
     model = Model(heads=heads, head_width=width, scale=0.3)
     row = Readable(cache.data_ptr(), cache.data_ptr() + 4 * heads * width, 2 * heads * width, length)
     scores, context = torch.empty(heads * length), torch.full((heads, width), torch.nan)
-    library.attend(byref(model), pointer(query), row, pointer(scores), pointer(context))
+    library.attend(byref(model), pointer(query), row, row, pointer(scores), pointer(context))
     key, value = cache[:length].permute(1, 2, 0, 3)
     expected = F.scaled_dot_product_attention(query[:, None], key, value, scale=0.3)[:, 0]
     torch.testing.assert_close(context, expected, rtol=1e-4, atol=1e-5)

@@ -6,19 +6,49 @@ from pathlib import Path
 
 import pytest
 
-from models.backends.native.build import AVX2, AVX512, AVX_VNNI, NAMES, VARIANTS, cpu_flags, fp32_runnable, runnable
+from models.backends.native.build import (
+    AVX2,
+    AVX512,
+    AVX_VNNI,
+    NAMES,
+    NEON,
+    NEON_DOT,
+    NEON_I8MM,
+    VARIANTS,
+    fp32_runnable,
+    runnable,
+)
+from models.backends.native.cpu import apple_flags, linux_arm_flags, x86_flags
 
 ZEN_3 = {"fma", "avx2", "bmi1", "bmi2", "adx"}
 SKYLAKE_X = ZEN_3 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 ICE_LAKE = SKYLAKE_X | {"avx512_vnni"}
 ALDER_LAKE = ZEN_3 | {"avx_vnni"}
+RASPBERRY_PI_4 = {"asimd"}
+GRAVITON_2 = {"asimd", "atomics", "asimddp"}
+GRAVITON_3 = GRAVITON_2 | {"i8mm"}
 
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n", encoding="utf-8")
-    assert cpu_flags(cpuinfo) == {"fpu", "avx512f"}
-    assert cpu_flags(tmp_path / "nowhere") == set()
+    assert x86_flags(cpuinfo) == {"fpu", "avx512f"}
+    assert x86_flags(tmp_path / "nowhere") == set()
+
+
+def test_flags_of_an_arm_cpu_under_linux() -> None:
+    """The words that a Graviton 2 has, and a Graviton 3: `LD_SHOW_AUXV=1 /bin/true`."""
+    assert linux_arm_flags(0x119FFF, 0x0) == GRAVITON_2
+    assert linux_arm_flags(0x119FFF, 1 << 13) == GRAVITON_3
+    assert linux_arm_flags(0x8FF & ~(1 << 8), 1 << 20) == RASPBERRY_PI_4
+
+
+def test_flags_of_apple_silicon() -> None:
+    m1 = {"hw.optional.arm.FEAT_LSE": 1, "hw.optional.arm.FEAT_DotProd": 1, "hw.optional.arm.FEAT_I8MM": 0}
+    m2 = {**m1, "hw.optional.arm.FEAT_I8MM": 1}
+    assert runnable("", apple_flags(lambda name: m1[name])) == [NEON_DOT, NEON]
+    assert runnable("", apple_flags(lambda name: m2[name])) == [NEON_I8MM, NEON_DOT, NEON]
+    assert runnable("", apple_flags(lambda name: 0)) == [NEON]  # macOS 11 knows none of the names
 
 
 @pytest.mark.parametrize(
@@ -31,18 +61,22 @@ def test_flags_of_a_cpu(tmp_path: Path) -> None:
         (ICE_LAKE | ALDER_LAKE, [AVX512, AVX_VNNI, AVX2]),
         (ICE_LAKE - {"fma"}, []),
         ({"avx", "fma"}, []),
+        (RASPBERRY_PI_4, [NEON]),
+        (GRAVITON_2, [NEON_DOT, NEON]),
+        (GRAVITON_3, [NEON_I8MM, NEON_DOT, NEON]),
+        (GRAVITON_3 - {"asimddp"}, [NEON]),
         (set(), []),
     ],
 )
 def test_best_variant_that_the_cpu_flags_allow(flags: set[str], found: list[object], tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {' '.join(sorted(flags))}\n", encoding="utf-8")
-    assert runnable("", cpu_flags(cpuinfo)) == found
+    assert runnable("", x86_flags(cpuinfo)) == found
 
 
 def test_a_variant_can_be_chosen_by_name_or_none() -> None:
     for variant in VARIANTS:
-        assert runnable(variant.name, ICE_LAKE | ALDER_LAKE) == [variant]
+        assert runnable(variant.name, ICE_LAKE | ALDER_LAKE | GRAVITON_3) == [variant]
     assert runnable("none", ICE_LAKE) == []
 
 
@@ -59,3 +93,5 @@ def test_recurrent_networks_need_no_flag_and_get_the_widest_vectors() -> None:
     assert [variant.name for variant in fp32_runnable("", set())] == ["fp32"]
     assert [variant.name for variant in fp32_runnable("avx2", ICE_LAKE)] == ["fp32-avx2", "fp32"]
     assert fp32_runnable("none", ICE_LAKE) == []
+    for choice in ("", "neon_dot"):
+        assert [variant.name for variant in fp32_runnable(choice, GRAVITON_2)] == ["fp32"]
