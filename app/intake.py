@@ -341,6 +341,8 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        if cycle.scope["http_version"] == "1.0":
+            app = _without_chunks(cycle, app)
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
@@ -423,6 +425,23 @@ class Connection(HttpToolsProtocol):
             self._await_reader()
             self.intake.leave(self)
             self._raw.close()
+
+
+def _without_chunks(cycle: RequestResponseCycle, app: ASGI3Application) -> ASGI3Application:
+    """HTTP/1.0 has no chunks (RFC 9112, 6.1): an answer without a length, as a stream is, ends with its connection."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        async def send_plainly(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                if all(name.lower() != b"content-length" for name, _ in message.get("headers", ())):
+                    cycle.chunked_encoding = False
+            elif cycle.chunked_encoding is False and not cycle.expected_content_length:
+                cycle.expected_content_length = len(message.get("body", b""))
+            await send(message)
+
+        await app(scope, receive, send_plainly)
+
+    return answer
 
 
 def fit_descriptors(limits: IntakeLimits) -> IntakeLimits:

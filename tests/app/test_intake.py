@@ -315,6 +315,19 @@ def test_a_missing_host_is_refused_where_http_needs_it(server: SocketServer, ver
     assert status == (400 if version == b"1.1" else 200)
 
 
+def test_a_stream_over_http_1_0_has_no_chunks(server: SocketServer) -> None:
+    """Such a client, as many a proxy is to what stands behind it, took the sizes of chunks for a part of the answer."""
+    body = json.dumps({**json.loads(BODY), "stream": True}).encode()
+    received = server.exchange(post(body).replace(b"HTTP/1.1", b"HTTP/1.0"))
+    head, _, events = received.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert events.startswith(b'event: token\ndata: {"text":"e"}\n\nevent: ')
+    assert json.loads(events.split(b"event: done\ndata: ")[1])["translatedText"] == "en:hallo"
+    ((status, *_),) = answers(server.exchange(post(BODY).replace(b"HTTP/1.1", b"HTTP/1.0")))
+    assert status == 200
+
+
 def test_an_upgrade_is_ignored_and_http_goes_on(server: SocketServer) -> None:
     upgrade = GET.replace(b"\r\n\r\n", b"\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n")
     websocket = upgrade.replace(b"h2c", b"websocket")
