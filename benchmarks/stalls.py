@@ -115,7 +115,7 @@ def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: fl
     path = case.path.format_map(ask.known) if case else ""
     context = multiprocessing.get_context("fork")  # another process would import torch first
     ours_end, theirs = context.Pipe()
-    prober = context.Process(target=probing, args=(server.port, theirs))
+    prober = context.Process(target=probing, args=(server.port, theirs), daemon=True)
     prober.start()
     ours_end.recv()  # it has begun
     largest, over = [0.0], threading.Event()
@@ -124,7 +124,7 @@ def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: fl
         while not over.wait(0.05):
             largest[0] = max(largest[0], memory_mb(server))
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     started = time.perf_counter()
     status = send(server, case, path, body, seconds) if case else time.sleep(seconds) or 0

@@ -24,6 +24,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SLICE_S = 0.002  # of writing events, before others have their turn: a stream may have hundreds of texts
+LARGE_STREAM_BYTES = 65_536  # the last event has all of a stream again, and is then made in a thread
 _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
 
 
@@ -93,7 +95,7 @@ class EventStream(Response, Generic[T]):
         del self.headers["content-length"]
         self._opened, self._done, self._indexed = opened, done, indexed
         self._write_timeout_s = write_timeout_s
-        self._begun = False
+        self._begun, self._written_bytes = False, 0
         self._write_began_s: float | None = None  # of the write that waits now
         self._timer: asyncio.TimerHandle
         self.on_refusal: Callable[[], Awaitable[None]] | None = None  # for a stream that fails before its first text
@@ -126,7 +128,9 @@ class EventStream(Response, Generic[T]):
                                 await self._write(send, events)
                                 await asyncio.sleep(0)  # others' turn, which a write alone need not give them
                                 events, began_s = [], time.perf_counter()
-                        if ended:
+                        if ended and self._written_bytes > LARGE_STREAM_BYTES:
+                            events.append(await run_in_threadpool(self._last_events, scope, stream))
+                        elif ended:
                             events.append(self._last_events(scope, stream))
                         if events:
                             await self._write(send, events, more=not ended)
@@ -138,7 +142,9 @@ class EventStream(Response, Generic[T]):
 
     async def _write(self, send: Send, events: list[bytes], *, more: bool = True) -> None:
         self._write_began_s = asyncio.get_running_loop().time()
-        await send({"type": "http.response.body", "body": b"".join(events), "more_body": more})
+        body = b"".join(events)
+        self._written_bytes += len(body)
+        await send({"type": "http.response.body", "body": body, "more_body": more})
         self._write_began_s = None
 
     def _check_writes(self, limit: asyncio.Timeout) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.types import Message
 
 from app import errors
 from app.api import event_stream
+from app.api.event_stream import format_event
 from tests.app.api.client import Client, described
 from tests.app.api.disconnecting import posted
 from tests.app.api.fake_engine import FakeEngine
@@ -272,3 +274,21 @@ def test_events_of_many_texts_leave_the_event_loop_its_turns(monkeypatch: pytest
     assert events(b"".join(writes).decode()) == events(whole)
     assert len(writes) > 8
     assert turns >= len(writes) - 1
+
+
+@pytest.mark.parametrize(("large_bytes", "in_thread"), [(65_536, False), (0, True)])
+def test_last_event_of_a_large_stream_is_made_in_a_thread(
+    large_bytes: int, in_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+
+    def done(name: str, data: object) -> bytes:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return format_event(name, data)
+
+    whole = Client().post("/generate", json=GENERATE).text
+    monkeypatch.setattr(event_stream, "LARGE_STREAM_BYTES", large_bytes)
+    monkeypatch.setattr(event_stream, "format_event", done)
+    assert events(Client().post("/generate", json=GENERATE).text) == events(whole)
+    assert threads[-1] == in_thread
+    assert not any(threads[:-1])
