@@ -124,7 +124,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) sums[r][v] = every_int(-OFFSET * x.sums[row + r]);
+        for (int v = 0; v < VECTORS; v++) /* unsigned: the sum of a row that is not finite may be the least integer */
+            sums[r][v] = every_int((int32_t)(0u - (uint32_t)OFFSET * (uint32_t)x.sums[row + r]));
     for (int64_t step = 0; step < steps; step++, panel += PANEL * 4, bytes += 4, later += pace) {
 #pragma GCC unroll 4
         for (int l = 0; l < lines; l++) _mm_prefetch(later + l * 64, _MM_HINT_T0);
