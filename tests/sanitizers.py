@@ -23,10 +23,7 @@ TESTS = ("tests/models/backends/native", "tests/training/kernels")
 # They say what happens without a compiler, with another, or to a cache; each compiles or loads no kernel, or its own.
 LEFT_OUT = ("test_build.py", "test_build_cache.py")
 COMPILER = "gcc -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
-OPTIONS = {
-    "ASAN_OPTIONS": "detect_leaks=0",  # Python leaves its own memory to the system
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-}
+REPORT = "report"  # pytest keeps what a test writes, and is gone with the process: reports are files
 READ_BEYOND = "float beyond(const float *values, long count) { return values[count]; }\n"
 CALL_BEYOND = """
 import ctypes, sys
@@ -46,7 +43,8 @@ def sanitizer_environment(folder: Path) -> dict[str, str]:
     ]
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("PARLANCE_")},
-        **OPTIONS,
+        "ASAN_OPTIONS": f"detect_leaks=0:log_path={folder / REPORT}",  # Python leaves its own memory to the system
+        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={folder / REPORT}",
         "CC": COMPILER,
         "LD_PRELOAD": " ".join(libraries),
         "XDG_CACHE_HOME": str(folder),
@@ -72,6 +70,15 @@ def compile_kernels(folder: Path) -> list[Path]:
         return list(threads.map(compiled, variants))
 
 
+def take_reports(folder: Path) -> str:
+    """What the sanitizers have said, which is then forgotten."""
+    text = ""
+    for path in sorted(folder.glob(f"{REPORT}.*")):
+        text += path.read_text(encoding="utf-8", errors="replace")
+        path.unlink()
+    return text
+
+
 def check_sanitizers(folder: Path, environment: Mapping[str, str]) -> None:
     """RuntimeError unless a read beyond an array ends a process."""
     source, library = folder / "beyond.c", folder / "beyond.so"
@@ -79,8 +86,9 @@ def check_sanitizers(folder: Path, environment: Mapping[str, str]) -> None:
     subprocess.run([*COMPILER.split(), "-fPIC", "-shared", "-o", str(library), str(source)], check=True)
     command = [sys.executable, "-c", CALL_BEYOND, str(library)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if not done.returncode or "heap-buffer-overflow" not in done.stderr:
-        raise RuntimeError(f"the sanitizers do not see a read beyond an array: {done.stderr[-500:]}")
+    said = take_reports(folder)
+    if not done.returncode or "heap-buffer-overflow" not in said:
+        raise RuntimeError(f"the sanitizers do not see a read beyond an array: {said or done.stderr[-500:]}")
 
 
 def main(arguments: list[str]) -> int:
@@ -95,6 +103,7 @@ def main(arguments: list[str]) -> int:
         command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "no:cacheprovider"]
         left_out = [f"--ignore=tests/models/backends/native/{name}" for name in LEFT_OUT]
         status = subprocess.run([*command, *left_out, *(arguments or TESTS)], env=environment, check=False).returncode
+        sys.stderr.write(take_reports(folder))
         strange = {*(folder / "parlance").glob("*.so")} - {*libraries}
         if strange:  # a test would have run over a library that was compiled in another way
             sys.stderr.write(f"Libraries that the run itself compiled: {sorted(map(str, strange))}\n")

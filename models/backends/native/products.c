@@ -174,7 +174,8 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
     UNROLL(6)
     for (int r = 0; r < TILE; r++)
         UNROLL(4)
-        for (int v = 0; v < VECTORS; v++) sums[r][v] = every_int(r < rows && OFFSET ? -OFFSET * x.sums[row + r] : 0);
+        for (int v = 0; v < VECTORS; v++) /* unsigned: the sum of a row that is not finite may be the least integer */
+            sums[r][v] = every_int(r < rows && OFFSET ? (int32_t)(0u - (uint32_t)OFFSET * (uint32_t)x.sums[row + r]) : 0);
     for (int64_t step = 0; step < steps; step++, panel += PANEL * STEP, bytes += STEP, later += pace) {
         UNROLL(4)
         for (int l = 0; l < lines; l++) fetch(later + l * 64);
