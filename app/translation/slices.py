@@ -24,6 +24,10 @@ _THREADS = 2
 _threads = ThreadPoolExecutor(_THREADS, "slices")  # first come, first served
 
 
+def _each(work: Callable[[R], T], items: Sequence[R]) -> list[T]:
+    return [work(item) for item in items]
+
+
 async def each_in_thread(items: Sequence[R], lengths: Sequence[int], work: Callable[[R], T]) -> list[T]:
     """`work` of each item, in order: of short texts in place, of long ones in a thread, so that the event loop is not
     blocked, and in slices: a request that is cancelled computes no further than its slice. lengths: in characters."""
@@ -34,7 +38,7 @@ async def each_in_thread(items: Sequence[R], lengths: Sequence[int], work: Calla
     for number, length in enumerate(lengths, 1):
         size += length + 1
         if size >= _SLICE_CHARACTERS or number == len(lengths):
-            context, work_slice = contextvars.copy_context(), partial(list, map(work, items[start:number]))
-            results += await asyncio.get_running_loop().run_in_executor(_threads, context.run, work_slice)
+            run = partial(contextvars.copy_context().run, _each, work, items[start:number])
+            results += await asyncio.get_running_loop().run_in_executor(_threads, run)
             start, size = number, 0
     return results
