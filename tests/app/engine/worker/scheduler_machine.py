@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -156,7 +156,7 @@ class Inspections:
     def __init__(self) -> None:
         self.computed: list[int] = []
 
-    def inspect(self, model: Any, message: m.AlignPairs) -> Iterator[None]:
+    def inspect(self, model: Any, message: m.AlignPairs) -> Generator[None, None, m.PairsAligned]:
         for _ in message.pairs:
             self.computed.append(message.id)
             yield
@@ -332,8 +332,8 @@ class SchedulerMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.models) > 2)
     def unload(self, which: int) -> None:
         name = self._name(which)
-        requests = [*self.live.values(), *(SimpleNamespace(message=each) for each in self.looking.values())]
-        lost = {each.message.id for each in requests if each.message.model == name}
+        messages = [*(live.message for live in self.live.values()), *self.looking.values()]
+        lost = {message.id for message in messages if message.model == name}
         self.end(self.scheduler.handle(m.Unload(name)), dict.fromkeys(lost, "engine_unavailable"))
         assert name not in self.runner.models
 
