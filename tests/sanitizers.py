@@ -1,8 +1,8 @@
 """The tests of the C kernels over libraries with GCC's sanitizers of addresses and of undefined behaviour: the first
 read or write beyond an array, and the first overflow of an integer, ends the run with its place in the source.
 
-`python -m tests.sanitizers [ARGUMENT ...]`, with further arguments for pytest. The libraries are compiled into a temporary
-folder and never into the user's cache, where servers would find them."""
+`python -m tests.sanitizers [ARGUMENT ...]`, with further arguments for pytest. The libraries are compiled into a
+temporary folder and never into the user's cache, where servers would find them."""
 
 from __future__ import annotations
 
