@@ -36,7 +36,7 @@ help:
 	@echo "make test-faults  kills, hangs and floods of real servers (minutes)"
 	@echo "make test-browser the page in Debian's chromium (minutes)"
 	@echo "make test-clients other projects' clients, from PyPI and npm, against our server"
-	@echo "make test-fuzz    made-up requests to every route, files for every reader, lives of the scheduler: FUZZ_EXAMPLES=2000 FUZZ_SEED=0"
+	@echo "make test-fuzz    made-up requests to every route, files for every reader, lives of the scheduler: FUZZ_EXAMPLES=2000 FUZZ_ROUTES=PATTERN FUZZ_SEED=0"
 	@echo "make test-ray     two replicas on a Ray cluster of this machine, of which one is killed"
 	@echo "make test-sanitizers  the C kernels' tests with the sanitizers of addresses and undefined behaviour (GCC)"
 	@echo "make test-cross   the C kernels for ARM, cross-compiled and run by QEMU (two minutes)"

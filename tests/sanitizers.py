@@ -1,8 +1,8 @@
 """The tests of the C kernels over libraries with GCC's sanitizers of addresses and of undefined behaviour: the first
 read or write beyond an array, and the first overflow of an integer, ends the run with its place in the source.
 
-`python -m tests.sanitizers [ARGUMENT ...]`, with arguments for pytest. The libraries are compiled into a temporary
-folder and never into the user's cache, where servers would find them."""
+`python -m tests.sanitizers [ARGUMENT ...]`, with further arguments for pytest. The libraries are compiled into a
+temporary folder and never into the user's cache, where servers would find them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
         check_sanitizers(folder, environment)
         command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "no:cacheprovider"]
         left_out = [f"--ignore=tests/models/backends/native/{name}" for name in LEFT_OUT]
-        status = subprocess.run([*command, *left_out, *(arguments or TESTS)], env=environment, check=False).returncode
+        status = subprocess.run([*command, *left_out, *TESTS, *arguments], env=environment, check=False).returncode
         sys.stderr.write(take_reports(folder))
         strange = {*(folder / "parlance").glob("*.so")} - {*libraries}
         if strange:  # a test would have run over a library that was compiled in another way

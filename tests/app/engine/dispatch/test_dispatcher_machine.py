@@ -181,14 +181,13 @@ class DispatcherMachine(RuleBasedStateMachine):
             assert self.sent(number) == asked.sent
 
     def teardown(self) -> None:
+        failed = sys.exc_info()[0] is not None  # of a life that has failed the end says nothing
         for asked in self.live.values():
             asked.task.cancel()
         self.settle()
-        if sys.exc_info()[0] is not None:  # of a life that has failed the end says nothing
-            return
-        assert not self.dispatcher.pending
-        assert all(device.outstanding_tokens == 0 for device in self.each)
         self.loop.close()
+        assert failed or not self.dispatcher.pending
+        assert failed or all(device.outstanding_tokens == 0 for device in self.each)
 
 
 def test_made_up_lives_of_a_dispatcher() -> None:
