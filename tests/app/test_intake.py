@@ -401,6 +401,7 @@ def test_a_client_that_reads_none_of_its_answers_is_left(download: tuple[SocketS
         assert watched.poll(30_000), "the server keeps the connection"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [(), (b"Connection: close",)], ids=["kept alive", "closed"])
 def test_a_slow_reader_gets_the_whole_of_a_large_answer(
     download: tuple[SocketServer, bytes], fields: tuple[bytes, ...]

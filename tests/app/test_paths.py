@@ -13,6 +13,7 @@ import pytest
 
 from tests.serving import Server, serving
 
+pytestmark = pytest.mark.slow  # a server of its own
 KEY = "a-key-of-the-tests-long-enough"
 SECRET = b"what lies outside of every folder"
 CLIMBS = """
