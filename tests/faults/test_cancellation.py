@@ -196,7 +196,9 @@ def held(running: Running) -> Held:
     assert not pool.registry.users
     assert not any(pool.metrics.by_model.inflight.values())
     for family in pool.metrics.collect():
-        assert family.name in ("parlance:slots",) or not any(sample.value for sample in family.samples), family
+        assert family.name in ("parlance:slots", "parlance:device_report_age_seconds") or not any(
+            sample.value for sample in family.samples
+        ), family
     assert device.process is not None
     assert device.process.pid is not None
 
