@@ -147,8 +147,8 @@ def kills(arguments: argparse.Namespace, asked: Sequence[bytes]) -> Part:
 
 
 def overload(arguments: argparse.Namespace, _: Sequence[bytes]) -> Part:
-    """Long texts, sixteen of each: one request costs the server hundreds of times what it costs the clients, which share
-    the cores."""
+    """Long texts, sixteen of each: one request costs the server hundreds of times what it costs the clients, which
+    share the cores."""
     asked = [
         post("/generate", {"prompt": "春", "model": arguments.lyricist, "max_new_tokens": 1000, "seed": 7, "n": 16})
     ]
