@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 # A thread that computes gives the interpreter up after so long. The event loop has to ask for it several times for one
 # request, after each call of the system: at Python's own 5 ms a tiny request waits up to 100 ms beside one thread.
 SWITCH_INTERVAL_S = 0.0005
-# A full collection takes about 0.2 us for each object that is not frozen, and nobody is answered meanwhile.
+# A full collection stops the event loop for about 0.2 us per object that is not frozen.
 FEW_OBJECTS = 20_000
 MANY_OBJECTS = 1_000_000  # as garbage they would take some 200 MB
 LONGEST_PAUSE_S = 60.0
@@ -22,7 +22,7 @@ _NEVER = 1 << 30
 
 
 def full_collection_is_due(objects: int, since_last_s: float) -> bool:
-    """objects: of the oldest generation, in which those of large requests are while these are in work."""
+    """objects: number in the oldest generation, where a large request's objects stay until its answer is written."""
     return objects <= FEW_OBJECTS or objects >= MANY_OBJECTS or since_last_s >= LONGEST_PAUSE_S
 
 

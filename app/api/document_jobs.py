@@ -38,7 +38,8 @@ class DocumentRoom:
     def __init__(self, places: int = CONCURRENT_DOCUMENTS) -> None:
         self._places = places
         self._at_work = Counter[str]()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by client, the client whose turn it is first
+        # client -> its waiting documents; the first client is served next
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:

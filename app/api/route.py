@@ -34,7 +34,7 @@ from app.errors import EngineError
 
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
-LARGE_BODY_BYTES = 65_536  # whose parsing and checking take a few milliseconds
+LARGE_BODY_BYTES = 65_536  # parsing and validating a body of this size takes a few milliseconds
 Handler = Callable[[Request], Coroutine[object, object, Response]]
 
 

@@ -54,7 +54,7 @@ class TranslatedFileStore:
         self._max_total_bytes = max_total_bytes
         self._lock = threading.Lock()
         self._looks = RareLooks()
-        self._bytes = 0  # of all files at the last look, and of those kept since
+        self._bytes = 0  # size of the folder: as of the last listing, plus files kept since
         self._first_end = 0.0  # by the monotonic clock: when the first of them expires
 
     def keep(self, extension: str, content: bytes) -> str:

@@ -40,8 +40,8 @@ def without_capitals(text: str, language: str) -> str:
 
 
 def with_capitals(text: str, language: str, kept: Iterable[tuple[int, int]] = ()) -> str:
-    """The text in capitals, except links, placeholders, character references, whose names have a case (&nbsp;), and the
-    spans `kept`."""
+    """The text in capitals, except links, placeholders, the spans `kept`, and character references: &nbsp; in capitals
+    is no reference."""
     source = text.replace("i", "İ") if base_language(language) in _TURKISH else text
     return _with_protected_of(text, "".join(map(_upper, source)), [*kept, *reference_spans(text)])
 

@@ -30,7 +30,7 @@ def references(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def reference_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each reference, also of those that are copied unread."""
+    """Start and end of each reference in the text, including references that translation copies unread."""
     return (match.span() for match in _REFERENCE.finditer(text)) if "&" in text else iter(())
 
 

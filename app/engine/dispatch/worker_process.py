@@ -34,7 +34,7 @@ class WorkerProcess(asyncio.Protocol):
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._splitter = m.FrameSplitter()
-        self._bodies: deque[bytes] = deque()  # of frames whose messages are not handled yet
+        self._bodies: deque[bytes] = deque()  # received frames with messages that `_on_message` has not had yet
         self._continuing: asyncio.Handle | None = None
         self._over = asyncio.Event()  # the process has ended and all its messages are handled
         self._reaping: asyncio.Task[None] | None = None
