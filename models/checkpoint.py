@@ -17,14 +17,13 @@ import hashlib
 import json
 import math
 import os
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from models.tokenizer import Tokenizer, is_language, read_tokenizer
-from models.weights_file import check_architecture, read_header
+from models.weights_file import check_architecture, read_header, regular_file_bytes
 
 FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
 CONFIG, CONFIG_CHECKSUM, WEIGHTS, DEMO = "config.json", "config.sha256", "model.safetensors", "demo.json"
@@ -371,11 +370,8 @@ def _read_json(path: Path) -> Any:
 
 
 def require_file(path: Path, most: int) -> None:
-    """ValueError unless it is a file of at most so many bytes: opening a pipe waits without end, and a device has no
-    end. OSError."""
-    if not stat.S_ISREG((status := path.stat()).st_mode):
-        raise ValueError("it is no regular file")
-    if (size_bytes := status.st_size) > most:
+    """ValueError unless it is a regular file of at most so many bytes. OSError."""
+    if (size_bytes := regular_file_bytes(path)) > most:
         raise ValueError(f"it has {size_bytes:,} bytes, and the most is {most:,}")
 
 

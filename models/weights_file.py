@@ -41,13 +41,19 @@ class StoredTensor(NamedTuple):
         return math.prod(self.shape)
 
 
-def read_header(path: Path) -> dict[str, StoredTensor]:
-    """The tensors of a file by name, which fill its data one after the other, without gap or overlap. Raises ValueError
-    for any other file, OSError."""
+def regular_file_bytes(path: Path) -> int:
+    """The size of a file. ValueError for anything else: opening a pipe waits without end, and a device has no end.
+    OSError."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no regular file")
-    size_bytes = status.st_size
+    return status.st_size
+
+
+def read_header(path: Path) -> dict[str, StoredTensor]:
+    """The tensors of a file by name, which fill its data one after the other, without gap or overlap. Raises ValueError
+    for any other file, OSError."""
+    size_bytes = regular_file_bytes(path)
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size_bytes < 8 or length > size_bytes - 8:
