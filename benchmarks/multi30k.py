@@ -1,14 +1,17 @@
 """Multi30k from text to scores: train with several seeds, score the test set once each, serve the first one.
 
-python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--processes 2]
-                              [--student-epochs 10] [--minutes 90] [--plain] [--recipe tiny] [--teachers 1]
-                              [--student-set KEY=VALUE ...] [--vocab-size N] [--moses] [--json] [--results FILE]
+python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--ensemble]
+                              [--processes 1] [--at-once 2] [--student-epochs 10] [--minutes 90] [--plain]
+                              [--recipe tiny] [--teachers 1] [--student-set KEY=VALUE ...] [--vocab-size N] [--moses]
+                              [--json] [--results FILE]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
 training has ended; what it gave stands in DIR/NAME.test.json and is not measured again. A run that was cut off is
-gone on with. Scores are printed in every form in which others have published theirs, see `published_bleu`; with
---moses, which trains on lowercased Moses tokens, only in that one.
+gone on with, and models that are there already are only scored: seeds with different options of the student are trained
+by one command each, and then scored together, with --ensemble as one system too. Scores are printed in every form in
+which others have published theirs, see `published_bleu`; with --moses, which trains on lowercased Moses tokens, only in
+that one.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ from benchmarks.asked import serve_and_ask
 from benchmarks.multi30k_training import pairs, prepare_moses, trained
 from benchmarks.published_bleu import moses, of_tokens, scores
 from benchmarks.report import finish, goal
-from models.checkpoint import Checkpoint, read
-from models.networks.loading import load_network
+from models.checkpoint import Checkpoint
 from training.data.corpus_loading import read_pairs
+from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import translate
 
 TEST = "test_2016_flickr"
@@ -57,14 +60,14 @@ def chosen_penalty(arguments: argparse.Namespace, checkpoint: Checkpoint, networ
     return max(PENALTIES, key=bleu)
 
 
-def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Test-set scores of a finished model, one object for each of WAYS; stored beside the model."""
-    kept = folder.with_name(f"{folder.name}.test.json")
+def test(arguments: argparse.Namespace, name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """Test-set scores of a finished model, or of an ensemble of several, one object for each of WAYS; stored beside the
+    models under `name`."""
+    kept = folders[0].with_name(f"{name}.test.json")
     if kept.exists():
         actual: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return actual
-    checkpoint = read(folder)
-    network = load_network(checkpoint, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    checkpoint, network = load_ensemble(folders, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     searches = dict(zip(WAYS, ((1, 1.0), (5, 1.0), (5, chosen_penalty(arguments, checkpoint, network))), strict=True))
     expected = read_pairs(pairs(arguments.data, TEST, arguments.direction))
     language = arguments.direction.split("-")[1]
@@ -80,8 +83,8 @@ def test(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return result
 
 
-def rows_of(results: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each seed and way, and one for the mean and the spread of each way."""
+def rows_of(results: dict[int, dict[str, Any]], ensemble: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """A row for each seed and way, one for the mean and the spread of each way, and one for the ensemble's."""
     rows = [{"seed": seed, "search": way, **result[way]} for seed, result in results.items() for way in WAYS]
     for way in WAYS if len(results) > 1 else ():
         row: dict[str, Any] = {"seeds": len(results), "search": way}
@@ -89,14 +92,15 @@ def rows_of(results: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
             values = [result[way][name] for result in results.values()]
             row[name] = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
         rows.append(row)
-    return rows
+    return rows + [{"ensemble": len(results), "search": way, **ensemble[way]} for way in WAYS if ensemble]
 
 
-def goal_of(direction: str, results: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """The mean of the seeds against the goal, in the form in which others published theirs."""
+def goal_of(direction: str, results: Sequence[dict[str, Any]], models: str = "") -> dict[str, Any]:
+    """The mean of the results against the goal, in the form in which others published theirs. models: what they are
+    of, where it is not one model each."""
     form, way, aim, others = GOALS[direction]
-    mean = statistics.mean(result[way][form] for result in results.values())
-    name = f"Multi30k {direction}, lowercased {form} tokens, {way} (others: {others})"
+    mean = statistics.mean(result[way][form] for result in results)
+    name = f"Multi30k {direction}, lowercased {form} tokens, {way}{models} (others: {others})"
     return goal(name, round(mean, 2), aim, "BLEU", "higher")
 
 
@@ -110,7 +114,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--student-epochs", type=int, default=STUDENT_EPOCHS, help="20 is as many as pay")
     top.add_argument("--minutes", type=float, help="a limit for the training of each model, its teacher's included")
     top.add_argument("--plain", action="store_true", help="no teacher: one run of as many epochs as the teacher's")
-    top.add_argument("--processes", type=int, default=1, help="training processes, of one thread each")
+    top.add_argument("--ensemble", action="store_true", help="score all seeds as one system too")
+    top.add_argument("--processes", type=int, default=1, help="training processes of each model, of one thread each")
+    top.add_argument("--at-once", type=int, default=1, help="models that are trained at the same time")
     top.add_argument("--teachers", type=int, default=1, help="of each direction; a student learns from all of them")
     top.add_argument("--student-set", nargs="+", default=[], metavar="KEY=VALUE", help="options of the student")
     top.add_argument("--vocab-size", type=int, help="pieces, instead of the recipe's")
@@ -122,21 +128,27 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
+    if arguments.ensemble and len(arguments.seeds) < 2:
+        raise SystemExit("An ensemble has two members at least: give --seeds 1 2.")
     if arguments.moses and GOALS[arguments.direction][0] != "moses":
         raise SystemExit(f"The goal of {arguments.direction} is not scored in Moses' tokens: leave --moses out.")
     scores(arguments.direction.split("-")[1], ["."], ["."])  # a package that it lacks is missed now, not after hours
     if arguments.moses:
         arguments.data = prepare_moses(arguments.data, arguments.out, arguments.direction)
-    results = {}
-    for seed in arguments.seeds:
-        results[seed] = test(arguments, trained(arguments, seed))
-    rows = rows_of(results)
+    folders = trained(arguments)
+    results = {seed: test(arguments, folder.name, [folder]) for seed, folder in folders.items()}
+    ensemble = None
+    if arguments.ensemble:
+        name = "+".join(map(str, arguments.seeds))
+        ensemble = test(arguments, f"multi30k-{arguments.direction}-{name}", list(folders.values()))
+    rows = rows_of(results, ensemble)
     source, target = arguments.direction.split("-")
     name = f"multi30k-{arguments.direction}-{arguments.seeds[0]}"
     sentence = " ".join(moses(source)(SENTENCES[source])) if arguments.moses else SENTENCES[source]
     translation, ready_s, served = serve_and_ask(arguments.out, name, sentence, source, target)
     rows.append({"sentence": sentence, "translation": translation, "ready_s": ready_s, "served": served})
-    aims = [goal_of(arguments.direction, results)]
+    aims = [goal_of(arguments.direction, list(results.values()))]
+    aims += [goal_of(arguments.direction, [ensemble], f", ensemble of {len(results)}")] if ensemble else []
     finish("multi30k", rows, aims, as_json=arguments.json, out=arguments.results)
 
 

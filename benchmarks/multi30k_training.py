@@ -10,6 +10,7 @@ import gzip
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -94,15 +95,25 @@ def translations(arguments: argparse.Namespace, direction: str, seed: int) -> st
     return str(out)
 
 
-def trained(arguments: argparse.Namespace, seed: int) -> Path:
-    """The folder of the model that is to be tested."""
+def teach(arguments: argparse.Namespace) -> list[str]:
+    """The files of all teachers' translations, made where they are missing, --at-once teachers at a time. The teachers
+    are the same for every seed of a student: they cost as much as it does."""
+    directions = arguments.direction, "-".join(reversed(arguments.direction.split("-")))
+    teachers = [(direction, seed) for seed in range(1, arguments.teachers + 1) for direction in directions]
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        return list(pool.map(lambda teacher: translations(arguments, *teacher), teachers))
+
+
+def trained(arguments: argparse.Namespace) -> dict[int, Path]:
+    """The folder of each seed's model, which is to be tested; models are trained --at-once at a time."""
     direction: str = arguments.direction
-    out: Path = arguments.out / f"multi30k-{direction}-{seed}"
+    folders: dict[int, Path] = {seed: arguments.out / f"multi30k-{direction}-{seed}" for seed in arguments.seeds}
+    missing = [seed for seed, folder in folders.items() if not is_checkpoint(folder)]
+    epochs, share, taught = arguments.student_epochs, STUDENT_SHARE, list[str]()
     if arguments.plain:
-        train(arguments, direction, seed, out, TEACHER_EPOCHS, 1.0)
-    elif not is_checkpoint(out):
-        directions = direction, "-".join(reversed(direction.split("-")))
-        seeds = range(1, arguments.teachers + 1)  # the same for every seed of a student: they cost as much as it does
-        taught = [translations(arguments, each, teacher) for teacher in seeds for each in directions]
-        train(arguments, direction, seed, out, arguments.student_epochs, STUDENT_SHARE, taught)
-    return out
+        epochs, share = TEACHER_EPOCHS, 1.0
+    elif missing:
+        taught = teach(arguments)
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        list(pool.map(lambda seed: train(arguments, direction, seed, folders[seed], epochs, share, taught), missing))
+    return folders

@@ -39,7 +39,20 @@ def test_a_single_seed_has_no_spread() -> None:
 )
 def test_goals_compare_in_the_form_of_the_others(direction: str, value: float, met: bool) -> None:
     """de-en is greedy; en-de takes the beam with the penalty of val, which is two points better here."""
-    assert multi30k.goal_of(direction, {1: result(value)})["met"] is met
+    assert multi30k.goal_of(direction, [result(value)])["met"] is met
+
+
+def test_an_ensemble_has_a_row_for_each_search_and_a_goal_that_names_it() -> None:
+    rows = multi30k.rows_of({1: result(40.0), 2: result(41.0)}, result(42.0))
+    assert [(row["ensemble"], row["search"], row["moses"]) for row in rows[-3:]] == [
+        (2, way, 42.0 + place) for place, way in enumerate(multi30k.WAYS)
+    ]
+    assert "ensemble of 2" in multi30k.goal_of("en-de", [result(42.0)], ", ensemble of 2")["name"]
+
+
+def test_an_ensemble_of_one_seed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="--seeds 1 2"):
+        multi30k.main(["--data", str(tmp_path), "--out", str(tmp_path), "--ensemble"])
 
 
 @pytest.mark.parametrize("best", [0.6, 1.4])
@@ -68,7 +81,7 @@ def test_the_length_penalty_is_chosen_on_the_validation_set(
 def test_a_test_set_that_was_scored_is_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "model.test.json").write_text(json.dumps(result(40.0)), encoding="utf-8")
     arguments = argparse.Namespace(data=tmp_path / "nowhere", direction="de-en", moses=False)
-    assert multi30k.test(arguments, tmp_path / "model") == result(40.0)
+    assert multi30k.test(arguments, "model", [tmp_path / "other"]) == result(40.0)
 
 
 def test_a_package_that_scores_need_is_missed_before_anything_is_trained(

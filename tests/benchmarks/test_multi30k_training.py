@@ -15,7 +15,7 @@ from training.data.corpus_loading import read_pairs
 
 def arguments(folder: Path, **more: object) -> argparse.Namespace:
     given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False}
-    given |= {"teachers": 1, "vocab_size": None, "student_set": []}
+    given |= {"teachers": 1, "vocab_size": None, "student_set": [], "seeds": [1], "at_once": 1}
     return argparse.Namespace(**{**given, "student_epochs": 10, "data": folder / "data", "out": folder / "out", **more})
 
 
@@ -42,8 +42,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     tmp_path: Path, commands: list[tuple[str, ...]]
 ) -> None:
-    given = arguments(tmp_path, minutes=100.0)
-    model = steps.trained(given, 3)
+    given = arguments(tmp_path, minutes=100.0, seeds=[3])
+    (model,) = steps.trained(given).values()
     assert model == tmp_path / "out" / "multi30k-de-en-3"
     assert [command[0] for command in commands] == ["translator", "distil", "translator", "distil", "translator"]
     train, teachers = tmp_path / "data" / "train", tmp_path / "out" / "teachers"
@@ -64,9 +64,10 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     assert [option(training, "--seed") for training in trainings] == ["1", "1", "3"]
     assert [option(training, "--max-minutes") for training in trainings] == ["25", "25", "42"]
     assert not any("test_2016_flickr" in part for command in commands for part in command)
-    assert steps.trained(given, 3) == model
+    assert steps.trained(given) == {3: model}
     assert len(commands) == 5
-    assert steps.trained(given, 2) == tmp_path / "out" / "multi30k-de-en-2"
+    more = arguments(tmp_path, minutes=100.0, seeds=[3, 2])
+    assert steps.trained(more) == {3: model, 2: tmp_path / "out" / "multi30k-de-en-2"}
     assert (len(commands), option(commands[5], "--seed")) == (6, "2")
     assert commands[5][commands[5].index("--train") + 1 :][:4] == corpora
 
@@ -75,7 +76,7 @@ def test_several_teachers_share_the_time_and_a_student_has_options_of_its_own(
     tmp_path: Path, commands: list[tuple[str, ...]]
 ) -> None:
     options = {"teachers": 2, "vocab_size": 10_000, "student_set": ["network.d_model=192", "patience=3"]}
-    steps.trained(arguments(tmp_path, minutes=100.0, **options), 1)
+    steps.trained(arguments(tmp_path, minutes=100.0, **options))
     *made, learning = commands
     trainings = [command for command in made if command[0] == "translator"]
     assert [option(training, "--seed") for training in trainings] == ["1", "1", "2", "2"]
@@ -104,7 +105,7 @@ def test_moses_text_is_prepared_once(tmp_path: Path) -> None:
 
 
 def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
-    assert steps.trained(arguments(tmp_path, plain=True, minutes=90.0), 1) == tmp_path / "out" / "multi30k-de-en-1"
+    assert steps.trained(arguments(tmp_path, plain=True, minutes=90.0)) == {1: tmp_path / "out" / "multi30k-de-en-1"}
     (only,) = commands
     assert (option(only, "--max-epochs"), option(only, "--max-minutes")) == ("20", "90")
 
@@ -119,7 +120,7 @@ def test_commands_are_training_commands(tmp_path: Path, monkeypatch: pytest.Monk
         for language, order in (("de", 1), ("en", -1)):
             text = "".join(" ".join(row[::order]) + f" {i}\n" for i, row in enumerate(rows))
             (tmp_path / "data" / f"{part}.{language}.gz").write_bytes(gzip.compress(text.encode()))
-    model = steps.trained(arguments(tmp_path, student_epochs=1), 1)
+    (model,) = steps.trained(arguments(tmp_path, student_epochs=1)).values()
     assert checkpoints.read(model).config.kind == "translator"
     people = read_pairs(steps.pairs(tmp_path / "data", "train", "de-en"))
     teachers = tmp_path / "out" / "teachers"
