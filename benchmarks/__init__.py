@@ -46,6 +46,7 @@ serving_sentences.py  what the servers are asked
 served.py        the models that are served
 servers.py       our server and the peers as processes
 engine.py        the engine alone
+roofline.py      the share of a CPU's int8 peak and bandwidth that a decoding cell reaches
 load.py          open-loop Poisson and closed-loop load
 wire.py          a lean HTTP client
 occupancy.py     how full the slots were

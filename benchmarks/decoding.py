@@ -8,7 +8,8 @@ result. Forced length: the random weights never choose the end token, so that al
 At natural length the outputs may differ by a few tokens, so a ratio is one of times for the same sentences.
 Everybody counts at their best: CTranslate2 over every compute type and inter × intra threads, its batch split between
 its translators; Marian over fp32, dynamic int8 and bf16; ours over precisions and processes × threads, and at the
-server's default beside it. A scan picks the settings; the race itself is interleaved (`benchmarks.race`).
+server's default beside it. A scan picks the settings; the race itself is interleaved (`benchmarks.race`). The shares of
+the CPU's int8 peak and memory bandwidth are of the work that a cell needs at least (`benchmarks.roofline`).
 """
 
 from __future__ import annotations
@@ -23,27 +24,22 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from app.engine.dispatch.placement import cpu_workers, threads_each
+from app.engine.dispatch.placement import cores, cpu_workers, threads_each
 from benchmarks.ours import PRECISIONS, Parlance
 from benchmarks.peers import ctranslate2, marian
 from benchmarks.processes import ContenderError, Setting, Work
 from benchmarks.race import Crews, Scanned, interleave, ratio, say, scan
 from benchmarks.report import finish, goal
+from benchmarks.roofline import shares
 from benchmarks.sentences import natural_cells, read_sentences
 from benchmarks.shapes import SHAPES, random_sources, write_checkpoint
+from models.networks.transformer import TransformerConfig
 
 SOURCE_LENGTH, TARGET_LENGTH = 20, 32
 LAYOUTS = ((1, 1), (1, 2), (2, 1))  # processes (or translators) × threads of each
 DEFAULT_SLOTS = 64
-GOALS = {
-    "greedy 1": 0.9,
-    "greedy 8": 0.8,
-    "greedy 32": 0.8,
-    "greedy 64": 0.8,
-    "beam 4 × 1": 1.2,
-    "beam 4 × 8": 1.2,
-    "beam 4 × 32": 1.5,
-}
+RATIO_GOAL = 2.0  # times CTranslate2, in each cell
+PEAK_SHARE_GOAL, PEAK_SHARE_CELL = 0.75, "greedy 64"
 
 
 def cell_name(beam: int, batch: int) -> str:
@@ -91,7 +87,8 @@ def peers(checkpoint: Path, folder: Path) -> tuple[list[Setting], list[Setting],
 
 
 def run_cells(name: str, checkpoint: Path, cells: Mapping[str, Work], rounds: int) -> list[dict[str, Any]]:
-    """The race of one network: a row for each cell."""
+    """The race of one network: a row for each cell. name: of a shape, or of a checkpoint."""
+    network = SHAPES[name].config() if name in SHAPES else None
     default, mine = our_settings(checkpoint, cells)
     with tempfile.TemporaryDirectory() as temporary, Crews() as crews:
         theirs, face, missing = peers(checkpoint, Path(temporary) / "ctranslate2")
@@ -100,7 +97,7 @@ def run_cells(name: str, checkpoint: Path, cells: Mapping[str, Work], rounds: in
         for cell, work in cells.items():
             say(f"race {name}: {cell}")
             try:
-                rows.append(race_cell(crews, work, default, ours[cell], ct2[cell], hf[cell], rounds))
+                rows.append(race_cell(crews, work, default, ours[cell], ct2[cell], hf[cell], rounds, network))
             except ContenderError as error:
                 rows.append({"failed": str(error)})
             rows[-1] = {"network": name, "cell": cell, **rows[-1], **({"missing": missing} if missing else {})}
@@ -115,12 +112,13 @@ def race_cell(
     ct2: Sequence[Scanned],
     hf: Sequence[Scanned],
     rounds: int,
+    network: TransformerConfig | None = None,
 ) -> dict[str, Any]:
     """CTranslate2's two fastest settings of the scan take part and the faster of them counts; so do ours: the default
-    and the best. Marian, far behind, runs a third of the rounds."""
+    and the best. Marian, far behind, runs a third of the rounds. network: of forced work, whose demand is counted."""
     if not ours:
         raise ContenderError("no setting of ours ran; its error stands on standard error")
-    mine: list[Setting] = [ours[0].setting, default]
+    mine = [ours[0].setting, default]
     theirs = [scanned.setting for scanned in ct2[:2]]
     entered = [setting for pair in zip_longest(mine, theirs) for setting in pair if setting is not None]
     turns = dict(zip(entered, interleave([crews.of(setting) for setting in entered], work, rounds), strict=True))
@@ -132,6 +130,8 @@ def race_cell(
         "ours_default": str(default),
         "default_tokens_per_second": turns[default].tokens_per_second,
     }
+    if network is not None and best.precision in ("auto", "int8"):
+        row |= shares(network, work, turns[best].median, best.processes, best.threads or cores())
     if theirs:
         fastest = min(theirs, key=lambda setting: turns[setting].median)
         result, by_default = (ratio(turns[which].seconds, turns[fastest].seconds) for which in (best, default))
@@ -175,13 +175,17 @@ def agreement(shape: str, checkpoint: Path) -> list[dict[str, Any]]:
 
 
 def goals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    result = {row["cell"]: row for row in rows if row.get("network") == "base" and "cell" in row}
     promises = []
-    for cell, aim in GOALS.items():
-        row = result.get(cell, {})
-        why = str(row.get("failed") or ", ".join(row.get("missing", ())) or "this cell was not run")
-        value = row.get("ratio")
-        promises.append(goal(f"base, {cell}", value, aim, "× CTranslate2", "higher", "" if value else why))
+    for row in rows:
+        if row.get("network") not in SHAPES or "cell" not in row:
+            continue
+        name = f"{row['network']}, {row['cell']}"
+        why = str(row.get("failed") or ", ".join(row.get("missing", ())))
+        ratio_value, share = row.get("ratio"), row.get("int8_share")
+        promises.append(goal(name, ratio_value, RATIO_GOAL, "× CTranslate2", "higher", "" if ratio_value else why))
+        if row["network"] == "base" and row["cell"] == PEAK_SHARE_CELL:
+            why = why or "the peak of this CPU is not known here"
+            promises.append(goal(name, share, PEAK_SHARE_GOAL, "of the int8 peak", "higher", "" if share else why))
     return promises
 
 
@@ -201,7 +205,7 @@ def machine() -> dict[str, Any]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=["base", "tiny"])
-    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 32, 64], help="of greedy search")
+    parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 32, 64, 128], help="of greedy search")
     parser.add_argument("--beam-batches", type=int, nargs="*", default=[1, 8, 32], help="of beam search with 4")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--checkpoint", type=Path, help="a trained translator, for the natural-length run")
