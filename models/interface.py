@@ -62,11 +62,11 @@ class Decodable(Protocol):
 
 @runtime_checkable
 class Likeliest(Protocol):
-    """A `Decodable` that may find the likeliest token without all logits."""
+    """A `Decodable` that chooses the likeliest tokens itself, which need not take all logits."""
 
-    def likeliest(self, state: Any, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor | None:
+    def likeliest(self, state: Any, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor:
         """A step whose result is the likeliest token of each row, [B], the first of equals, as it is in the logits of
-        `Decodable.step` without the suppressed tokens. None, and nothing has happened, if all logits are cheaper."""
+        `Decodable.step` without the suppressed tokens."""
 
 
 class TeacherForced(Protocol):

@@ -26,8 +26,8 @@ class Continuations(NamedTuple):
 
 def argmax(logits: Tensor) -> Tensor:
     """logits [B, V] -> index of the first maximum of each row, [B]."""
-    if native.usable(logits):
-        return native.native_top_k(logits, 1)[1][:, 0]
+    if (kernels := native.usable(logits)) is not None:
+        return native.native_top_k(kernels, logits, 1)[1][:, 0]
     if not in_blocks(logits, 1):
         return logits.argmax(dim=-1)
     parts = blocks(logits)
@@ -38,14 +38,15 @@ def argmax(logits: Tensor) -> Tensor:
 
 def row_maxima(logits: Tensor) -> Tensor:
     """logits [B, V] -> maximum of each row, [B, 1]."""
-    return native.native_top_k(logits, 1)[0] if native.usable(logits) else logits.amax(dim=-1, keepdim=True)
+    kernels = native.usable(logits)
+    return logits.amax(dim=-1, keepdim=True) if kernels is None else native.native_top_k(kernels, logits, 1)[0]
 
 
 def top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """logits [B, V] -> the `count` largest of each row in descending order, and their indices, [B, count] each. They
     are in the `count` blocks with the largest maxima: those hold `count` numbers as large as any number elsewhere."""
-    if native.usable(logits, count):
-        return native.native_top_k(logits, count)
+    if (kernels := native.usable(logits, count)) is not None:
+        return native.native_top_k(kernels, logits, count)
     if not in_blocks(logits, count):
         values, places = logits.topk(count, dim=-1)
         return values, places
@@ -78,8 +79,8 @@ def padded_to_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tenso
 
 def logsumexp(logits: Tensor, most: Tensor, *, keep: bool = False) -> Tensor:
     """logits [B, V], row maxima [B, 1] -> [B]. Overwrites the logits unless keep: a copy takes twice the time."""
-    if native.usable(logits):
-        return native.native_logsumexp(logits, most)
+    if (kernels := native.usable(logits)) is not None:
+        return native.native_logsumexp(kernels, logits, most)
     if keep:
         return logits.logsumexp(dim=-1)
     return logits.sub_(most).exp_().sum(dim=-1).log_() + most[:, 0]
@@ -93,8 +94,8 @@ def continuations(
     beams, width = rows.shape
     count = min(2 * width, logits.size(1))
     kept = min(2 * width, width * count)
-    if native.usable(logits, count):
-        return Continuations(*native.native_continuations(logits, rows, log_probabilities, count, kept))
+    if (kernels := native.usable(logits, count)) is not None:
+        return Continuations(*native.native_continuations(kernels, logits, rows, log_probabilities, count, kept))
     if not np.array_equal(rows.ravel(), np.arange(len(logits))):
         logits = logits[torch.from_numpy(rows.ravel()).to(logits.device)]
     values, tokens = top_k(logits, count)

@@ -1,5 +1,6 @@
 """Beam search bookkeeping: scores come in, choices go out. The arrays span all live beams of one width, so a step costs
-the same few operations for one beam as for a hundred.
+the same few operations for one beam as for a hundred. `np.count_nonzero` stands where others have `any`, which takes
+four times as long.
 
 A hypothesis' score is log-probability / length**length_penalty, with the end token counted in the length (as in Marian
 and fairseq): 0 prefers short hypotheses, 1 compares them per token."""
@@ -108,7 +109,7 @@ class Beams:
         in only one way, so at most k of the 2k candidates end and k always remain."""
         before = self.lengths[: len(self.requests)].copy()
         cut = self._cut(before) if self.forced_end else set[int]()
-        if self.eos is not None and (ends := candidates.tokens == self.eos).any():
+        if self.eos is not None and np.count_nonzero(ends := candidates.tokens == self.eos):
             found = ends[:, : self.width].nonzero()
             self._end_found(found[0], candidates.parents[found], candidates.log_probabilities[found], cut)
             order = ends.argsort(axis=1, kind="stable")[:, : self.width]
@@ -128,7 +129,7 @@ class Beams:
             if found.size:
                 self._end_found(found // tokens.shape[1], parents.take(found), values.take(found), cut)
         self._continue(Continuations(values[:, :width], parents[:, :width], tokens[:, :width]), before)
-        if self.streamed[: len(before)].any():
+        if np.count_nonzero(self.streamed[: len(before)]):
             self._update_shared(before + 1)
         else:
             self.untracked[: len(before)] = True
@@ -140,14 +141,14 @@ class Beams:
         beams, after = self._places[:count], before + 1
         self.tokens[beams, before], self.parents[beams, before] = self.new_tokens, self.origins
         dead = candidates.log_probabilities[:, 0] == -np.inf
-        if dead.any():  # no hypothesis can continue: if none has ended, all end as they are
+        if np.count_nonzero(dead):  # no hypothesis can continue: if none has ended, all end as they are
             for place in dead.nonzero()[0].tolist():
                 if not self.ended[place]:
                     self._end_all(place, int(before[place]))
         self.log_probabilities[:count] = candidates.log_probabilities[:, : self.width]
         self.lengths[:count] = after
         self.done = (after >= self.limits[:count]) | dead
-        if self.full[:count].any():
+        if np.count_nonzero(self.full[:count]):
             self.done |= self.full[:count] & self._settled(count)
         for place, constraints in enumerate(self.constraints):
             if constraints is not None:
@@ -175,19 +176,19 @@ class Beams:
         whence = self._first[:count] + self.origins
         parents = whence * width
         self.common = self.shared.take(parents + self._columns)
-        if self.untracked[:count].any():
+        if np.count_nonzero(self.untracked[:count]):
             self.common[self.untracked[:count]] = 0
         shared = self.shared.take(parents[:, :, None] + self.origins[:, None, :])
         shared.reshape(count, width * width)[:, :: width + 1] = after[:, None]
         self.shared[:count] = shared
-        if self.streamed[:count].any():
+        if np.count_nonzero(self.streamed[:count]):
             self.shared_with_best[:count] = self.shared_with_best.take(whence)
 
     @property
     def moved(self) -> npt.NDArray[np.bool_]:
         """Which live hypotheses of unfinished beams have a parent at another index, [G, k]."""
         moved: npt.NDArray[np.bool_] = self.origins != self._columns
-        if self.done.any():
+        if np.count_nonzero(self.done):
             moved[self.done] = False
         return moved
 

@@ -167,9 +167,8 @@ class Decoder:
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
         if self._likeliest is not None and not self.beams and self.rows.greedy:
             chosen = self._likeliest.likeliest(self.state, feed, self.rules.suppressed)
-            if chosen is not None:
-                self._finish_rows(*self.rows.record_tokens(chosen.numpy(), self.owners, result), result)
-                return self._finished(result)
+            self._finish_rows(*self.rows.record_tokens(chosen.numpy(), self.owners, result), result)
+            return self._finished(result)
         logits = self.network.step(self.state, feed, self._group)
         suppressed_logsumexp: Floats | None = None
         if len(self._suppressed):
@@ -216,7 +215,7 @@ class Decoder:
             self.network.copy(self.state, sources, destinations, since)
 
     def _record_beams(self, beams: Beams, result: StepResult) -> None:
-        if beams.streamed[: len(beams.requests)].any():
+        if np.count_nonzero(beams.streamed[: len(beams.requests)]):
             result.tokens += beams.agreed_tokens()
         for place in beams.done.nonzero()[0].tolist():
             request = beams.requests[place]

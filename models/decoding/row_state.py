@@ -160,7 +160,7 @@ class RowState:
             self.lengths[rows[stuck]] -= not self.forced_end
         if self.forced_end:
             ends |= done
-        if ends.any():
+        if np.count_nonzero(ends):  # a quarter of the time of `any`
             done, going, tokens, places = done | ends, rows[~ends], tokens[~ends], places[~ends]
         self.written[going, places] = self.feed[going] = tokens
         if counts and self.repetition.active:

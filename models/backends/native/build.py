@@ -22,6 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the image's build of the kernels needs no numpy
+    import numpy.typing as npt
 
 from models.backends.native.cpu import AARCH64, X86_64, architecture, cpu_flags
 
@@ -240,6 +244,15 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.chmod(0o755)  # many umasks make new files group-writable, which `built` would refuse
         fresh.replace(path)
+
+
+NO_BYTES = ctypes.c_char * 0
+
+
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Of the data of a writable, C-contiguous array: a fifth of the time of `array.ctypes.data`, which is a tenth of a
+    step of a small model. Other arrays raise."""
+    return ctypes.addressof(NO_BYTES.from_buffer(array))  # type: ignore[arg-type]  # its stubs name no buffer
 
 
 def check_status(

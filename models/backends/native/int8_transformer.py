@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.backends.native.build import check_status
+from models.backends.native.build import address_of, check_status
 from models.backends.native.packing import Norm, Packer, Product
 from models.backends.native.shortlist import Shortlist, shortlist, shortlist_refusal
 from models.backends.top_k import argmax, padded_to_blocks
@@ -109,11 +109,13 @@ class NativeTransformer:
         self.device = network.device
         self.packer = Packer(library, [tuple(p.shape) for p in network.parameters() if p.ndim == 2])
         self.model = self._model()
+        self.outputs: int = self.model.projection.outputs  # here, for it takes two objects
         functions = ((library.encode, 4), (library.decode, 7), (library.decode_likeliest, 9), (library.copy, 5))
         for function, arrays in functions:
             function.restype = c_int64
             function.argtypes = *(c_void_p,) * 3, c_int64, *(c_void_p,) * arrays
         self.shortlist, self.shortlist_reason = self._shortlist()
+        self._projections = dict[tuple[int, ...], Product]()
 
     def _model(self) -> Model:
         network, config, packer = self.network, self.config, self.packer
@@ -231,7 +233,7 @@ class NativeTransformer:
 
     def _step_once(self, state: NativeState, tokens: Tensor, group: int, rows: Ints, same: Ints) -> Tensor:
         """A step of which the rows `same` have the results of their twins: all hypotheses of a beam begin alike."""
-        logits, lengths = torch.empty(len(tokens), self.model.projection.outputs), state.lengths
+        logits, lengths = torch.empty(len(tokens), self.outputs), state.lengths
         read = rows // group * group
         arrays = tokens[rows], rows, lengths[rows], read, state.source_lengths[read], logits, None
         self._call(self.library.decode, state, len(rows), *arrays)
@@ -247,33 +249,46 @@ class NativeTransformer:
         state.forget_twins()
         return logits
 
-    def likeliest(self, state: NativeState, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor | None:
-        if self.shortlist is None:
-            return None
-        count = len(tokens)
-        if not self.shortlist.worth_it:
-            self.shortlist.count(count)
-            return None
-        projection, screen = self.shortlist.without(suppressed)
+    def likeliest(self, state: NativeState, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor:
+        """One call for the step and the search: without a shortlist the logits stay in the kernels."""
+        shortlist, count = self.shortlist, tokens.size(0)
         chosen, computed = torch.empty(count, dtype=torch.long), c_int64()
+        choice: tuple[int, int | None]
+        if shortlist is not None and shortlist.worth_it:
+            projection, screen = shortlist.without(suppressed)
+            choice = ctypes.addressof(projection), ctypes.addressof(screen)
+        else:
+            choice = self._projection_without(suppressed), None
         slots, places, lengths = state.addresses
-        arrays = (slots, places, slots, lengths, ctypes.addressof(projection), ctypes.addressof(screen), chosen)
         tokens = tokens.long().contiguous()
-        self._call(self.library.decode_likeliest, state, count, tokens, *arrays, ctypes.addressof(computed))
+        arrays = (tokens, slots, places, slots, lengths, *choice, chosen, ctypes.addressof(computed))
+        self._call(self.library.decode_likeliest, state, count, *arrays)
         state.lengths[:count] += 1
         state.forget_twins()
-        self.shortlist.count(count, computed.value)
+        if shortlist is not None:
+            shortlist.count(count, computed.value if choice[1] else None)
         return chosen
+
+    def _projection_without(self, suppressed: tuple[int, ...]) -> int:
+        """The address of the output matrix with a bias of -inf for suppressed tokens."""
+        if suppressed not in self._projections:
+            bias = padded_to_blocks(self.network.output_weight, self.network.output_bias)[1]
+            bias = torch.zeros(self.outputs) if bias is None else bias.detach().float()
+            projection = Product.from_buffer_copy(self.model.projection)
+            hidden = bias.index_fill(0, torch.tensor(suppressed, dtype=torch.long), -torch.inf)
+            projection.bias = self.packer.address(hidden)
+            self._projections[suppressed] = projection
+        return ctypes.addressof(self._projections[suppressed])
 
     def _decode(self, state: NativeState, tokens: Tensor, group: int, features: Tensor | None) -> Tensor:
         """features [B, C]: what the output matrix reads is written there."""
-        count = len(tokens)
+        count = tokens.size(0)
         slots, places, lengths = state.addresses
         arrays: tuple[Ints | int, Ints | int] = slots, lengths
         if group > 1:
             first = state.slots // group * group
             arrays = first, state.source_lengths[first]
-        logits = torch.empty(count, self.model.projection.outputs)
+        logits = torch.empty(count, self.outputs)
         tokens = tokens.long().contiguous()
         self._call(self.library.decode, state, count, tokens, slots, places, *arrays, logits, features)
         state.lengths[:count] += 1
@@ -314,8 +329,10 @@ def threads_for(weights: int) -> int:
 def address(array: Array) -> int | None:
     if array is None or isinstance(array, int):
         return array
-    assert array.is_contiguous() if isinstance(array, Tensor) else array.flags.c_contiguous
-    return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
+    if isinstance(array, Tensor):
+        assert array.is_contiguous()
+        return array.data_ptr()
+    return address_of(array)
 
 
 def counted(lengths: Ints) -> Ints:

@@ -38,27 +38,26 @@ def typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
     return loaded
 
 
-def usable(logits: Tensor, count: int = 1) -> bool:
-    """Whether the kernels can take the `count` largest of each row."""
-    if kernels() is None or not logits.is_cpu or logits.dtype != torch.float32:
-        return False
-    return logits.stride(1) == 1 and count <= min(MOST, logits.size(1))
+def usable(logits: Tensor, count: int = 1) -> ctypes.CDLL | None:
+    """The library, if its kernels can take the `count` largest of each row."""
+    if not logits.is_cpu or logits.dtype != torch.float32:
+        return None
+    return kernels() if logits.stride(1) == 1 and count <= min(MOST, logits.size(1)) else None
 
 
-def native_top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row and their indices, descending; ties by index."""
-    loaded, rows = kernels(), len(logits)
-    assert loaded is not None
+def native_top_k(loaded: ctypes.CDLL, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` largest of each row and their indices, descending; ties by index. loaded, here and below: what
+    `usable` returned for these logits."""
+    rows = logits.size(0)
     values, places = torch.empty(rows, count), torch.empty(rows, count, dtype=torch.long)
     width, stride = logits.size(1), logits.stride(0)
     loaded.likeliest(logits.data_ptr(), rows, stride, width, count, values.data_ptr(), places.data_ptr())
     return values, places
 
 
-def native_logsumexp(logits: Tensor, largest: Tensor) -> Tensor:
+def native_logsumexp(loaded: ctypes.CDLL, logits: Tensor, largest: Tensor) -> Tensor:
     """largest [B, 1] -> [B]; leaves the logits unchanged."""
-    loaded, rows, largest = kernels(), len(logits), largest.contiguous()
-    assert loaded is not None
+    rows, largest = logits.size(0), largest.contiguous()
     totals = torch.empty(rows)
     width, stride = logits.size(1), logits.stride(0)
     loaded.log_totals(logits.data_ptr(), rows, stride, width, largest.data_ptr(), totals.data_ptr())
@@ -66,21 +65,23 @@ def native_logsumexp(logits: Tensor, largest: Tensor) -> Tensor:
 
 
 def native_continuations(
-    logits: Tensor, rows: npt.NDArray[np.int64], so_far: npt.NDArray[np.float32], count: int, kept: int
+    loaded: ctypes.CDLL,
+    logits: Tensor,
+    rows: npt.NDArray[np.int64],
+    so_far: npt.NDArray[np.float32],
+    count: int,
+    kept: int,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """As `models.backends.top_k.continuations`: the `kept` best per beam among the `count` largest of each row."""
-    loaded, (beams, width) = kernels(), rows.shape
-    assert loaded is not None
-    assert rows.flags.c_contiguous and so_far.flags.c_contiguous
+    beams, width = rows.shape
     values, size, searched = np.empty((beams, kept), dtype=np.float32), beams * kept, beams * width
-    # one array: an address costs as much as a small array
     held = np.empty(2 * size + searched * (count + (count + 2) // 2), dtype=np.int64)
-    at = held.ctypes.data
+    at = build.address_of(held)
     threads = torch.get_num_threads() if searched * logits.size(1) >= WORTH_THREADS else 1
     loaded.continuations(
         *(logits.data_ptr(), logits.stride(0), logits.size(1)),
-        *(rows.ctypes.data, beams, width, so_far.ctypes.data, count, kept),
-        *(values.ctypes.data, at, at + 8 * size, at + 8 * (2 * size + searched * count), at + 16 * size, threads),
+        *(build.address_of(rows), beams, width, build.address_of(so_far), count, kept),
+        *(build.address_of(values), at, at + 8 * size, at + 8 * (2 * size + searched * count), at + 16 * size, threads),
     )
     return values, held[:size].reshape(beams, kept), held[size : 2 * size].reshape(beams, kept)
 

@@ -183,9 +183,21 @@ static void copy_row(Bytes from, int64_t row, Bytes to, int64_t at, int64_t widt
     to.largest[at] = from.largest[row], to.sums[at] = from.sums[row];
 }
 
+/* The likeliest output of each row by all logits -> tokens[places[row]], or tokens[row] without places. */
+static int64_t choose_from_all(int64_t threads, const Product *projection, Bytes x, int64_t rows,
+                               const int64_t *places, int64_t *tokens) {
+    float *logits = aligned_alloc(64, (size_t)padded(4 * rows * projection->outputs)), value;
+    if (!logits) return NO_MEMORY;
+    multiply(threads, projection, x, rows, NULL, NO_ACTIVATION, logits);
+    for (int64_t row = 0; row < rows; row++)
+        find_likeliest(logits + row * projection->outputs, projection->outputs, &value,
+                       tokens + (places ? places[row] : row));
+    free(logits);
+    return DONE;
+}
+
 /* All logits of the rows whose tokens are -1. */
 static int64_t compute_whole(const Room *room) {
-    const Product *p = room->projection;
     int64_t remaining = 0;
     for (int64_t row = 0; row < room->rows; row++)
         if (room->tokens[row] < 0) {
@@ -193,20 +205,16 @@ static int64_t compute_whole(const Room *room) {
             room->whole[remaining++] = row, room->computed[row] = room->panels;
         }
     if (!remaining) return DONE;
-    float *logits = aligned_alloc(64, (size_t)padded(4 * remaining * p->outputs)), value;
-    if (!logits) return NO_MEMORY;
-    multiply(room->threads, p, room->remaining, remaining, NULL, NO_ACTIVATION, logits);
-    for (int64_t i = 0; i < remaining; i++)
-        find_likeliest(logits + i * p->outputs, p->outputs, &value, room->tokens + room->whole[i]);
-    free(logits);
-    return DONE;
+    return choose_from_all(room->threads, room->projection, room->remaining, remaining, room->whole, room->tokens);
 }
 
-/* The likeliest output of each row, the first of equals; bytes [rows, C]: x in int8. computed: panels of outputs that
-   were computed for all rows together. */
+/* The likeliest output of each row, the first of equals; bytes [rows, C]: x in int8. Without a screen all logits are
+   computed. computed: panels of outputs that were computed for all rows together. */
 int64_t choose_likeliest(int64_t threads, const Product *projection, const Screen *screen, int64_t rows, Bytes bytes,
                          int64_t *tokens, int64_t *computed) {
     int64_t panels = (projection->outputs + panel_width() - 1) / panel_width();
+    *computed = rows * panels;
+    if (!screen) return choose_from_all(threads, projection, bytes, rows, NULL, tokens);
     Room room = {projection, screen, bytes, rows, projection->inputs, panels, threads, .tokens = tokens};
     if (!begin(&room)) return NO_MEMORY;
     prepare(&room);

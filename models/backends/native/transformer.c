@@ -235,7 +235,7 @@ int64_t decode(const Model *m, const Cache *cache, const float *positions, int64
 }
 
 /* The likeliest token of each row, tokens [rows]. projection: the model's, with a bias of -inf for suppressed tokens;
-   computed: panels of outputs that were computed for all rows together. */
+   screen, or null, and computed: as of `choose_likeliest`. */
 int64_t decode_likeliest(const Model *m, const Cache *cache, const float *positions, int64_t rows, const int64_t *ids,
                          const int64_t *slots, const int64_t *places, const int64_t *sources,
                          const int64_t *source_lengths, const Product *projection, const Screen *screen,

@@ -50,19 +50,31 @@ def ordered(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "usable", lambda *_: False)
+    monkeypatch.setattr(native, "usable", lambda *_: None)
+
+
+def largest(given: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    kernels = native.usable(given, count)
+    assert kernels is not None
+    return native.native_top_k(kernels, given, count)
+
+
+def log_totals(given: Tensor, maxima: Tensor) -> Tensor:
+    kernels = native.usable(given)
+    assert kernels is not None
+    return native.native_logsumexp(kernels, given, maxima)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_largest_and_their_places(kind: str) -> None:
     for width, (rows, seed) in itertools.product(WIDTHS, ((1, 1), (3, 2), (17, 3))):
         given = logits(rows, width, kind, seed)
-        largest = ordered(given, native.MOST)
+        expected = ordered(given, native.MOST)
         for count in (1, 2, 5, 8, 31, 32, native.MOST):
             if count <= width:
-                values, places = native.native_top_k(given, count)
-                assert torch.equal(values, largest[0][:, :count]), width
-                assert torch.equal(places, largest[1][:, :count]), width
+                values, places = largest(given, count)
+                assert torch.equal(values, expected[0][:, :count]), width
+                assert torch.equal(places, expected[1][:, :count]), width
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -73,12 +85,12 @@ def test_first_nan_is_the_largest(width: int) -> None:
     given[2, width // 2 :: 3] = math.nan
     given[1, 0] = given[2, 0] = -math.inf if width > 2 else math.nan
     count = min(8, width)
-    values, places = native.native_top_k(given, count)
+    values, places = largest(given, count)
     expected = ordered(given, count)
     assert torch.equal(values.nan_to_num(nan=1e9), expected[0].nan_to_num(nan=1e9))
     assert torch.equal(places, expected[1])
     assert torch.equal(top_k.argmax(given), given.argmax(dim=-1))
-    totals = native.native_logsumexp(given, values[:, :1])
+    totals = log_totals(given, values[:, :1])
     assert totals.isnan().tolist() == [False, True, True, False]
 
 
@@ -88,7 +100,7 @@ def test_the_log_of_the_total(kind: str) -> None:
     for width, scale in itertools.product(WIDTHS, (0.01, 1.0, 50.0)):
         given = logits(5, width, kind) * scale
         given[:, 0] = scale
-        result = native.native_logsumexp(given, given.amax(dim=-1, keepdim=True))
+        result = log_totals(given, given.amax(dim=-1, keepdim=True))
         expected = given.double().logsumexp(dim=-1)
         torch.testing.assert_close(result.double(), expected, rtol=2e-7, atol=1e-6)
 
@@ -96,25 +108,25 @@ def test_the_log_of_the_total(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["all -inf", "infinite"])
 def test_log_of_a_zero_total(kind: str) -> None:
     given = logits(2, 100, kind)
-    assert native.native_logsumexp(given, given.amax(dim=-1, keepdim=True)).isnan().all()
+    assert log_totals(given, given.amax(dim=-1, keepdim=True)).isnan().all()
 
 
 def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     given = logits(9, 1003, "random")
-    values, places = native.native_top_k(given, 6)
-    totals = native.native_logsumexp(given, values[:, :1])
+    values, places = largest(given, 6)
+    totals = log_totals(given, values[:, :1])
     for row in range(9):
-        alone = native.native_top_k(given[row : row + 1], 6)
+        alone = largest(given[row : row + 1], 6)
         assert torch.equal(values[row : row + 1], alone[0])
         assert torch.equal(places[row : row + 1], alone[1])
-        assert totals[row] == native.native_logsumexp(given[row : row + 1], alone[0][:, :1])[0]
+        assert totals[row] == log_totals(given[row : row + 1], alone[0][:, :1])[0]
 
 
 def test_rows_may_be_part_of_wider_ones() -> None:
     wide = logits(6, 300, "random")
     part = wide[1::2, :200]
     assert native.usable(part)
-    assert torch.equal(native.native_top_k(part, 4)[1], ordered(part, 4)[1])
+    assert torch.equal(largest(part, 4)[1], ordered(part, 4)[1])
     assert not native.usable(wide[:, ::2])
     assert not native.usable(wide.double())
     assert not native.usable(wide[:, :3], 4)
@@ -161,7 +173,7 @@ def test_ties_fall_to_the_first_hypothesis_and_token(kind: str, monkeypatch: pyt
     rows, scores = np.arange(beams * width).reshape(beams, width), so_far(beams, width)
     scores[1] = -1.0
     result = top_k.continuations(given.clone(), rows, scores)
-    totals = native.native_logsumexp(given, given.amax(dim=-1, keepdim=True))
+    totals = log_totals(given, given.amax(dim=-1, keepdim=True))
     all_sums = ((given - totals[:, None]) + torch.from_numpy(scores).view(-1, 1)).view(beams, -1)
     values, places = ordered(all_sums, 2 * width)
     assert np.array_equal(result.log_probabilities, values.numpy())

@@ -17,7 +17,7 @@ from models.backends.native.shortlist import Shortlist, shortlist
 from models.backends.select import select
 from models.decoding.decoder import Decoder
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
-from models.interface import Prompt
+from models.interface import Decodable, Prompt
 from models.networks.transformer import Transformer, TransformerConfig
 from tests.models.kernels import multiplied, quantized
 
@@ -195,7 +195,15 @@ def network() -> Transformer:
     return result
 
 
-def decoded(decodable: NativeTransformer, options: list[DecodingOptions]) -> list[Hypothesis]:
+class AllLogits:
+    """A native network that leaves the choice of tokens to the decoder."""
+
+    def __init__(self, native: NativeTransformer) -> None:
+        self.device, self.allocate, self.prefill = native.device, native.allocate, native.prefill
+        self.step, self.copy = native.step, native.copy
+
+
+def decoded(decodable: Decodable, options: list[DecodingOptions]) -> list[Hypothesis]:
     decoder = Decoder(decodable, TokenRules(eos=3, suppressed=(0, 1, 2)), slots=64, source_length=10, target_length=20)
     decoder.join([(n, prompt, o) for n, (prompt, o) in enumerate(zip(PROMPTS, options, strict=True))])
     results: dict[int, Hypothesis] = {}
@@ -224,14 +232,18 @@ def test_decoding_gives_the_same_tokens(name: str, monkeypatch: pytest.MonkeyPat
     plain = select(network(), "int8")
     assert plain.reason.endswith("; no vocabulary shortlist: PARLANCE_SHORTLIST is off")
     assert isinstance(plain.decodable, NativeTransformer) and plain.decodable.shortlist is None
-    one, other = decoded(with_shortlist, MIXTURES[name]), decoded(plain.decodable, MIXTURES[name])
-    assert [h.tokens for h in one] == [h.tokens for h in other]
-    assert str([h.score for h in one]) == str([h.score for h in other])
+    expected = decoded(AllLogits(plain.decodable), MIXTURES[name])
+    for decodable in (with_shortlist, plain.decodable):
+        found = decoded(decodable, MIXTURES[name])
+        assert [h.tokens for h in found] == [h.tokens for h in expected]
+        assert str([h.score for h in found]) == str([h.score for h in expected])
 
 
+@pytest.mark.parametrize("choice", ["", shortlists.OFF])
 @pytest.mark.usefixtures("library")
-def test_greedy_rows_alone_are_chosen_without_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_greedy_rows_alone_are_chosen_in_the_kernels(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shortlists, "PATIENCE", 1 << 30)  # weights are random
+    monkeypatch.setenv(shortlists.CHOICE, choice)
     native = select(network(), "int8").decodable
     assert isinstance(native, NativeTransformer)
     monkeypatch.setattr(NativeTransformer, "step", None)
