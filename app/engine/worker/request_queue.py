@@ -26,6 +26,7 @@ MAX_EXAMINED = 256  # waiting sequences per choice, so that a long queue costs n
 MAX_PADDING = 1.25  # ratio to the real tokens; beyond it a prefill is split ...
 SPARE_PADDING = 64  # ... unless there are only so many padding tokens, which cost less than another call
 DOUBLING_S = 0.010
+PREFILL_S = 0.05  # of a prefill while other sequences are running, which wait for their next token meanwhile
 SPARE_DEADLINES = 1024
 
 
@@ -179,7 +180,8 @@ class Deadlines:
 
 
 class ModelQueue:
-    """One model's waiting and active sequences. prefill_tokens: padded tokens to prefill between two steps. Where a
+    """One model's waiting and active sequences. prefill_tokens: padded tokens to prefill between two steps; fewer where
+    they would take longer than PREFILL_S, at the speed of the prefills before, while others are running. Where a
     step takes longer with more rows (CPU), a burst on an idle translator ramps up: the number of running sequences may
     double every DOUBLING_S. The first of a page's 300 paragraphs then takes about as long as alone, and the last is
     later only by the first few steps."""
@@ -195,6 +197,7 @@ class ModelQueue:
         self._deadlines, self._start_limits = Deadlines(), Deadlines()
         self._numbers = itertools.count()
         self._idle_until = 0.0
+        self._seconds_per_token = 0.0  # of prefills, a moving average; 0: not known yet
 
     @property
     def busy(self) -> bool:
@@ -247,11 +250,12 @@ class ModelQueue:
         limit = self.model.slots
         if self.model.gradual:
             limit = int(2.0 ** min(32.0, (now - self._idle_until) / DOUBLING_S)) - len(self.active)
-        chosen = self.waiting.choose(self.model.decoder.free, limit, self.prefill_tokens)
+        budget = self._prefill_budget()
+        chosen = self.waiting.choose(self.model.decoder.free, limit, budget)
         if not chosen:
             return []
         groups = groups_by_length(chosen) if len(chosen) > 1 else [chosen]  # usually one request starts
-        while len(chosen) > 1 and sum(map(padded_tokens, groups)) > self.prefill_tokens:
+        while len(chosen) > 1 and sum(map(padded_tokens, groups)) > budget:
             chosen.pop()
             groups = groups_by_length(chosen)
         self.waiting.start(chosen)
@@ -259,7 +263,16 @@ class ModelQueue:
             ticket.began = ticket.began or now
         return groups
 
-    def started(self, tickets: Sequence[Ticket]) -> None:
+    def _prefill_budget(self) -> int:
+        if not self.active or not self._seconds_per_token:
+            return self.prefill_tokens
+        return min(self.prefill_tokens, int(PREFILL_S / self._seconds_per_token))
+
+    def started(self, tickets: Sequence[Ticket], seconds: float = 0.0) -> None:
+        """The tickets' prefill, as one group, has ended and took so long; 0: that is not known."""
+        if seconds:
+            speed, known = seconds / padded_tokens(tickets), self._seconds_per_token
+            self._seconds_per_token = (known + speed) / 2 if known else speed
         read = 0
         for ticket in tickets:
             self.active[ticket.request.id] = ticket

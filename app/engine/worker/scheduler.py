@@ -197,12 +197,13 @@ class Scheduler:
 
     def _prefill(self, queue: ModelQueue, tickets: Sequence[Ticket]) -> list[m.FromDevice]:
         """Prefills all tickets at once; if that fails, each half, so that one bad request fails alone."""
+        began = time.monotonic()
         try:
             queue.model.decoder.join([(t.request.id, t.prompt, t.request.options) for t in tickets])
         except Exception as raised:
             error = raised.with_traceback(None)  # its frames would keep the tensors that did not fit
         else:
-            queue.started(tickets)
+            queue.started(tickets, time.monotonic() - began)
             return []
         full = out_of_memory(error)
         if full:

@@ -172,6 +172,32 @@ def test_a_burst_on_an_idle_cpu_starts_gradually_and_on_a_busy_one_at_once() -> 
     assert take_at(queue, 6.0) == [[99]]
 
 
+def test_a_prefill_beside_running_sequences_is_bounded_in_time() -> None:
+    """100 us a token: 50 ms are 500 tokens, which four requests of 120 and a start token fill."""
+    queue = a_queue(64)
+    for number in range(30):
+        queue.add(a_request(number, 120), 0.0)
+    (first,) = queue.take(0.0)
+    assert len(first) == 30, "nothing is running, and the speed is not known"
+    queue.started(first, 30 * 121 * 100e-6)
+    for number in range(30, 60):
+        queue.add(a_request(number, 120), 0.0)
+    assert take(queue) == [[30, 31, 32, 33]]
+    queue.active.clear()
+    assert take(queue) == [list(range(34, 60))]
+
+
+def test_a_prefill_that_is_longer_than_the_bound_starts_alone() -> None:
+    queue = a_queue(8)
+    queue.add(a_request(0, 10), 0.0)
+    (first,) = queue.take(0.0)
+    queue.started(first, 11 * 0.001)  # 1 ms a token
+    queue.add(a_request(1, 200), 0.0)
+    queue.add(a_request(2, 10), 0.0)
+    assert take(queue) == [[1]]
+    assert take(queue) == [[2]]
+
+
 def test_short_requests_of_a_burst_soon_share_a_step() -> None:
     """Each request takes one step of a millisecond, so the queue is always busy."""
     queue = a_queue(64)
