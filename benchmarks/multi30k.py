@@ -1,6 +1,6 @@
 """Multi30k from text to scores: train with several seeds, score the test set once each, serve the first one.
 
-python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--ensemble]
+python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--ensemble [all]]
                               [--processes 1] [--at-once 2] [--student-epochs 10] [--minutes 90] [--plain]
                               [--recipe tiny] [--teachers 1] [--student-set KEY=VALUE ...] [--vocab-size N] [--moses]
                               [--json] [--results FILE]
@@ -27,7 +27,7 @@ import sacrebleu
 import torch
 
 from benchmarks.asked import serve_and_ask
-from benchmarks.multi30k_training import pairs, prepare_moses, trained
+from benchmarks.multi30k_training import pairs, prepare_moses, teacher_folder, trained
 from benchmarks.published_bleu import moses, of_tokens, scores
 from benchmarks.report import finish, goal
 from models.checkpoint import Checkpoint
@@ -83,8 +83,8 @@ def test(arguments: argparse.Namespace, name: str, folders: Sequence[Path]) -> d
     return result
 
 
-def rows_of(results: dict[int, dict[str, Any]], ensemble: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """A row for each seed and way, one for the mean and the spread of each way, and one for the ensemble's."""
+def rows_of(results: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each seed and way, and one for the mean and the spread of each way."""
     rows = [{"seed": seed, "search": way, **result[way]} for seed, result in results.items() for way in WAYS]
     for way in WAYS if len(results) > 1 else ():
         row: dict[str, Any] = {"seeds": len(results), "search": way}
@@ -92,7 +92,7 @@ def rows_of(results: dict[int, dict[str, Any]], ensemble: dict[str, Any] | None 
             values = [result[way][name] for result in results.values()]
             row[name] = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
         rows.append(row)
-    return rows + [{"ensemble": len(results), "search": way, **ensemble[way]} for way in WAYS if ensemble]
+    return rows
 
 
 def goal_of(direction: str, results: Sequence[dict[str, Any]], models: str = "") -> dict[str, Any]:
@@ -114,7 +114,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--student-epochs", type=int, default=STUDENT_EPOCHS, help="20 is as many as pay")
     top.add_argument("--minutes", type=float, help="a limit for the training of each model, its teacher's included")
     top.add_argument("--plain", action="store_true", help="no teacher: one run of as many epochs as the teacher's")
-    top.add_argument("--ensemble", action="store_true", help="score all seeds as one system too")
+    text = "score all seeds as one system too; all: together with their direction's teachers"
+    top.add_argument("--ensemble", choices=("students", "all"), nargs="?", const="students", help=text)
     top.add_argument("--processes", type=int, default=1, help="training processes of each model, of one thread each")
     top.add_argument("--at-once", type=int, default=1, help="models that are trained at the same time")
     top.add_argument("--teachers", type=int, default=1, help="of each direction; a student learns from all of them")
@@ -128,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
-    if arguments.ensemble and len(arguments.seeds) < 2:
+    if arguments.ensemble == "students" and len(arguments.seeds) < 2:
         raise SystemExit("An ensemble has two members at least: give --seeds 1 2.")
     if arguments.moses and GOALS[arguments.direction][0] != "moses":
         raise SystemExit(f"The goal of {arguments.direction} is not scored in Moses' tokens: leave --moses out.")
@@ -138,17 +139,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     folders = trained(arguments)
     results = {seed: test(arguments, folder.name, [folder]) for seed, folder in folders.items()}
     ensemble = None
+    members = list(folders.values())
     if arguments.ensemble:
         name = "+".join(map(str, arguments.seeds))
-        ensemble = test(arguments, f"multi30k-{arguments.direction}-{name}", list(folders.values()))
-    rows = rows_of(results, ensemble)
+        if arguments.ensemble == "all":
+            seeds = range(1, arguments.teachers + 1)
+            members += [teacher_folder(arguments, arguments.direction, seed) for seed in seeds]
+            name += f"+{arguments.teachers}-teachers"
+        ensemble = test(arguments, f"multi30k-{arguments.direction}-{name}", members)
+    rows = rows_of(results)
+    rows += [{"ensemble": len(members), "search": way, **ensemble[way]} for way in WAYS if ensemble]
     source, target = arguments.direction.split("-")
     name = f"multi30k-{arguments.direction}-{arguments.seeds[0]}"
     sentence = " ".join(moses(source)(SENTENCES[source])) if arguments.moses else SENTENCES[source]
     translation, ready_s, served = serve_and_ask(arguments.out, name, sentence, source, target)
     rows.append({"sentence": sentence, "translation": translation, "ready_s": ready_s, "served": served})
     aims = [goal_of(arguments.direction, list(results.values()))]
-    aims += [goal_of(arguments.direction, [ensemble], f", ensemble of {len(results)}")] if ensemble else []
+    aims += [goal_of(arguments.direction, [ensemble], f", ensemble of {len(members)}")] if ensemble else []
     finish("multi30k", rows, aims, as_json=arguments.json, out=arguments.results)
 
 

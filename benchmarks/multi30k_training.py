@@ -72,7 +72,10 @@ def train(
     options += ["--recipe", arguments.recipe, "--max-epochs", str(epochs), "--seed", str(seed), "--out", str(out)]
     options += ["--train", pairs(arguments.data, "train", direction), *more]
     options += ["--valid", pairs(arguments.data, "val", direction)]
-    options += ["--vocab-size", str(arguments.vocab_size)] if arguments.vocab_size else []
+    if more:  # one vocabulary for all models of a direction, so that any of them can be an ensemble
+        options += ["--tokenizer", str(teacher_folder(arguments, direction, 1))]
+    else:
+        options += ["--vocab-size", str(arguments.vocab_size)] if arguments.vocab_size else []
     options += [part for option in arguments.student_set if more for part in ("--set", option)]
     if arguments.minutes:
         options += ["--max-minutes", f"{arguments.minutes * share:g}"]
@@ -81,9 +84,14 @@ def train(
     command("translator", *options)
 
 
+def teacher_folder(arguments: argparse.Namespace, direction: str, seed: int) -> Path:
+    folder: Path = arguments.out / TEACHERS / f"multi30k-{direction}-{seed}"
+    return folder
+
+
 def translations(arguments: argparse.Namespace, direction: str, seed: int) -> str:
     """A teacher's, in a file beside it; the teacher is made if it is not there."""
-    teacher = arguments.out / TEACHERS / f"multi30k-{direction}-{seed}"
+    teacher = teacher_folder(arguments, direction, seed)
     train(arguments, direction, seed, teacher, TEACHER_EPOCHS, TEACHER_SHARE / arguments.teachers)
     out = teacher.with_name(f"{teacher.name}.jsonl.gz")
     if not out.exists():

@@ -42,14 +42,6 @@ def test_goals_compare_in_the_form_of_the_others(direction: str, value: float, m
     assert multi30k.goal_of(direction, [result(value)])["met"] is met
 
 
-def test_an_ensemble_has_a_row_for_each_search_and_a_goal_that_names_it() -> None:
-    rows = multi30k.rows_of({1: result(40.0), 2: result(41.0)}, result(42.0))
-    assert [(row["ensemble"], row["search"], row["moses"]) for row in rows[-3:]] == [
-        (2, way, 42.0 + place) for place, way in enumerate(multi30k.WAYS)
-    ]
-    assert "ensemble of 2" in multi30k.goal_of("en-de", [result(42.0)], ", ensemble of 2")["name"]
-
-
 def test_an_ensemble_of_one_seed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--seeds 1 2"):
         multi30k.main(["--data", str(tmp_path), "--out", str(tmp_path), "--ensemble"])
@@ -96,3 +88,42 @@ def test_a_package_that_scores_need_is_missed_before_anything_is_trained(
     with pytest.raises(ModuleNotFoundError, match="sacremoses"):
         multi30k.main(["--data", str(tmp_path), "--out", str(tmp_path)])
     trained.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "members"),
+    [
+        (["--ensemble"], "multi30k-en-de-1+2", ["multi30k-en-de-1", "multi30k-en-de-2"]),
+        (
+            ["--ensemble", "all", "--teachers", "2"],
+            "multi30k-en-de-1+2+2-teachers",
+            [*(f"multi30k-en-de-{n}" for n in (1, 2)), *(f"teachers/multi30k-en-de-{n}" for n in (1, 2))],
+        ),
+    ],
+)
+def test_an_ensemble_is_scored_under_a_name_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str], name: str, members: list[str]
+) -> None:
+    scored: dict[str, list[Path]] = {}
+    printed: list[Any] = []
+
+    def scores_of(arguments: argparse.Namespace, name: str, folders: list[Path]) -> dict[str, Any]:
+        scored[name] = folders
+        return result(41.0 if len(folders) > 1 else 40.0)
+
+    monkeypatch.setattr(multi30k, "scores", lambda *given: None)
+    monkeypatch.setattr(
+        multi30k, "trained", lambda arguments: {n: tmp_path / f"multi30k-en-de-{n}" for n in arguments.seeds}
+    )
+    monkeypatch.setattr(multi30k, "test", scores_of)
+    monkeypatch.setattr(multi30k, "serve_and_ask", lambda *given: ("Ein Hund.", 1.0, "cpu"))
+    monkeypatch.setattr(multi30k, "finish", lambda *given, **options: printed.extend(given))
+    given = ["--data", str(tmp_path), "--out", str(tmp_path), "--direction", "en-de", "--seeds", "1", "2"]
+    multi30k.main([*given, *asked])
+    assert scored[name] == [tmp_path / member for member in members]
+    _, rows, aims = printed
+    assert [row["moses"] for row in rows if "ensemble" in row] == [41.0, 42.0, 43.0]
+    assert [(aim["value"], f"ensemble of {len(members)}" in aim["name"]) for aim in aims] == [
+        (42.0, False),
+        (43.0, True),
+    ]

@@ -82,7 +82,8 @@ def test_several_teachers_share_the_time_and_a_student_has_options_of_its_own(
     assert [option(training, "--seed") for training in trainings] == ["1", "1", "2", "2"]
     assert [option(training, "--source") for training in trainings] == ["de", "en"] * 2
     assert {option(training, "--max-minutes") for training in trainings} == {"12.5"}
-    assert {option(training, "--vocab-size") for training in [*trainings, learning]} == {"10000"}
+    assert {option(training, "--vocab-size") for training in trainings} == {"10000"}
+    assert option(learning, "--tokenizer") == str(tmp_path / "out" / "teachers" / "multi30k-de-en-1")
     assert not any("--set" in training for training in trainings)
     assert [learning[i + 1] for i, part in enumerate(learning) if part == "--set"] == options["student_set"]
     assert len({part for part in learning if part.endswith(".jsonl.gz")}) == 4
