@@ -25,7 +25,7 @@ export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
 
 .DEFAULT_GOAL := help
 .PHONY: help install serve demo test lint fast test-slow test-faults test-browser test-clients test-fuzz test-gpu test-ray test-bench test-sanitizers test-cross gpu-check soak \
-  image-check compose-check bench train-multi30k clean
+  image-check compose-check bench train-multi30k wheel clean
 
 help:
 	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
@@ -46,6 +46,7 @@ help:
 	@echo "make image-check  build the container image, start it, translate a sentence"
 	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
 	@echo "make train-multi30k  the published translators: MULTI30K=FOLDER DIRECTION=de-en|en-de SEEDS='1 2 3'"
+	@echo "make wheel        dist/: a wheel with the C kernels of every CPU of this architecture, which needs no compiler"
 	@echo "make clean        remove what make has made, but no checkpoints"
 
 $(VENV)/bin/python:
@@ -137,6 +138,15 @@ train-multi30k: $(VENV)/.installed-bench
 	@test -n "$(MULTI30K)" || { echo "Say where Multi30k's .gz files are: make train-multi30k MULTI30K=FOLDER" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(RUN) -m benchmarks.multi30k --data "$(MULTI30K)" --out "$(PARLANCE_CHECKPOINTS)" \
 	  --direction $(DIRECTION) --seeds $(SEEDS) --processes $(PROCESSES) --json
+
+# Without kernels of earlier sources, and without what an earlier build has left.
+wheel: $(VENV)/.installed-dev
+	rm -rf build models/backends/native/*.so training/kernels/*.so
+	$(RUN) -m models.backends.native.build
+	$(RUN) -m training.kernels.training_backend
+	$(RUN) -m build --no-isolation --wheel --outdir dist \
+	  --config-setting=--build-option=--plat-name=$$($(RUN) -c 'import sysconfig; print(sysconfig.get_platform())')
+	rm -rf build models/backends/native/*.so training/kernels/*.so
 
 clean:
 	rm -rf $(VENV) .venv-ctranslate2 .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

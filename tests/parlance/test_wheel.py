@@ -12,22 +12,30 @@ from pathlib import Path
 
 import pytest
 
+from models.backends.native.build import FP32, VARIANTS, file_name, library
+from models.backends.native.cpu import architecture
 from tests.readme import ROOT
 from tests.serving import serving
+from training.kernels.training_backend import TRAINING
 
 pytestmark = pytest.mark.slow
 PACKAGES = ("app", "models", "parlance", "training")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of the files that git knows, as a release is built from a fresh clone."""
-    folder = tmp_path_factory.mktemp("build")
+def copied_sources(folder: Path) -> Path:
+    """The files that git knows, as a release is built from a fresh clone."""
     for name in tracked():
-        target = folder / "source" / name
+        target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(folder / "source")]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("build")
+    source = copied_sources(folder / "source")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
     (made,) = folder.glob("*.whl")
     return made
@@ -35,8 +43,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return environment_with(wheel, tmp_path_factory.mktemp("venv"))
+
+
+def environment_with(wheel: Path, folder: Path) -> Path:
     """Folder of the programs of a virtual environment with the wheel; its dependencies are those of the tests."""
-    folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=False)
     purelib = sysconfig.get_path("purelib", vars={"base": str(folder)})
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--no-deps", str(wheel)]
@@ -51,7 +62,7 @@ def without_sources() -> dict[str, str]:
 
 def tracked() -> list[str]:
     """Files of the packages, and what a build reads beside them."""
-    names = [*PACKAGES, "pyproject.toml", "README.md", "LICENSE"]
+    names = [*PACKAGES, "pyproject.toml", "README.md", "LICENSE", "Makefile"]
     listed = subprocess.run(["git", "ls-files", *names], cwd=ROOT, capture_output=True, text=True, check=True)
     return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
 
@@ -81,3 +92,36 @@ def test_installed_command_serves_translates_and_says_its_name(
         assert server.ask("/translate", {"q": "ich", "source": "de", "target": "en"})["translatedText"]
         for page in ("/", "/docs"):
             assert b"<html" in server.page(page)
+
+
+LOADED = """
+from models.backends.native.build import fp32_library, library
+from training.kernels.training_backend import training_library
+print(*(loaded._name for loaded in (library(), fp32_library(), training_library())), sep="\\n")
+"""
+
+
+@pytest.mark.skipif(library() is None, reason="no C compiler, or a CPU that no kernel of ours is for")
+def test_a_wheel_with_kernels_needs_no_compiler(tmp_path: Path) -> None:
+    source = copied_sources(tmp_path / "source")
+    make = ["make", "wheel", "-o", ".venv/.installed-dev", f"RUN={sys.executable}"]
+    subprocess.run(make, cwd=source, env=without_sources(), check=True, capture_output=True, timeout=600)
+    assert not list(source.rglob("*.so"))
+    (made,) = (source / "dist").glob("*.whl")
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert made.name.endswith(f"-py3-none-{platform}.whl")
+    own = [variant for variant in (*VARIANTS, *FP32, *TRAINING) if variant.architecture in ("", architecture())]
+    with zipfile.ZipFile(made) as content:
+        kernels = {Path(name).name for name in content.namelist() if name.endswith(".so")}
+    assert kernels == {file_name(variant) for variant in own}
+    programs = environment_with(made, tmp_path / "venv")
+    cache = tmp_path / "cache"
+    environment = {**without_sources(), "CC": "false", "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(
+        [programs / "python", "-c", LOADED],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    loaded = done.stdout.split()
+    assert len(loaded) == 3
+    assert all(Path(name).is_relative_to(tmp_path / "venv") for name in loaded)
+    assert not cache.exists()
