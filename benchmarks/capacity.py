@@ -47,7 +47,8 @@ TEXTS = (
 class Costs:
     """Processor seconds. front_end_s, client_s: of a request. step_s: of a decoding step, whatever its rows;
     request_s: of a request in a device process beside its steps, its prefill and its share of each row included.
-    tokens: decoding steps of a request, the mean. cores: what all processes together can get."""
+    tokens: decoding steps of a request, the mean. cores: what all processes together can get. front_ends: processes;
+    engine_s: of a request in the engine process that several of them share, 0 where there is one."""
 
     front_end_s: float
     client_s: float
@@ -56,6 +57,8 @@ class Costs:
     tokens: float
     cores: float
     devices: int
+    front_ends: int = 1
+    engine_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +136,15 @@ class Process:
 
 
 class Simulation:
-    """A closed loop or a Poisson process of requests through client, front end and devices, which share `cores`: with
-    more processes at work than cores, each proceeds at its share."""
+    """A closed loop or a Poisson process of requests through clients, front ends, the engine process of several front
+    ends, and devices, which share `cores`: with more processes at work than cores, each proceeds at its share. Clients
+    have as many processes as there are front ends."""
 
     def __init__(self, costs: Costs, seed: int = 0, slots: int = 64) -> None:
         self._costs, self._slots = costs, slots
         self._random = random.Random(seed)
-        self._client, self._front = Process(), Process()
+        self._clients = [Process() for _ in range(costs.front_ends)]
+        self._fronts, self._engine = [Process() for _ in range(costs.front_ends)], Process()
         self._devices = [Process() for _ in range(costs.devices)]
         self._now_s, self._begun = 0.0, dict[int, float]()
         self.latencies_s: list[float] = []
@@ -167,11 +172,16 @@ class Simulation:
 
     def _arrive(self, request: int) -> None:
         self._begun[request] = self._now_s
-        self._client.queue.append((request, "send", self._costs.client_s / 2))
+        self._of(self._clients, request).queue.append((request, "send", self._costs.client_s / 2))
+
+    def _of(self, processes: list[Process], request: int) -> Process:
+        """A request's connection is with one front end."""
+        return processes[request % len(processes)]
 
     def _start_idle(self) -> list[Process]:
         """The processes at work, after each idle one has taken what waits for it."""
-        for process in (self._client, self._front):
+        serial = [*self._clients, *self._fronts, self._engine]
+        for process in serial:
             if process.now is None and process.queue:
                 process.now = process.queue.popleft()
                 process.left_s = process.now[2]
@@ -184,7 +194,7 @@ class Simulation:
                     device.rows[device.queue.popleft()] = steps
                     joining += 1
                 device.now, device.left_s = "step", self._costs.step_s + joining * self._costs.request_s
-        return [each for each in (self._client, self._front, *self._devices) if each.now is not None]
+        return [each for each in (*serial, *self._devices) if each.now is not None]
 
     def _advance(self, until_s: float | None = None) -> None:
         """To the end of the next piece of work, or to `until_s` if that comes first."""
@@ -204,17 +214,24 @@ class Simulation:
         if work == "step":
             for request in [r for r, left in process.rows.items() if left == 1]:
                 del process.rows[request]
-                self._front.queue.append((request, "answer", self._costs.front_end_s / 2))
+                if self._costs.engine_s:
+                    self._engine.queue.append((request, "answered", self._costs.engine_s / 2))
+                else:
+                    self._of(self._fronts, request).queue.append((request, "answer", self._costs.front_end_s / 2))
             process.rows = {request: left - 1 for request, left in process.rows.items()}
             return
         request, kind, _ = work
         if kind == "send":
-            self._front.queue.append((request, "parse", self._costs.front_end_s / 2))
-        elif kind == "parse":
+            self._of(self._fronts, request).queue.append((request, "parse", self._costs.front_end_s / 2))
+        elif kind == "parse" and self._costs.engine_s:
+            self._engine.queue.append((request, "admit", self._costs.engine_s / 2))
+        elif kind in ("parse", "admit"):
             least = min(self._devices, key=lambda device: len(device.rows) + len(device.queue))
             least.queue.append(request)
+        elif kind == "answered":
+            self._of(self._fronts, request).queue.append((request, "answer", self._costs.front_end_s / 2))
         elif kind == "answer":
-            self._client.queue.append((request, "receive", self._costs.client_s / 2))
+            self._of(self._clients, request).queue.append((request, "receive", self._costs.client_s / 2))
         else:
             self.latencies_s.append(self._now_s - self._begun.pop(request))
 
@@ -249,6 +266,38 @@ def plan(front_end_s: float, device_s: float, requests_a_day: float) -> dict[str
         "front_end_saturates_at_requests_a_second": round(1 / front_end_s),
         "device_cores_that_saturate_it": round(device_s / front_end_s, 1),
     }
+
+
+SCALE = (1, 2, 4, 8, 16, 32, 64)  # cores
+CLIENTS_OF_A_CORE = 32  # of the closed loop: as many as keep every core busy
+
+
+def scale(costs: Costs, several: Costs | None) -> list[dict[str, float]]:
+    """The throughput of machines with so many cores for the service alone, each with the numbers of front ends and
+    device processes that answer most. costs: with one front end; several: with more, None: not measured. What is not
+    modelled: processes that share the bandwidth of memory and the cache, so that the figures are upper bounds."""
+    rows = []
+    for cores in SCALE:
+        best: dict[str, float] = {}
+        for front_ends in [1, *(n for n in (2, 3, 4, 6, 8, 12, 16) if several is not None and n < cores)]:
+            base = costs if front_ends == 1 else several
+            assert base is not None
+            serving = front_ends + (front_ends > 1)  # and the engine process
+            # on one core all processes take turns
+            split = replace(
+                base, client_s=1e-9, cores=float(cores), front_ends=front_ends, devices=max(1, cores - serving)
+            )
+            rate = Simulation(split).closed(CLIENTS_OF_A_CORE * cores, 150 * cores + 500)
+            if rate > best.get("requests_a_second", 0.0):
+                best = {
+                    "cores": cores,
+                    "front_ends": front_ends,
+                    "device_processes": split.devices,
+                    "requests_a_second": round(rate),
+                    "tokens_a_second": round(rate * base.tokens),
+                }
+        rows.append(best)
+    return rows
 
 
 def memory(server: Server) -> dict[str, float]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.capacity import Costs, Loop, Simulation, fit, plan
+from benchmarks.capacity import Costs, Loop, Simulation, fit, plan, scale
 
 COSTS = Costs(
     front_end_s=0.001, client_s=0.0002, step_s=0.0005, request_s=0.002, tokens=1, cores=8.0, devices=2
@@ -34,6 +34,24 @@ def test_fewer_cores_than_processes_share_their_work() -> None:
 def test_batches_make_steps_cheaper() -> None:
     costs = replace(COSTS, front_end_s=1e-5, client_s=1e-5, request_s=1e-5, step_s=0.001, tokens=10, devices=1)
     assert Simulation(costs).closed(64, 2000) > 20 * Simulation(costs).closed(1, 100)
+
+
+def test_front_ends_share_requests_until_the_engine_process_is_the_limit() -> None:
+    costs = replace(COSTS, request_s=0.0001, step_s=0.0001, cores=64.0, devices=32, engine_s=0.0004)
+    two, eight = (Simulation(replace(costs, front_ends=n)).closed(256, 4000) for n in (2, 8))
+    assert two == pytest.approx(2000, rel=0.05)  # 1 ms a request in each front end
+    assert eight == pytest.approx(2500, rel=0.05)  # 0.4 ms a request in the one engine process
+
+
+def test_scale_takes_the_split_of_the_cores_that_answers_most() -> None:
+    heavy = replace(COSTS, step_s=0.0, request_s=0.01, engine_s=0.0)  # ten times the work of the front end
+    by_cores = {row["cores"]: row for row in scale(heavy, None)}
+    assert by_cores[1]["requests_a_second"] == pytest.approx(1 / 0.011, rel=0.05)
+    assert by_cores[8]["requests_a_second"] == pytest.approx(700, rel=0.05)  # seven devices
+    assert by_cores[64]["requests_a_second"] == pytest.approx(1000, rel=0.05)  # one front end
+    several = {row["cores"]: row for row in scale(heavy, replace(heavy, engine_s=0.0001))}
+    assert several[64]["front_ends"] > 1
+    assert several[64]["requests_a_second"] > 4000
 
 
 def test_latency_grows_with_the_load() -> None:
