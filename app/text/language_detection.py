@@ -15,6 +15,7 @@ from importlib.resources import files
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from app.interpreter import give_way
 from app.text.language_codes import closest_codes
 from app.text.layout_characters import has_letters, is_unspaced_script
 from app.text.protected_spans import without_protected
@@ -136,6 +137,7 @@ class Detector:
         if not has_letters(part):
             return None
         known: dict[str, float] = dict(self._loaded().rank(part))
+        give_way()
         codes = frozenset(known)
         # zh-Hans and pt-BR are scored as zh and pt, nb as no; languages unknown to the library come last
         scores = {
