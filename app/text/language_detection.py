@@ -208,7 +208,8 @@ def _foreign(text: str, scores: _Scores) -> Detection | None:
 
 def _words_up_to(limit: int, text: str) -> int:
     """The number of words, at most `limit`; a character of an unspaced script counts as one."""
-    return sum(1 for _ in islice(chain(_WORD.finditer(text), filter(is_unspaced_script, text)), limit))
+    unspaced = (character for character in text if is_unspaced_script(character))
+    return len(list(islice(chain(_WORD.finditer(text), unspaced), limit)))
 
 
 def _greeting_languages(text: str) -> list[str]:
