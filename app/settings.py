@@ -152,8 +152,8 @@ class Settings(BaseSettings):
     """Sequences that one model works on at once on one device; "auto": 64 on a CPU, and on a GPU as many as its free
     memory holds, at most 512."""
     prefill_tokens: int = Field(default=2048, ge=16)
-    """Tokens, padding included, that one model reads between two steps; fewer where others wait and they take longer than
-    50 ms."""
+    """Tokens, padding included, that one model reads between two steps; fewer where others wait and these would take
+    longer than 50 ms."""
     max_inflight_requests: int = Field(default=1024, ge=1)
     """Requests waiting or in work; beyond that the answer is 429. One client alone gets three quarters of them."""
     max_queued_source_tokens: int = Field(default=65_536, ge=1)

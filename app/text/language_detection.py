@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from app.interpreter import give_way
 from app.text.language_codes import closest_codes
 from app.text.layout_characters import has_letters, is_unspaced_script
 from app.text.protected_spans import without_protected
@@ -62,6 +64,34 @@ class Identification:
     is_candidate: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """The log-probabilities of one text, which has a sign of a language. languages: of all that the library knows, by
+    its codes. candidates: by the codes of the request, -inf where the library does not know a language. temperature:
+    of a softmax over them."""
+
+    languages: Mapping[str, float]
+    candidates: Mapping[str, float]
+    temperature: float
+
+    def top(self, n: int) -> list[Detection]:
+        """The `n` most probable candidates, in order."""
+        best = max(self.languages.values())
+        scores = {*self.candidates.values(), best}
+        total = sum(math.exp((score - best) / self.temperature) for score in scores)
+        ranked = sorted(self.candidates, key=lambda code: -self.candidates[code])
+        return [
+            Detection(code, round(100 * math.exp((self.candidates[code] - best) / self.temperature) / total, 1))
+            for code in ranked[:n]
+        ]
+
+    def probability(self, candidate: str) -> float:
+        """Of a candidate against the other candidates alone."""
+        best = max(self.languages.values())
+        weights = {code: math.exp((score - best) / self.temperature) for code, score in self.candidates.items()}
+        return weights[candidate] / (sum(weights.values()) or 1.0)
+
+
 class Detector:
     """The first call loads the model, in about a second. Thread-safe."""
 
@@ -75,15 +105,8 @@ class Detector:
 
     def top(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
         """The `n` most probable of `candidates`, in order; a single one if the text has no sign of a language."""
-        scores, best, temperature = self._scores(text, candidates)
-        if not scores:
-            return [Detection(candidates[0], 0.0)]
-        ranked = sorted(candidates, key=lambda code: -scores[code])
-        total = sum(math.exp((score - best) / temperature) for score in {*scores.values(), best})
-        return [
-            Detection(code, round(100 * math.exp((scores[code] - best) / temperature) / total, 1))
-            for code in ranked[:n]
-        ]
+        scores = self._scores(text, candidates)
+        return [Detection(candidates[0], 0.0)] if scores is None else scores.top(n)
 
     def identify(self, text: str, candidates: Sequence[str]) -> Identification:
         """The most probable of `candidates`, or a language that is none of them where the text leaves no doubt."""
@@ -94,59 +117,35 @@ class Detector:
                 return Identification(Detection(greeted[0], _GREETING_CONFIDENCE), 1.0, is_candidate=False)
             language = self.detect(text, spoken).language
             return Identification(Detection(language, _GREETING_CONFIDENCE), 1.0)
-        scores, best, temperature = self._scores(text, candidates)
-        if not scores:
+        scores = self._scores(text, candidates)
+        if scores is None:
             return Identification(Detection(candidates[0], 0.0), 0.0)
-        foreign = self._foreign(text, [code for code in candidates if scores[code] > -math.inf])
+        foreign = _foreign(text, scores)
         if foreign is not None:
             return Identification(foreign, 1.0, is_candidate=False)
-        detection = self.detect(text, candidates)
-        weights = {code: math.exp((score - best) / temperature) for code, score in scores.items()}
-        return Identification(detection, weights[detection.language] / (sum(weights.values()) or 1.0))
+        (detection,) = scores.top(1)
+        return Identification(detection, scores.probability(detection.language))
 
     def ranked(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
         """The `n` most probable languages of a text: the one that `identify` gives and the likeliest candidates."""
         first = self.identify(text, candidates).detection
         return [first, *(each for each in self.top(text, candidates, n) if each.language != first.language)][:n]
 
-    def _foreign(self, text: str, candidates: Sequence[str]) -> Detection | None:
-        """The language of a text that is evidently in none of `candidates`."""
-        part = _read_part(text)
-        known, temperature = self._two_letter_scores(part), _temperature(part)
-        best = max(known.values())
-        shares = {code: math.exp((score - best) / temperature) for code, score in known.items()}
-        total = sum(shares.values())
-        spoken = {own for code in candidates for own in closest_codes(code, known)}
-        likeliest = max(shares, key=lambda code: shares[code])
-        candidates_share = sum(shares[code] for code in spoken) / total
-        if likeliest in spoken or candidates_share > _CANDIDATES_SHARE:
-            return None
-        words = len(_WORD.findall(text)) + sum(map(is_unspaced_script, text))
-        required = _FOREIGN_SHARE.get(words, _LEAST_FOREIGN_SHARE)
-        if words > 1 and candidates_share < _NEGLIGIBLE_SHARE:
-            required = _LEAST_SHARE
-        if _LATIN_LETTER.search(text) and shares[likeliest] < required * total:
-            return None
-        return Detection(likeliest, round(100 * shares[likeliest] / total, 1))
-
-    def _scores(self, text: str, candidates: Sequence[str]) -> tuple[dict[str, float], float, float]:
-        """The score of each candidate, that of the likeliest of all languages, and the temperature of a softmax over
-        them; no scores of a text without a sign of a language, or of candidates that are all unknown."""
+    def _scores(self, text: str, candidates: Sequence[str]) -> _Scores | None:
+        """None of a text without a sign of a language, or of candidates that are all unknown."""
         part = _read_part(text)
         if not has_letters(part):
-            return {}, 0.0, 1.0
+            return None
         known: dict[str, float] = dict(self._loaded().rank(part))
+        give_way()
+        codes = frozenset(known)
         # zh-Hans and pt-BR are scored as zh and pt, nb as no; languages unknown to the library come last
         scores = {
-            code: max((known[own] for own in _known_codes(code, known)), default=-math.inf) for code in candidates
+            code: max((known[own] for own in _known_codes(code, codes)), default=-math.inf) for code in candidates
         }
         if max(scores.values()) == -math.inf or len(set(known.values())) == 1:  # nothing was recognised
-            return {}, 0.0, 1.0
-        return scores, max(known.values()), _temperature(part)
-
-    def _two_letter_scores(self, part: str) -> dict[str, float]:
-        """The scores of all languages with a two-letter code: the others are small, and mistaken for large ones."""
-        return {code: score for code, score in self._loaded().rank(part) if len(code) == _CODE_LETTERS}
+            return None
+        return _Scores(known, scores, _temperature(part))
 
     def _loaded(self) -> LanguageIdentifier:
         with self._lock:
@@ -173,9 +172,44 @@ def _temperature(part: str) -> float:
     return math.sqrt(len(part.encode("utf-8", "replace")))
 
 
-def _known_codes(code: str, known: Mapping[str, float]) -> list[str]:
+def _known_codes(code: str, known: frozenset[str]) -> Collection[str]:
     base = code.lower().partition("-")[0]
-    return [base] if base in known else closest_codes(code, known)
+    return [base] if base in known else _closest_codes(code, known)
+
+
+@lru_cache(maxsize=1024)
+def _closest_codes(code: str, known: frozenset[str]) -> frozenset[str]:
+    """Kept, because looking through the library's codes takes longer than detecting the language of a sentence."""
+    return frozenset(closest_codes(code, known))
+
+
+def _foreign(text: str, scores: _Scores) -> Detection | None:
+    """The language of a text that is evidently in none of the candidates. Languages with a code of two letters are
+    considered alone: the others are small, and mistaken for large ones."""
+    known = {code: score for code, score in scores.languages.items() if len(code) == _CODE_LETTERS}
+    best = max(known.values())
+    shares = {code: math.exp((score - best) / scores.temperature) for code, score in known.items()}
+    total = sum(shares.values())
+    codes = frozenset(known)
+    candidates = [code for code, score in scores.candidates.items() if score > -math.inf]
+    spoken = {own for code in candidates for own in _closest_codes(code, codes)}
+    likeliest = max(shares, key=lambda code: shares[code])
+    candidates_share = sum(shares[code] for code in spoken) / total
+    if likeliest in spoken or candidates_share > _CANDIDATES_SHARE:
+        return None
+    words = _words_up_to(3, text)
+    required = _FOREIGN_SHARE.get(words, _LEAST_FOREIGN_SHARE)
+    if words > 1 and candidates_share < _NEGLIGIBLE_SHARE:
+        required = _LEAST_SHARE
+    if _LATIN_LETTER.search(text) and shares[likeliest] < required * total:
+        return None
+    return Detection(likeliest, round(100 * shares[likeliest] / total, 1))
+
+
+def _words_up_to(limit: int, text: str) -> int:
+    """The number of words, at most `limit`; a character of an unspaced script counts as one."""
+    unspaced = (character for character in text if is_unspaced_script(character))
+    return len(list(islice(chain(_WORD.finditer(text), unspaced), limit)))
 
 
 def _greeting_languages(text: str) -> list[str]:

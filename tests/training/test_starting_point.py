@@ -159,7 +159,8 @@ def test_freezing_an_unknown_module_or_everything_is_refused(origin: Path) -> No
         freeze(network, ["embeddings", "encoder", "decoder", "encoder_norm", "decoder_norm"])
 
 
-@pytest.mark.parametrize("which", ["origin", pytest.param("marian", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["origin", "marian"])
 def test_killed_tuning_resumes_to_the_bit_without_its_origin(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import html
+from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -38,7 +40,7 @@ _DOCS_SCRIPT = _WEB / "docs" / "docs.js"  # of /docs and not of the page
 
 
 def add_page(app: FastAPI) -> None:
-    by_path = assets()
+    by_path = dict(assets())
     index = by_path.pop(_INDEX)
 
     async def start(request: Request) -> Response:
@@ -54,8 +56,9 @@ def add_page(app: FastAPI) -> None:
     app.add_api_route("/assets/{path:path}", asset, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def assets() -> dict[str, Response]:
-    """Every file of the page, ready to be sent, by its path below `app/web`, with "/" between folders."""
+@cache
+def assets() -> Mapping[str, Response]:
+    """Every file of the page, ready to be sent, by its path below `app/web`, with "/" between folders; read once."""
     paths = (path for path in sorted(_WEB.rglob("*")) if path.suffix in _TYPES and path != _DOCS_SCRIPT)
     return {path.relative_to(_WEB).as_posix(): _asset(path) for path in paths}
 

@@ -193,7 +193,7 @@ def test_each_protocol_has_its_own_error_body(path: str, where: Callable[[Any], 
 
 def test_a_body_in_small_pieces_takes_the_memory_of_its_bytes() -> None:
     """In a list of its pieces it took twenty times as much, of which `UploadRoom` knew nothing."""
-    pieces = 50_000
+    pieces = 10_000
     left = iter(range(pieces))
 
     async def receive() -> Message:

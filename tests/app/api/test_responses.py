@@ -9,7 +9,7 @@ import pytest
 
 from app.api.inspection import attention_formats
 from app.engine.interface import AttentionResult, ModelChange
-from app.text.language_detection import Detection
+from app.text.language_detection import Detection, Identification
 from models.inspection.results import AttentionFindings, OutputStep
 from tests.app.api.client import Client, described
 from tests.app.api.fake_engine import FakeEngine, translator
@@ -87,8 +87,8 @@ def test_no_number_has_more_digits_than_were_measured(monkeypatch: pytest.Monkey
     assert client.get("/models").json()[0]["scores"] == {"test": {"bleu": 33.333333, "parts": [66.666667]}}
     changed = client.post("/models/tiny-de-en/reload", headers={"X-Api-Key": "a-long-secret-of-yours"})
     assert changed.json()["seconds"] == 0.08
-    detect = Detection("de", 95.7)
-    monkeypatch.setattr(client.app.state.services.detector, "detect", lambda text, candidates: detect)
+    identified = Identification(Detection("de", 95.7), 1.0)
+    monkeypatch.setattr(client.app.state.services.detector, "identify", lambda text, candidates: identified)
     answer = client.post("/language/translate/v2/detect", json={"q": "Bier"})
     assert answer.json()["data"]["detections"][0][0]["confidence"] == 0.957
 

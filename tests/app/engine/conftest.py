@@ -31,7 +31,7 @@ def scheduler(tiny_checkpoints: Path) -> Scheduler:
     return scheduler
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def running(tiny_checkpoints: Path) -> Iterator[Running]:
     running = Running(options(tiny_checkpoints))
     try:

@@ -106,6 +106,7 @@ def test_thread_ends_with_a_stopped_loop(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert loop.progress.update == 8
 
 
+@pytest.mark.slow
 def test_a_run_with_batches_made_ahead_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that was killed with batches made that no update had read."""
     small: Any = {"tokens_per_batch": 60}

@@ -57,6 +57,7 @@ def test_a_device_that_cannot_start_is_explained_while_another_serves(
     assert "Traceback" not in logged
 
 
+@pytest.mark.slow
 @no_gpu
 def test_a_server_without_its_only_device_ends_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("__version__ = '2.13.0+cpu'\nclass version:\n    cuda = None\n")

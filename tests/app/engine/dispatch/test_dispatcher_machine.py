@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -190,8 +191,9 @@ class DispatcherMachine(RuleBasedStateMachine):
         assert failed or all(device.outstanding_tokens == 0 for device in self.each)
 
 
-def test_made_up_lives_of_a_dispatcher() -> None:
+@pytest.mark.parametrize("lives", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_made_up_lives_of_a_dispatcher(lives: int) -> None:
     run_state_machine_as_test(
         DispatcherMachine,
-        settings=settings(max_examples=150, stateful_step_count=30, deadline=None, derandomize=True, database=None),
+        settings=settings(max_examples=lives, stateful_step_count=30, deadline=None, derandomize=True, database=None),
     )

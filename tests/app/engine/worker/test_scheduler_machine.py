@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.app.engine.worker.scheduler_machine import SchedulerMachine
 
 
-def test_made_up_lives_of_a_scheduler() -> None:
+@pytest.mark.parametrize("lives", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_made_up_lives_of_a_scheduler(lives: int) -> None:
     run_state_machine_as_test(
         SchedulerMachine,
-        settings=settings(max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, database=None),
+        settings=settings(max_examples=lives, stateful_step_count=40, deadline=None, derandomize=True, database=None),
     )

@@ -280,7 +280,8 @@ def live_through(seed: int, folder: Path, requests: Sequence[m.Decode]) -> Proce
     return process
 
 
-@pytest.mark.parametrize("seed", range(1))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30))
 def test_models_and_failures_in_any_order(
     seed: int, tiny_checkpoints: Path, expected: tuple[list[m.Decode], dict[int, list[Hypothesis]]], causes: list[str]
 ) -> None:
@@ -292,14 +293,6 @@ def test_models_and_failures_in_any_order(
         "AcceleratorError: CUDA error: unspecified",
     )
     assert all(cause.startswith(known) for cause in causes), causes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 30))
-def test_models_and_failures_in_many_orders(
-    seed: int, tiny_checkpoints: Path, expected: tuple[list[m.Decode], dict[int, list[Hypothesis]]], causes: list[str]
-) -> None:
-    test_models_and_failures_in_any_order(seed, tiny_checkpoints, expected, causes)
 
 
 @pytest.mark.parametrize("kind", [{"streamed": True}, {"temperature": 0.9, "top_p": 0.9, "seed": 1}, {"beam_size": 4}])
