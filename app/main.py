@@ -181,9 +181,7 @@ def create_app(
         files=files,
         glossaries=GlossaryStore(settings.data),
         usage=shared.usage,
-        documents=DocumentJobs(
-            files, DocumentJobStore(settings.data, settings.file_retention_s), settings.front_ends
-        ),
+        documents=DocumentJobs(files, DocumentJobStore(settings.data, settings.file_retention_s), settings.front_ends),
         suggestions=SuggestionStore(settings.data) if settings.suggestions else None,
         model_changes=settings.model_changes,
         public_url=settings.public_url,

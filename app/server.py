@@ -60,19 +60,35 @@ class Server(uvicorn.Server):
 
 def check_address(host: str, port: int) -> None:
     """SystemExit with a sentence where the server could not listen, as another program may do."""
+    for probe in bound_sockets(host, port):
+        probe.close()
+
+
+def bound_sockets(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
+    """A socket bound to each address of the host. shared: other processes of this user may bind them too, if their
+    sockets are shared (SO_REUSEPORT). SystemExit with a sentence where another program has one of them."""
+    sockets = list[socket.socket]()
     try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                probe.bind(address)
+        for family, kind, protocol, _, address in dict.fromkeys(
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        ):
+            bound = socket.socket(family, kind, protocol)
+            sockets.append(bound)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind(address)
     except OSError as error:
+        for bound in sockets:
+            bound.close()
         if error.errno == errno.EADDRINUSE:
             reason = f"port {port} of {host} is in use; stop the program that listens there, or choose another --port"
         else:
             reason = f"it cannot listen on {host}, port {port} ({error.strerror}); choose another --host or --port"
         raise SystemExit(f"Parlance cannot start: {reason}.") from None
+    return sockets
 
 
 def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:

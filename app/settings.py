@@ -177,8 +177,8 @@ class Settings(BaseSettings):
     """Bytes of all bodies that requests hold at once, without the first 65,536 of each; one client gets half. Beyond
     that it is 429. Divided among the front ends, each of which takes one largest body in any case."""
     max_connections: int = Field(default=2048, ge=1)
-    """Connections of all clients, divided among the front ends. Beyond that the one that has waited longest without a whole request is closed for a
-    new one; where all have requests in work, it is 503."""
+    """Connections of all clients, divided among the front ends. Beyond that the one that has waited longest without a
+    whole request is closed for a new one; where all have requests in work, it is 503."""
     max_connections_per_client: int = Field(default=512, ge=1)
     """The same of one address (IPv6: of a /64), divided too; trusted proxies have no such limit."""
     max_url_bytes: int = Field(default=16_384, ge=256)

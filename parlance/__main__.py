@@ -128,7 +128,6 @@ def serve(arguments: Sequence[str]) -> int:
     settings, given = parser.settings(arguments)
     if given.model:
         settings = settings.model_copy(update={"models": ",".join(given.model)})
-    from app.__main__ import check_address
     from app.__main__ import serve as serve_checkpoints
     from app.server import check_address
 

@@ -48,7 +48,9 @@ def is_small(extension: str, content: bytes) -> bool:
 class ReaderPool:
     """memory_bytes: the address space of one process. Jobs beyond `processes` wait."""
 
-    def __init__(self, processes: int = READER_PROCESSES, memory_bytes: int = 2_000_000_000, time_limit_s: int = 60) -> None:
+    def __init__(
+        self, processes: int = READER_PROCESSES, memory_bytes: int = 2_000_000_000, time_limit_s: int = 60
+    ) -> None:
         self._memory_bytes, self._time_limit_s = memory_bytes, time_limit_s
         self._room = asyncio.Semaphore(processes)
         self._idle: list[_ReaderProcess] = []
