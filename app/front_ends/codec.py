@@ -63,6 +63,8 @@ def _decode_value(kind: object, value: Any) -> object:
     if get_origin(kind) is np.ndarray:
         dtype, shape, data = value
         return np.frombuffer(data, dtype).reshape(shape)
+    if kind is object:
+        return value
     raise NotImplementedError(f"{kind} cannot come from another process")
 
 

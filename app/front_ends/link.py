@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from app.engine.protocol.messages import FrameSplitter
 from app.front_ends.codec import FromFrontEnd, ToFrontEnd, encode_value, frame
@@ -78,8 +78,7 @@ class Link(asyncio.Protocol, Generic[Received, Sent]):
     # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
 
     def data_received(self, data: bytes) -> None:
         try:
