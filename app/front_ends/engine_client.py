@@ -76,7 +76,7 @@ class Full:
 
 class EngineConnection:
     """The connection to the engine process, with the state that it pushes. metrics: of this process, whose HTTP
-    counters are reported; on_drain: called when the service ends; on_loss: when the engine process is gone."""
+    counters are reported; on_drain: called when the service ends; on_loss: when the engine process is gone. clock: seconds, monotonic."""
 
     def __init__(
         self,
@@ -85,8 +85,9 @@ class EngineConnection:
         *,
         on_drain: Callable[[], None] = lambda: None,
         on_loss: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._socket, self._metrics = connection, metrics
+        self._socket, self._metrics, self.clock = connection, metrics, clock
         self.on_drain, self.on_loss = on_drain, on_loss
         self.link: Link[c.ToFrontEnd, c.FromFrontEnd] = Link(c.to_front_end, self._received, self._ended)
         self.status = STARTING
@@ -166,7 +167,7 @@ class EngineConnection:
             return
         if isinstance(message, c.Failed) and message.full is not None:
             client = pending.client if message.of_client else ""
-            self.full = Full(message.full, time.monotonic() + FULL_S, client)
+            self.full = Full(message.full, self.clock() + FULL_S, client)
         match message:
             case c.Answered():
                 try:
@@ -229,7 +230,7 @@ class EngineClient:
         if connection.refusal is not None:
             raise connection.refusal.error()
         full = connection.full
-        if full is not None and time.monotonic() < full.until_s and full.client in ("", ORIGIN.get().client):
+        if full is not None and connection.clock() < full.until_s and full.client in ("", ORIGIN.get().client):
             raise full.refusal.error()
 
     async def curves(self, name: str) -> TrainingCurves:
