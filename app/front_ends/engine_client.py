@@ -76,7 +76,8 @@ class Full:
 
 class EngineConnection:
     """The connection to the engine process, with the state that it pushes. metrics: of this process, whose HTTP
-    counters are reported; on_drain: called when the service ends; on_loss: when the engine process is gone. clock: seconds, monotonic."""
+    counters are reported; on_drain: called when the service ends; on_loss: when the engine process is gone. clock:
+    seconds, monotonic."""
 
     def __init__(
         self,

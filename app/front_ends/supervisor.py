@@ -63,14 +63,15 @@ class FrontEndProcess:
                 raise
 
     async def reap(self) -> int:
-        """Kills the process if it still runs; its exit status, negative for a signal."""
+        """The exit status, negative for a signal, of a process whose connection has ended. It is on its way out; one
+        that does not get there is killed."""
         assert self.process is not None
         if self.process.poll() is None:
             try:
-                await asyncio.to_thread(self.process.wait, 0.2)  # it may be on its way out, with a status of its own
+                await asyncio.to_thread(self.process.wait, REAP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                await asyncio.to_thread(self.process.wait, REAP_TIMEOUT_S)
+                await asyncio.to_thread(self.process.wait)
         return int(self.process.returncode)
 
     def kill(self) -> None:

@@ -37,6 +37,9 @@ del test_a_glossary_reaches_the_translator  # noqa: F821
 del test_import_answers_at_once_and_tells_how_far_it_is  # noqa: F821
 
 
+pytestmark = pytest.mark.slow  # each test runs without a front end too
+
+
 @pytest.fixture(autouse=True)
 def _behind_a_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request of a client has an event loop, and so a connection, of its own; the shared parts stay."""
