@@ -64,9 +64,11 @@ def check_address(host: str, port: int) -> None:
         probe.close()
 
 
-def bound_sockets(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
+def bound_sockets(host: str, port: int, *, shared: bool = False, reused: bool = True) -> list[socket.socket]:
     """A socket bound to each address of the host. shared: other processes of this user may bind them too, if their
-    sockets are shared (SO_REUSEPORT). SystemExit with a sentence where another program has one of them."""
+    sockets are shared (SO_REUSEPORT). reused: ended connections of an earlier server may linger there (TIME_WAIT), and
+    until one of the sockets listens, any program may bind them too. SystemExit with a sentence where another program
+    has one of them."""
     sockets = list[socket.socket]()
     try:
         for family, kind, protocol, _, address in dict.fromkeys(
@@ -74,7 +76,7 @@ def bound_sockets(host: str, port: int, *, shared: bool = False) -> list[socket.
         ):
             bound = socket.socket(family, kind, protocol)
             sockets.append(bound)
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reused)
             if shared:
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:

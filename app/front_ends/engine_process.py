@@ -67,7 +67,10 @@ def hold_address(host: str, port: int) -> list[socket.socket]:
     """Sockets that keep other programs, and other services of this kind, from the address: bound, and not listening, so
     that they get no connections. SystemExit with a sentence where another program has it."""
     check_address(host, port)
-    return bound_sockets(host, port, shared=True)
+    try:
+        return bound_sockets(host, port, shared=True, reused=False)
+    except SystemExit:  # within a minute of an earlier server; a program that binds it now is noticed when it listens
+        return bound_sockets(host, port, shared=True)
 
 
 def settings_of_front_end(settings: Settings) -> dict[str, Any]:
