@@ -101,22 +101,22 @@ class EngineServer:
             front_end.link.send(message)
 
     async def collect_counts(self) -> None:
-        """Returns once every front end has reported its counters, or after `REPORT_S`."""
+        """Returns once every front end that listens has reported its counters, or after `REPORT_S`."""
         number = next(self._reports)
-        waiting = [front_end.report(number) for front_end in self.front_ends]
+        waiting = [front_end.report(number) for front_end in self.front_ends if front_end.listening]
         if waiting:
             await asyncio.wait(waiting, timeout=REPORT_S)
 
 
 class FrontEndConnection:
     """One front end and its calls, all of which are cancelled when it is gone. heard_at_s: when its last message came.
-    behind: it has missed a push."""
+    listening: it has said so. behind: it has missed a push."""
 
     def __init__(self, server: EngineServer, on_listening: Callable[[], None], on_end: Callable[[], None]) -> None:
         self._server, self._on_listening, self._on_end = server, on_listening, on_end
         self.link: Link[c.FromFrontEnd, c.ToFrontEnd] = Link(c.from_front_end, self._received, self._ended)
         self.heard_at_s = time.monotonic()
-        self.behind = False
+        self.listening = self.behind = False
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._reports: dict[int, asyncio.Future[None]] = {}
 
@@ -142,6 +142,7 @@ class FrontEndConnection:
                 if (counted := self._reports.get(message.number)) is not None and not counted.done():
                     counted.set_result(None)
             case c.Listening():
+                self.listening = True
                 self._on_listening()
 
     def _ended(self) -> None:

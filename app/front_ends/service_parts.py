@@ -20,14 +20,10 @@ class OwnParts:
 
     def __init__(self, shared: SharedParts, count: Callable[[], Awaitable[None]]) -> None:
         self._metrics, self._count = shared.metrics, count
-        self.take, self.give_back, self.characters = (
-            shared.counts.take,
-            shared.counts.give_back,
-            shared.counts.characters,
-        )
+        counts, importer = shared.counts, shared.importer
+        self.take, self.give_back, self.characters = counts.take, counts.give_back, counts.characters
         self.add_keyless = shared.usage.add
-        self.imports, self.start_import = shared.importer.imports, shared.importer.start
-        self.cancel_import = shared.importer.cancel
+        self.imports, self.start_import, self.cancel_import = importer.imports, importer.start, importer.cancel
 
     async def metrics_page(self, open_metrics: bool) -> bytes:
         await self._count()

@@ -126,7 +126,9 @@ class FrontEnds(Collector):
         for wait in waits:
             wait.cancel()
         if front_end.gone.is_set():
-            self.status = self.status or await front_end.reap() or 1
+            status = await front_end.reap()
+            if not self._ending:
+                self.status = self.status or status or 1
             return False
         return True
 

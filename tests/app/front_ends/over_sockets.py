@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from app.access.memory_store import MemoryStore
 from app.api.services import SharedParts
 from app.engine.metrics.collector import Metrics
+from app.front_ends import codec
 from app.front_ends.engine_client import EngineClient, EngineConnection
 from app.front_ends.engine_server import EngineServer, FrontEndConnection
 from app.front_ends.service_parts import FrontEndMetrics, parts_over
@@ -47,6 +48,7 @@ async def front_end(engine: Any, server: EngineServer | None = None, **options: 
     accepted = await server.connect(ours)
     client = EngineClient(connection)
     await client.start()
+    connection.link.send(codec.Listening())
     watching = asyncio.create_task(server.watch())
     try:
         yield FrontEnd(client, parts_over(connection, metrics), connection, accepted, server)

@@ -48,7 +48,7 @@ from models.inspection.results import (
 )
 from models.inspection.selection import AttentionSelection, Head, Row
 from tests.app.api.fake_engine import LYRICIST, FakeEngine, translator
-from tests.app.front_ends.over_sockets import FrontEnd, front_end, own_parts, until
+from tests.app.front_ends.over_sockets import PATIENCE_S, FrontEnd, front_end, own_parts, until
 from tests.request_builders import generation_request, translation_request
 
 
@@ -429,11 +429,12 @@ def test_text_for_a_front_end_that_does_not_read_is_merged_and_not_queued() -> N
         written = engine.written
         await until(lambda: engine.written > written + MERGED)
         splitter, longest = FrameSplitter(), 0
-        while longest <= MERGED:
-            for body in splitter.bodies(await loop.sock_recv(theirs, 1 << 20)):
-                for message in codec.to_front_end(body):
-                    if isinstance(message, codec.Streamed):
-                        longest = max(longest, *(len(delta.text) for delta in message.deltas))
+        async with asyncio.timeout(PATIENCE_S):
+            while longest <= MERGED:
+                for body in splitter.bodies(await loop.sock_recv(theirs, 1 << 20)):
+                    for message in codec.to_front_end(body):
+                        if isinstance(message, codec.Streamed):
+                            longest = max(longest, *(len(delta.text) for delta in message.deltas))
         theirs.close()
         await until(lambda: engine.open_streams == 0)
 

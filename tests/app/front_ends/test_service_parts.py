@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from app.access.key_file import ANONYMOUS, Caller
 from app.access.memory_store import Charge
 from app.access.rate_limits import Quota, Rate
 from app.engine.registry.model_import import ModelImport
+from app.front_ends import codec
 from app.front_ends.engine_server import EngineServer
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.front_ends.over_sockets import FrontEnd, front_end, own_parts, until
@@ -130,9 +132,16 @@ def test_counts_of_a_front_end_that_ended_stay() -> None:
 def test_page_of_metrics_does_not_wait_for_a_front_end_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.front_ends.engine_server.REPORT_S", 0.05)
 
-    async def check(one: FrontEnd, two: FrontEnd) -> None:
-        monkeypatch.setattr(two.connection, "_send_counts", lambda number: None)
-        answer(one, 2)
-        assert (await counts(one))["http_requests_total", "POST", "/translate", "200"] == 2
+    async def run() -> None:
+        server = EngineServer(engine := FakeEngine(), own_parts(engine))
+        ours, theirs = socket.socketpair()
+        hanging = await server.connect(ours)
+        theirs.sendall(codec.frame([codec.encode_value(codec.Listening())]))  # and nothing after that
+        await until(lambda: hanging.listening)
+        async with front_end(engine, server) as connected:
+            answer(connected, 2)
+            assert (await counts(connected))["http_requests_total", "POST", "/translate", "200"] == 2
+        theirs.close()
+        await until(lambda: not server.front_ends)
 
-    with_two(check)
+    asyncio.run(run())
