@@ -44,7 +44,7 @@ from app.api.operations.web_pages import add_docs, add_page
 from app.api.request_body import RequestLimits
 from app.api.responses import JsonAnswer
 from app.api.route import ApiRouting
-from app.api.services import KeylessUsage, Services
+from app.api.services import KeylessUsage, Services, SharedParts
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
 from app.engine.registry.model_import import ModelImporter
@@ -63,7 +63,12 @@ from parlance import __version__
 
 if TYPE_CHECKING:
     from app.api.middleware.telemetry import RequestSpans  # needs the extra `otel`
+    from app.engine.async_engine import AsyncEngine
 
+ONE_FRONT_END = (
+    "Parlance cannot start: PARLANCE_FRONT_ENDS is more than 1, and this program serves with one front end: leave the"
+    " variable out, or serve with `python -m app` or `parlance serve`."
+)
 _ROUTERS = (
     libretranslate.router,
     generation.router,
@@ -131,23 +136,23 @@ _TAGS: list[dict[str, object]] = [
 ]
 
 
-def create_app(settings: Settings | None = None, engine: Engine | None = None) -> FastAPI:
-    """The service. Without arguments: settings from the environment, and an engine of device processes."""
+def create_app(
+    settings: Settings | None = None, engine: Engine | None = None, shared: SharedParts | None = None
+) -> FastAPI:
+    """The service. Without arguments: settings from the environment, and an engine of device processes. shared: of a
+    front-end process, whose engine is in another one; by default this app has them for itself."""
     settings = settings or load_settings()
     logs.set_up_logging(settings.log_level, settings.log_format)
-    metrics = Metrics()
-    access = _access_control(settings, metrics)
-    if engine is None:  # imported here: tests and documentation need no device processes
-        from app.engine.async_engine import AsyncEngine
-        from app.engine.dispatch.placement import NoDevice
-        from app.engine.interface import EngineSettings
-
-        try:
-            engine = AsyncEngine(settings.section(EngineSettings), metrics)
-        except NoDevice as error:
-            print(f"Parlance cannot start: {error}", file=sys.stderr)  # noqa: T201
-            raise SystemExit(2) from None
+    metrics = Metrics() if shared is None else shared.metrics
+    counts = usage_counts(settings, metrics) if shared is None else shared.counts
+    access = _access_control(settings, counts)
+    if engine is None:
+        if settings.front_ends > 1:
+            raise SystemExit(ONE_FRONT_END)
+        engine = create_engine(settings, metrics)
     metrics.watch(engine)
+    if shared is None:
+        shared = shared_parts(settings, engine, metrics, counts)
     spans = _request_spans(settings)
     app = FastAPI(
         title="Parlance",
@@ -166,12 +171,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     routes = LanguageRoutes(engine, pivoting=settings.pivot)
     services = app.state.services = Services(
         engine=engine,
-        importer=ModelImporter(
-            settings.checkpoints,
-            load=lambda name: engine.load_model(name),
-            reload=lambda name: engine.reload_model(name),
-            loaded=lambda name: any(model.name == name for model in engine.models()),
-        ),
+        importer=shared.importer,
         routes=routes,
         translator=PivotTranslator(Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)), routes),
         detector=Detector(),
@@ -180,8 +180,8 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         access=access,
         files=files,
         glossaries=GlossaryStore(settings.data),
-        usage=KeylessUsage(),
-        documents=DocumentJobs(files, DocumentJobStore(settings.data, settings.file_retention_s)),
+        usage=shared.usage,
+        documents=DocumentJobs(files, DocumentJobStore(settings.data, settings.file_retention_s), settings.front_ends),
         suggestions=SuggestionStore(settings.data) if settings.suggestions else None,
         model_changes=settings.model_changes,
         public_url=settings.public_url,
@@ -196,6 +196,39 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     install_error_handlers(app, _ERROR_FORMS)
     _add_middleware(app, settings, services, spans)
     return app
+
+
+def create_engine(settings: Settings, metrics: Metrics) -> AsyncEngine:
+    """An engine of device processes, which `start` starts. SystemExit where the settings name no usable device."""
+    from app.engine.async_engine import AsyncEngine  # here: tests and front-end processes need no device processes
+    from app.engine.dispatch.placement import NoDevice
+    from app.engine.interface import EngineSettings
+
+    try:
+        return AsyncEngine(settings.section(EngineSettings), metrics)
+    except NoDevice as error:
+        print(f"Parlance cannot start: {error}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(2) from None
+
+
+def usage_counts(settings: Settings, metrics: Metrics) -> MemoryStore:
+    """What limits and quotas are counted in: in memory, or in the Redis that the settings name."""
+    if url := settings.redis_url.get_secret_value():
+        from app.access.redis_store import RedisStore  # few services have several servers
+
+        return RedisStore(url, metrics.sharing_failed)
+    return MemoryStore()
+
+
+def shared_parts(settings: Settings, engine: Engine, metrics: Metrics, counts: MemoryStore) -> SharedParts:
+    """The parts of a service whose engine is in this process."""
+    importer = ModelImporter(
+        settings.checkpoints,
+        load=lambda name: engine.load_model(name),
+        reload=lambda name: engine.reload_model(name),
+        loaded=lambda name: any(model.name == name for model in engine.models()),
+    )
+    return SharedParts(metrics, counts, KeylessUsage(), importer)
 
 
 def _routes() -> list[BaseRoute]:
@@ -224,7 +257,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await run_in_threadpool(app.state.spans.close)
 
 
-def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
+def _access_control(settings: Settings, counts: MemoryStore) -> AccessControl:
     """A wrong keys file ends the start: otherwise no key would work, and no operator would know."""
     admin_key = settings.admin_key.get_secret_value()
     operator = Caller("admin", key_digest(admin_key), frozenset({"use", "admin"}), rates=(), quotas=())
@@ -232,13 +265,8 @@ def _access_control(settings: Settings, metrics: Metrics) -> AccessControl:
         keys = KeyRing(Path(settings.keys_file) if settings.keys_file else None, [operator] if admin_key else ())
     except KeysUnreadable as error:
         raise SystemExit(f"Parlance cannot start: {error}") from None
-    store = MemoryStore()
-    if url := settings.redis_url.get_secret_value():
-        from app.access.redis_store import RedisStore  # few services have several servers
-
-        store = RedisStore(url, metrics.sharing_failed)
     return AccessControl(
-        store,
+        counts,
         keys,
         keys_used=bool(settings.keys_file),
         key_required=settings.key_required,

@@ -153,6 +153,10 @@ def app(given: dict[str, Any]) -> Any:
         settings = load_settings()
     except SystemExit as end:  # of a process of ours; this one is Ray's
         raise ValueError(end.code) from None
+    if settings.front_ends > 1:
+        raise ValueError(
+            "PARLANCE_FRONT_ENDS is more than 1, and a replica has one front end: set max_replicas instead."
+        )
     if arguments.max_replicas > 1:
         for sentence in unshared(settings):
             log.warning("%s", sentence)

@@ -131,6 +131,9 @@ class Settings(BaseSettings):
     """Address to listen on; 0.0.0.0 is every IPv4 one."""
     port: int = Field(default=8000, ge=1, le=65_535)
     """Port to listen on."""
+    front_ends: int = Field(default=1, ge=1, le=64)
+    """Processes that answer HTTP on this port, before one process with the devices: more than 1, on Linux, where one
+    process does not parse, split and write as fast as the devices compute."""
     checkpoints: Path = Path("checkpoints")
     """Folder whose sub-folders are the checkpoints to load."""
     models: str = ""
@@ -173,12 +176,12 @@ class Settings(BaseSettings):
     """Seconds in which the bytes of a body are not counted against PARLANCE_MIN_BODY_BYTES_PER_S."""
     max_uploaded_bytes: int = Field(default=256_000_000, ge=1024)
     """Bytes of all bodies that requests hold at once, without the first 65,536 of each; one client gets half. Beyond
-    that it is 429."""
+    that it is 429. Divided among the front ends, each of which takes one largest body in any case."""
     max_connections: int = Field(default=2048, ge=1)
-    """Connections of all clients. Beyond that the one that has waited longest without a whole request is closed for a
-    new one; where all have requests in work, it is 503."""
+    """Connections of all clients, divided among the front ends. Beyond that the one that has waited longest without a
+    whole request is closed for a new one; where all have requests in work, it is 503."""
     max_connections_per_client: int = Field(default=512, ge=1)
-    """The same of one address (IPv6: of a /64); trusted proxies have no such limit."""
+    """The same of one address (IPv6: of a /64), divided too; trusted proxies have no such limit."""
     max_url_bytes: int = Field(default=16_384, ge=256)
     """Bytes of a request's address, query included; beyond that it is 414."""
     max_header_bytes: int = Field(default=32_768, ge=256)
@@ -211,7 +214,8 @@ class Settings(BaseSettings):
     length_penalty: float = Field(default=1.0, ge=0, le=5)
     """Exponent of the length by which the beam search divides scores."""
     cache_mb: int = Field(default=0, ge=0, le=1_000_000)
-    """Megabytes of memory for translations of sentences that were asked for before; 0 keeps none."""
+    """Megabytes of memory for translations of sentences that were asked for before, divided among the front ends, each
+    of which keeps its own; 0 keeps none."""
     pivot: bool = True
     """Translate pairs without a model through a third language, English first, with two models."""
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"

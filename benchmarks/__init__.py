@@ -36,6 +36,7 @@ promises.py      what a serving run is to reach
 sweep.py         arrival rates up to the knee
 soak.py          an hour of all its work, with kills, reloads and overload: lost and wrong answers, memory, latencies
 ray_replicas.py  two replicas on Ray Serve against one, and the cost of its proxy
+front_ends.py    one front-end process against two, before an engine that answers from a script
 page.py          a page of 300 paragraphs at once
 first_paint.py   how long our own page takes to be seen, in Chromium
 overhead.py      what HTTP and IPC cost

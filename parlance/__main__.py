@@ -128,8 +128,8 @@ def serve(arguments: Sequence[str]) -> int:
     settings, given = parser.settings(arguments)
     if given.model:
         settings = settings.model_copy(update={"models": ",".join(given.model)})
-    from app.__main__ import check_address
     from app.__main__ import serve as serve_checkpoints
+    from app.server import check_address
 
     check_address(settings.host, settings.port)  # before minutes of downloads or training
     if status := fetch_models(settings.models, settings.checkpoints):

@@ -14,7 +14,7 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from app.api.errors import INTERNAL_ERROR_MESSAGE
-from app.documents.reader_pool import ReaderPool
+from app.documents.reader_pool import READER_PROCESSES, ReaderPool
 from app.engine.admission import ORIGIN
 from app.engine.metrics.request_work import CURRENT_WORK
 from app.errors import EngineError, Overloaded
@@ -90,14 +90,20 @@ class DocumentRoom:
 
 @dataclass(slots=True)
 class DocumentJobs:
-    """The documents that this process translates; the store knows those of all processes."""
+    """The documents that this process translates; the store knows those of all processes. front_ends: processes of this
+    service, each of which takes its share of the documents."""
 
     files: TranslatedFileStore
     store: DocumentJobStore
-    readers: ReaderPool = field(default_factory=ReaderPool)
+    front_ends: int = 1
+    readers: ReaderPool = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _room: DocumentRoom = field(default_factory=DocumentRoom)
+    _room: DocumentRoom = field(init=False)
     _pending: Counter[str] = field(default_factory=Counter)  # by client; also of documents that get their record now
+
+    def __post_init__(self) -> None:
+        self.readers = ReaderPool(max(1, READER_PROCESSES // self.front_ends))
+        self._room = DocumentRoom(max(1, CONCURRENT_DOCUMENTS // self.front_ends))
 
     async def start(
         self, extension: str, filename: str, work: Work, on_end: Callable[[], None] = lambda: None
@@ -130,9 +136,10 @@ class DocumentJobs:
         return job, key
 
     def _check_pending(self, client: str) -> None:
-        share = max(1, MAX_PENDING_DOCUMENTS // _MAX_SHARE)
-        if self._pending.total() >= MAX_PENDING_DOCUMENTS:
-            waiting = f"{MAX_PENDING_DOCUMENTS} documents"
+        most = max(1, MAX_PENDING_DOCUMENTS // self.front_ends)
+        share = max(1, most // _MAX_SHARE)
+        if self._pending.total() >= most:
+            waiting = f"{most} documents"
         elif client and self._pending[client] >= share:
             waiting = f"{share} of your documents"
         else:

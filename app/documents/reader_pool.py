@@ -23,6 +23,7 @@ from app.errors import InvalidRequest
 IN_PLACE_BYTES = 50_000
 _IN_PLACE_UNPACKED_BYTES = 2_000_000  # of packages: an empty Word document has 800,000
 _PACKAGES = (".docx", ".odt", ".ods", ".odp")
+READER_PROCESSES = 2
 _JOBS_PER_PROCESS = 50  # then its memory returns to the system
 _IDLE_S = 60.0
 _BUFFER_BYTES = 1 << 20
@@ -47,7 +48,9 @@ def is_small(extension: str, content: bytes) -> bool:
 class ReaderPool:
     """memory_bytes: the address space of one process. Jobs beyond `processes` wait."""
 
-    def __init__(self, processes: int = 2, memory_bytes: int = 2_000_000_000, time_limit_s: int = 60) -> None:
+    def __init__(
+        self, processes: int = READER_PROCESSES, memory_bytes: int = 2_000_000_000, time_limit_s: int = 60
+    ) -> None:
         self._memory_bytes, self._time_limit_s = memory_bytes, time_limit_s
         self._room = asyncio.Semaphore(processes)
         self._idle: list[_ReaderProcess] = []

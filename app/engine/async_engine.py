@@ -199,7 +199,7 @@ class AsyncEngine:
         began = time.monotonic()
         return ModelChange(self._info(await self.lifecycle.change(name, change)), time.monotonic() - began)
 
-    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+    async def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         config = self.registry.for_pair(source_language, target_language, model).config
         return config.max_source_tokens - len(config.source_prefix) - len(config.source_suffix)
 

@@ -405,7 +405,7 @@ class Engine(Protocol):
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
         """Answers in the order of `requests`, which are admitted or refused together."""
 
-    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+    async def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         """The maximum number of tokens of one text for the translator of a language pair."""
 
     async def source_tokens(

@@ -133,7 +133,7 @@ class Translator:
             if text.spans:
                 options = request.options
                 model = options.model, options.source_language, options.target_language
-                room, count_tokens = self._engine.source_room(*model), partial(self._engine.source_tokens, *model)
+                room, count_tokens = await self._engine.source_room(*model), partial(self._engine.source_tokens, *model)
                 if certain or len(request.text.encode()) >= room - 2:  # else every piece fits
                     texts[number] = await split_to_fit(text, room, count_tokens, certain=certain)
         known_words = [self._known_words(request.options) for request in requests]

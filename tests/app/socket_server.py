@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from app.__main__ import server_config
 from app.engine.metrics.collector import Metrics
 from app.main import create_app
+from app.server import server_config
 from app.settings import Settings
 from tests.app.api.fake_engine import FakeEngine
 

@@ -88,6 +88,17 @@ def test_errors_have_cors_headers() -> None:
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, "*")
 
 
+def test_front_end_process_does_not_import_the_engine() -> None:
+    modules = "{'torch', 'app.engine.async_engine', 'app.engine.dispatch.dispatcher', 'app.engine.worker'}"
+    check = f"import sys, app.front_ends.front_end; sys.exit(bool({modules} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
+
+
+def test_app_with_an_engine_of_its_own_has_one_front_end() -> None:
+    with pytest.raises(SystemExit, match="PARLANCE_FRONT_ENDS is more than 1, and this program serves with one"):
+        create_app(Settings(front_ends=2))
+
+
 def test_the_app_is_made_without_torch_the_detector_and_ray() -> None:
     program = (
         "import sys; from app.main import create_app; from app.settings import Settings;"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.__main__ import FLUSH_S
+from app.server import FLUSH_S
 from app.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from app.__main__ import FLUSH_S
+from app.server import FLUSH_S
 from app.settings import PREFIX, Settings
 from tests.deploy.test_kubernetes import NEWEST, OBJECTS, OLDEST, ROOT
 

@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from app.__main__ import FLUSH_S
+from app.server import FLUSH_S
 from app.settings import PREFIX, Settings
 from tests.app.api.client import Client
 

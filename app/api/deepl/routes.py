@@ -132,7 +132,7 @@ async def deepl_translate(
         lambda text: without_ignored_marks(text, body.ignore_tags),
     )
     billed = [len(text) * models_needed(pair, services) for text, pair in zip(body.text, pairs, strict=True)]
-    services.usage.count(caller_of(request), sum(billed))
+    await services.usage.count(caller_of(request), sum(billed))
     model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
     answers = [
         schemas.DeepLTranslation(

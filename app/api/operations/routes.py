@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
@@ -171,13 +171,13 @@ async def import_model(
 ) -> ImportAnswer:
     """Fetch a Marian model, such as one of OPUS-MT's, from the Hugging Face Hub, verify, convert and load it. Answers
     at once; GET /models/imports tells how far it is. A model that is there is fetched again only if it has changed."""
-    return ImportAnswer.model_validate(services.importer.start(model))
+    return ImportAnswer.model_validate(await services.importer.start(model))
 
 
 @admin_router.get("/models/imports", summary="List imports", responses=documented(**_GUARDED))
 async def imports(services: ServicesDependency) -> list[ImportAnswer]:
     """The imports since the server's start, the newest first: at most the last 20."""
-    return [ImportAnswer.model_validate(each) for each in services.importer.imports()]
+    return [ImportAnswer.model_validate(each) for each in await services.importer.imports()]
 
 
 @admin_router.delete(
@@ -241,14 +241,9 @@ _PAGE: dict[str, object] = {
 @health_router.get("/metrics", summary="Metrics", response_class=Response, responses={200: _PAGE, **documented()})
 async def metrics(request: Request, services: ServicesDependency) -> Response:
     """Prometheus' text format, or OpenMetrics where `Accept` asks for it; docs/serving.md lists every series."""
-    registry = services.metrics.scrape()
-    if OPEN_METRICS in request.headers.get("accept", ""):
-        # without ALLOWUTF8 it writes the colons of samples as underscores, and keeps those of the lines above them
-        page = openmetrics.generate_latest(registry, openmetrics.ALLOWUTF8)  # type: ignore[no-untyped-call]
-        kind = openmetrics.CONTENT_TYPE_LATEST
-    else:
-        page, kind = generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
-    return Response(page, headers={"Content-Type": kind})
+    open_metrics = OPEN_METRICS in request.headers.get("accept", "")
+    page = await services.metrics.page(open_metrics)
+    return Response(page, headers={"Content-Type": CONTENT_TYPE_LATEST if open_metrics else CONTENT_TYPE_PLAIN_0_0_4})
 
 
 routers = (models_router, admin_router, health_router)

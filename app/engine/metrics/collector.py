@@ -6,12 +6,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.metrics import disable_created_metrics
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from app.engine.interface import Engine
@@ -48,6 +56,7 @@ REFUSED = (
     *("overloaded_documents", "overloaded_files"),
 )
 CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
+HttpSeries = tuple[str, tuple[str, ...]]  # the family without its prefix, and the values of its labels
 
 
 class Families:
@@ -124,6 +133,7 @@ class Metrics(Collector):
         self.sharing_failed = counter("shared_counts_failed", failed).inc  # this server then counts for itself
         http = counter("http_requests", "HTTP requests, by route, method and status.", "route", "method", "status")
         self.http_series = cache(http.labels)
+        self._http_families = {"request_refused": self._refused, "http_requests": http}
         self.registry.register(self)
 
     def watch(self, engine: Engine) -> None:
@@ -192,6 +202,29 @@ class Metrics(Collector):
         for model, device in self.loaded():
             self.by_model.begin(model, device)
         return self.registry
+
+    async def page(self, open_metrics: bool) -> bytes:
+        """Every series, in the text format of OpenMetrics or of Prometheus."""
+        registry = self.scrape()
+        if not open_metrics:
+            return generate_latest(registry)
+        # without ALLOWUTF8 it writes the colons of samples as underscores, and keeps those of the lines above them
+        page: bytes = openmetrics.generate_latest(registry, openmetrics.ALLOWUTF8)  # type: ignore[no-untyped-call]
+        return page
+
+    def http_counts(self) -> dict[HttpSeries, float]:
+        """The counters of HTTP requests and of refusals so far."""
+        return {
+            (name, tuple(sample.labels.values())): sample.value
+            for name, family in self._http_families.items()
+            for metric in family.collect()
+            for sample in metric.samples
+        }
+
+    def add_http_counts(self, increments: Mapping[HttpSeries, float]) -> None:
+        """Adds what another process has counted."""
+        for (name, labels), increment in increments.items():
+            self._http_families[name].labels(*labels).inc(increment)
 
     def refused(self, error: EngineError) -> None:
         """Counts a refused request by reason; errors of requests that reached a device are counted there."""

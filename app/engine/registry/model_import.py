@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from app.errors import EngineError, InvalidRequest, ModelConflict, UnknownModel
 from models.model_names import parse_model_name
@@ -65,6 +65,23 @@ class ModelImport:
             self.name, self.changed = Path(line["models"][0]["out"]).name, bool(line["models"][0]["imported"])
 
 
+class ModelImports(Protocol):
+    """The imports of a server, as the routes see them."""
+
+    async def imports(self) -> list[ModelImport]:
+        """The newest first."""
+
+    async def start(self, model: str) -> ModelImport:
+        """Raises InvalidRequest for something that cannot be on the Hub, and ModelConflict where this import or others
+        are running, or nothing can be written."""
+
+    async def cancel(self, number: int) -> ModelImport:
+        """Ends a running import, of which nothing stays but what the Hub's cache holds. Raises UnknownModel."""
+
+    async def stop(self) -> None:
+        """Ends the running imports."""
+
+
 class ModelImporter:
     """The imports of a server. folder: of the checkpoints. load, reload: of a model by its name. loaded: whether a
     model of that name is."""
@@ -82,11 +99,11 @@ class ModelImporter:
         self._imports: dict[int, ModelImport] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def imports(self) -> list[ModelImport]:
+    async def imports(self) -> list[ModelImport]:
         """The newest first."""
         return sorted(self._imports.values(), key=lambda each: -each.id)
 
-    def start(self, model: str) -> ModelImport:
+    async def start(self, model: str) -> ModelImport:
         """Raises InvalidRequest for something that cannot be on the Hub, and ModelConflict where this import or others
         are running, or nothing can be written."""
         parsed = parse_model_name(model)
@@ -107,7 +124,7 @@ class ModelImporter:
             raise ModelConflict(f"{MOST_RUNNING} imports are running already: wait for one of them.", field="model")
         made = ModelImport(next(self._ids), model)
         self._imports[made.id] = made
-        for old in self.imports()[MOST_KEPT:]:
+        for old in (await self.imports())[MOST_KEPT:]:
             if old.state != "running":
                 del self._imports[old.id]
         self._tasks[made.id] = asyncio.create_task(self._run(made))

@@ -143,7 +143,7 @@ class FakeEngine:
         self._record(*requests)
         return [self._translation(request) for request in requests]
 
-    def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
+    async def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         return self.room
 
     async def source_tokens(

@@ -45,14 +45,15 @@ def test_a_translation_is_what_offline_beam_search_finds(running: Running, tiny_
 
 def test_long_texts_can_be_measured_before_they_are_sent(running: Running) -> None:
     pool = running.pool
-    assert pool.source_room(None, "de", "en") == pool.source_room("tiny-en-es", "en", "es") == 31
+    rooms = [running.do(pool.source_room(*pair)) for pair in ((None, "de", "en"), ("tiny-en-es", "en", "es"))]
+    assert rooms == [31, 31]
     counts = running.do(pool.source_tokens(None, "de", "en", ["ich möchte", "", "ich " * 31, "ich " * 3000]))
     assert counts == [2, 0, 31, 3000]
     assert running.do(pool.translate([translation_request("ich " * 31, "de", "en")]))[0].text
     with pytest.raises(errors.TextTooLong):
         running.do(pool.translate([translation_request("ich " * 32, "de", "en")]))
     with pytest.raises(errors.UnknownPair):
-        pool.source_room(None, "de", "es")
+        running.do(pool.source_room(None, "de", "es"))
     with pytest.raises(errors.UnknownModel):
         running.do(pool.source_tokens("tiny-en-es", "de", "en", []))
 

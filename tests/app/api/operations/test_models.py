@@ -165,8 +165,8 @@ class ImporterWithoutProcesses(ModelImporter):
     async def _run(self, made: ModelImport) -> None:
         self._tasks.pop(made.id)  # each request of these tests has an event loop of its own
 
-    def start(self, model: str) -> ModelImport:
-        made = super().start(model)
+    async def start(self, model: str) -> ModelImport:
+        made = await super().start(model)
         made.read({"stage": "download", "bytes": 50, "total": 200, "seconds": 2.0})
         return made
 

@@ -33,7 +33,7 @@ class Server:
         return change
 
     async def run(self, model: str) -> ModelImport:
-        made = self.importer.start(model)
+        made = await self.importer.start(model)
         while made.state == "running":
             await asyncio.sleep(0.01)
         return made
@@ -101,7 +101,7 @@ def test_token_in_an_address_is_neither_kept_nor_logged_nor_handed_on(
     for hidden in ("hf_secret", "anna"):
         assert hidden not in repr(made) + caplog.text + (tmp_path / "arguments").read_text(encoding="utf-8")
     with pytest.raises(InvalidRequest) as refusal:
-        server.importer.start("https://anna:hf_secret@huggingface.co/datasets/a/b")
+        asyncio.run(server.importer.start("https://anna:hf_secret@huggingface.co/datasets/a/b"))
     assert "hf_secret" not in str(refusal.value)
 
 
@@ -110,20 +110,20 @@ def test_progress_is_that_of_the_process(server: Server, process: Callable[[str]
     process(f"echo nothing of ours\n{line(note='Once more.')}\n{download}\nexec sleep 30")
 
     async def watch() -> None:
-        made = server.importer.start("de-en")
+        made = await server.importer.start("de-en")
         while made.stage != "download":
             await asyncio.sleep(0.01)
         assert (made.bytes, made.total, made.seconds_left, made.note) == (50, 200, 6.0, "Once more.")
         for same in ("DE-EN", "opus-mt-de-en", "Helsinki-NLP/opus-mt-de-en@v1"):
             with pytest.raises(ModelConflict, match="is being imported already"):
-                server.importer.start(same)
-        server.importer.start("en-fr")
+                await server.importer.start(same)
+        await server.importer.start("en-fr")
         with pytest.raises(ModelConflict, match="2 imports are running already"):
-            server.importer.start("en-es")
+            await server.importer.start("en-es")
         cancelled = await server.importer.cancel(made.id)
         assert (cancelled.state, cancelled.seconds_left) == ("cancelled", None)
         await server.importer.stop()
-        assert [each.state for each in server.importer.imports()] == ["cancelled", "cancelled"]
+        assert [each.state for each in await server.importer.imports()] == ["cancelled", "cancelled"]
 
     asyncio.run(watch())
     assert server.changes == []
@@ -157,9 +157,9 @@ def test_what_cannot_be_imported_is_refused_at_once(server: Server, monkeypatch:
         "a/b@/x",
     ):
         with pytest.raises(InvalidRequest, match="is no name of a model on the hub"):
-            server.importer.start(name)
+            asyncio.run(server.importer.start(name))
     monkeypatch.setattr(model_import.os, "access", lambda *_: False)
     with pytest.raises(ModelConflict, match="cannot be written by this server"):
-        server.importer.start("de-en")
+        asyncio.run(server.importer.start("de-en"))
     with pytest.raises(UnknownModel):
         asyncio.run(server.importer.cancel(7))
