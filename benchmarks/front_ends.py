@@ -1,5 +1,6 @@
-"""Requests a second of one front end and of two, before an engine process whose engine answers at once from a script:
-what HTTP, splitting and answering cost, and what two processes make of it.
+"""Requests a second of the server as it is by default, one process with its engine, and of two front ends before an
+engine process. The engine answers at once from a script: what HTTP, splitting and answering cost, and what two
+processes make of it.
 
     python -m benchmarks.front_ends [--rounds 5] [--seconds 4] [--json]
 
@@ -27,7 +28,10 @@ import uvloop
 
 from app.engine.interface import ModelInfo, PoolStatus, TranslationRequest, TranslationResult
 from app.front_ends.engine_process import serve_front_ends
-from app.settings import load_settings
+from app.main import create_app
+from app.server import Server as HttpServer
+from app.server import server_config
+from app.settings import Settings, load_settings
 from benchmarks.report import finish, goal
 from benchmarks.servers import Server, _running
 from benchmarks.wire import post
@@ -67,6 +71,11 @@ class ScriptedEngine:
 
     async def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         return 256
+
+    async def source_tokens(
+        self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]
+    ) -> list[int]:
+        return [len(text.split()) for text in texts]
 
     async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
         return [TranslationResult(ANSWER, model="scripted") for _ in requests]
@@ -140,8 +149,21 @@ async def closed_loop(server: Server, connections: int, seconds: float) -> dict[
 
 def processes(server: Server) -> dict[str, list[int]]:
     others = [pid for pid in server.pids() if pid != server.process.pid]
+    if not others:
+        return {"front_ends": [server.process.pid]}
     assert all(b"app.front_ends.front_end" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in others)
     return {"engine": [server.process.pid], "front_ends": others}
+
+
+def serve(settings: Settings) -> None:
+    """As `app.__main__.serve`, with the engine from the script."""
+    if settings.front_ends > 1:
+        serve_front_ends(settings, ScriptedEngine)
+        return
+    engine = ScriptedEngine()
+    app = create_app(settings, engine)
+    config = server_config(app, settings)
+    HttpServer(config, announce=engine.announce_shutdown, drain=engine.drain, delay_s=0.0).run()
 
 
 @contextlib.contextmanager
@@ -163,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.serve:
-        serve_front_ends(load_settings(), ScriptedEngine)
+        serve(load_settings())
         return 0
     rows = list[dict[str, Any]]()
     with served(1) as one, served(2) as two:
