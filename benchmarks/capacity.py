@@ -6,7 +6,7 @@ Closed loops of 8 and 64 clients against a real server give the processor time o
 request and of a decoding step in a device process, and of the client beside them. The simulation plays requests
 through these processes on as many cores as spinning programs got beside the run, and predicts the closed loops of 16
 and 32 clients, which are measured too and were no input. Then it says what cores would answer a million requests a day,
-and where the front end saturates."""
+where the front end saturates, and what machines of 1 to 64 cores would answer with as many front ends as pay."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class Loop:
     client_s: float
     steps: float
     rows: float
+    engine_s: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -82,7 +83,7 @@ class Loop:
 async def measure(server: Server, clients: int, seconds: float) -> Loop:
     """The closed loop of `clients` for about `seconds`, its first tenth of them as a warm-up."""
     client = Client(server.port)
-    pids = server.pids()
+    kinds = processes(server)
     requests = [translation(TEXTS[i % len(TEXTS)]) for i in range(4 * clients)]
     await closed_loop(client, requests, clients)  # connections, and what a first request makes
     _, warm_s = await closed_loop(client, requests, clients)
@@ -90,9 +91,9 @@ async def measure(server: Server, clients: int, seconds: float) -> Loop:
     requests = [translation(TEXTS[i % len(TEXTS)]) for i in range(count)]
     await asyncio.sleep(1.2)  # the devices' last report, once a second
     before, used = occupancy.of(server, MODEL), time.process_time()
-    front, devices = server.cpu_s(pids[:1]), server.cpu_s(pids[1:])
+    cpu = {kind: server.cpu_s(pids) for kind, pids in kinds.items()}
     outcomes, wall_s = await closed_loop(client, requests, clients)
-    front, devices = server.cpu_s(pids[:1]) - front, server.cpu_s(pids[1:]) - devices
+    cpu = {kind: server.cpu_s(pids) - cpu[kind] for kind, pids in kinds.items()}
     used = time.process_time() - used
     client.close()
     await asyncio.sleep(1.2)
@@ -104,7 +105,17 @@ async def measure(server: Server, clients: int, seconds: float) -> Loop:
         return after[f"parlance:{name}"] - before[f"parlance:{name}"]
 
     steps, rows = grown("step_duration_seconds_count"), grown("step_rows_total")
-    return Loop(clients, count, wall_s, front, devices, used, steps, rows)
+    return Loop(clients, count, wall_s, cpu["front_ends"], cpu["devices"], used, steps, rows, cpu["engine"])
+
+
+def processes(server: Server) -> dict[str, list[int]]:
+    """Process ids by kind. One front end is the engine process too, and counts as a front end."""
+    kinds: dict[str, list[int]] = {"front_ends": [], "engine": [], "devices": []}
+    for pid in server.pids()[1:]:
+        is_device = b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        kinds["devices" if is_device else "front_ends"].append(pid)
+    kinds["engine" if kinds["front_ends"] else "front_ends"].append(server.process.pid)
+    return kinds
 
 
 def fit(few: Loop, many: Loop, devices: int, cores: float) -> Costs:
@@ -122,6 +133,7 @@ def fit(few: Loop, many: Loop, devices: int, cores: float) -> Costs:
         tokens=many.rows / many.requests,
         cores=cores,
         devices=devices,
+        engine_s=many.engine_s / many.requests,
     )
 
 
@@ -301,7 +313,7 @@ def scale(costs: Costs, several: Costs | None) -> list[dict[str, float]]:
 
 
 def memory(server: Server) -> dict[str, float]:
-    """Proportional set size in MB of the front end and of its device processes."""
+    """Proportional set size in MB of the one front end and of its device processes."""
     sizes = []
     for pid in server.pids():
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -314,6 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoints", type=Path, default=Path("checkpoints"), help="the demo models")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measured loop")
     parser.add_argument("--devices", type=int, default=2, help="device processes")
+    parser.add_argument("--front-ends", type=int, default=2, help="of a second server, for the scale; 1: none")
     parser.add_argument("--json", action="store_true", help="one object as the last line")
     parser.add_argument("--out", type=Path, help="a file that gets the object too")
     options = parser.parse_args(arguments)
@@ -326,6 +339,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cores[clients] = (before + available_cores()) / 2
         used = memory(server)
     costs = fit(loops[INPUTS[0]], loops[INPUTS[1]], options.devices, cores[INPUTS[1]])
+    several = None
+    if options.front_ends > 1:
+        setting = {"cpu_workers": options.devices, "beam_size": 1, "models": MODEL, "request_log": False}
+        with ours(folder, front_ends=options.front_ends, **setting) as server:
+            pair = [asyncio.run(measure(server, clients, options.seconds)) for clients in INPUTS]
+        several = fit(pair[0], pair[1], options.devices, cores[INPUTS[1]])
     points = []
     for clients in VALIDATED:
         predicted = Simulation(replace(costs, cores=cores[clients])).closed(clients, 3000)
@@ -343,6 +362,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "measured": {str(n): round(loop.rate, 1) for n, loop in loops.items()},
         "tokens_a_second_of_a_device_core": round(many.rows / many.device_s),
         "validation": points,
+        "costs_of_several_front_ends": several
+        and {name: getattr(several, name) for name in Costs.__dataclass_fields__},
+        "scale": scale(costs, several),
         "memory": used,
         "a_million_requests_a_day": day,
         "p99_ms_at_one_core's_load": round(1000 * quiet[int(0.99 * len(quiet))], 1),
