@@ -31,6 +31,7 @@ ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
 MOST_JSON_BYTES = 16_000_000  # of config.json and demo.json; 40,000 language pairs take 4 MB
 MOST_TOKENIZER_BYTES = 100_000_000
+MOST_SCORE_DEPTH = 8
 MOST_LANGUAGE_CHARACTERS = 64
 
 
@@ -272,7 +273,7 @@ def read_demo_card(folder: Path) -> DemoCard | None:
         content = _read_json(path)
         texts = [content["summary"], content["way_out"], *content["examples"], *content["known_words"]]
         _require(all(isinstance(text, str) for text in texts), "a text of it is no text")
-        _require(isinstance(content["patterns"], int), "patterns must be a whole number")
+        _require(_is_count(content["patterns"]), "patterns must be a whole number of at most 64 bits")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -422,10 +423,11 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
     _require(config.eos is None or _is_id(config.eos), "eos must be a token id or null")
     for name in ("renormalise", "forced_end"):
         _require(isinstance(getattr(config, name), bool), f"{name} must be true or false")
-    _require(isinstance(config.parameters, int), "parameters must be a whole number")
+    _require(_is_count(config.parameters), "parameters must be a whole number of at most 64 bits")
+    _require(_depth_is_at_most(MOST_SCORE_DEPTH, config.scores), "scores must not be nested so deeply")
     for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):
         limit = getattr(config, name)
-        within = isinstance(limit, int) and least <= limit <= MOST_TOKENS
+        within = _is_count(limit) and least <= limit <= MOST_TOKENS
         _require(within, f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
     return config
 
@@ -437,6 +439,19 @@ def _check_language(name: str, code: str) -> None:
 
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and value >= 0
+
+
+def _is_count(value: object) -> bool:
+    """Neither true nor false, which are integers in Python, and no number that another process could not be sent."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _depth_is_at_most(most: int, value: object) -> bool:
+    if not isinstance(value, Mapping | list):
+        return True
+    return most > 0 and all(
+        _depth_is_at_most(most - 1, part) for part in (value.values() if isinstance(value, Mapping) else value)
+    )
 
 
 def _check_language_pairs(config: CheckpointConfig) -> None:

@@ -103,7 +103,8 @@ class DocumentJobs:
 
     def __post_init__(self) -> None:
         self.readers = ReaderPool(max(1, READER_PROCESSES // self.front_ends))
-        self._room = DocumentRoom(max(1, CONCURRENT_DOCUMENTS // self.front_ends))
+        # two at least, so that one client does not keep all others waiting
+        self._room = DocumentRoom(max(2, CONCURRENT_DOCUMENTS // self.front_ends))
 
     async def start(
         self, extension: str, filename: str, work: Work, on_end: Callable[[], None] = lambda: None

@@ -136,14 +136,15 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Start(Message, frozen=True, tag=True, array_like=True):
-    """The first message. settings: by their names, of this front end; name: in logs."""
+    """The first message. settings: the JSON object of this front end's settings by their names, whose integers may have
+    more than 64 bits."""
 
-    settings: dict[str, Any]
-    name: str
+    settings: str
 
 
 class StatusChanged(Message, frozen=True, tag=True, array_like=True):
-    """refusal: of every request, while the service drains."""
+    """Sent when it has changed and each second, as a sign of life. refusal: of every request, while the service drains
+    or is full."""
 
     status: PoolStatus
     refusal: Failure | None
@@ -219,6 +220,8 @@ class Counted(Message, frozen=True, tag=True, array_like=True):
     number: int
     increments: list[tuple[HttpSeries, float]]
 
+
+model_infos = _decoder(list[ModelInfo]).decode
 
 ToFrontEnd = Start | StatusChanged | ModelsChanged | Answered | Failed | Broken | Streamed | Report | Drain
 FromFrontEnd = Listening | Call | Cancel | Counted

@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -38,7 +38,7 @@ from app.engine.metrics.collector import HttpSeries, Metrics
 from app.engine.metrics.request_work import recorded
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.registry.training_curves import TrainingCurves
-from app.errors import EngineUnavailable
+from app.errors import EngineUnavailable, InvalidRequest
 from app.front_ends import codec as c
 from app.front_ends.link import Link
 
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-COUNT_INTERVAL_S = 1.0
+COUNT_INTERVAL_S = 1.0  # at most: the engine process takes the counters for a sign of life
 FULL_S = 0.01  # for which a refusal for want of room is repeated here
 STARTING = PoolStatus(False, {}, 0, ())
 
@@ -76,8 +76,8 @@ class Full:
 
 class EngineConnection:
     """The connection to the engine process, with the state that it pushes. metrics: of this process, whose HTTP
-    counters are reported; on_drain: called when the service ends; on_loss: when the engine process is gone. clock:
-    seconds, monotonic."""
+    counters are reported; on_drain: called when the service ends; on_loss: when the engine process is gone.
+    hang_timeout_s: without a message, after which the engine process counts as hung. clock: seconds, monotonic."""
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class EngineConnection:
         *,
         on_drain: Callable[[], None] = lambda: None,
         on_loss: Callable[[], None] = lambda: None,
+        hang_timeout_s: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._socket, self._metrics, self.clock = connection, metrics, clock
@@ -96,6 +97,8 @@ class EngineConnection:
         self.rooms: dict[tuple[str | None, str, str], int] = {}  # answers of `source_room` for these models
         self.refusal: c.Failure | None = None  # of every request
         self.full: Full | None = None
+        self._hang_timeout_s, self.heard_at_s = hang_timeout_s, clock()
+        self.silent = False  # for `hang_timeout_s`
         self._known = asyncio.Event()  # status and models have come
         self._numbers = count(1)
         self._calls: dict[int, PendingCall] = {}
@@ -133,7 +136,11 @@ class EngineConnection:
             raise _gone()
         number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
         origin = ORIGIN.get()
-        call = c.Call(number, name, origin.client, origin.deadline, msgspec.Raw(c.encode_value(arguments)))
+        try:
+            encoded = msgspec.Raw(c.encode_value(arguments))
+        except OverflowError:
+            raise InvalidRequest("This request has a number that is too large for what it counts.") from None
+        call = c.Call(number, name, origin.client, origin.deadline, encoded)
         self.link.send(call)
         self._calls[number] = PendingCall(c.METHODS[name], origin.client, answer, show)
         try:
@@ -143,6 +150,7 @@ class EngineConnection:
                 self.link.send(c.Cancel(number))
 
     def _received(self, message: c.ToFrontEnd) -> None:
+        self.heard_at_s, self.silent = self.clock(), False
         match message:
             case c.Streamed():
                 pending = self._calls.get(message.number)
@@ -189,9 +197,11 @@ class EngineConnection:
         self.on_loss()
 
     async def _count_regularly(self) -> None:
+        interval_s = min(COUNT_INTERVAL_S, self._hang_timeout_s / 4)
         while True:
-            await asyncio.sleep(COUNT_INTERVAL_S)
+            await asyncio.sleep(interval_s)
             self._send_counts(0)
+            self.silent = self.clock() - self.heard_at_s > self._hang_timeout_s
 
     def _send_counts(self, number: int) -> None:
         counts, before = self._metrics.http_counts(), self._counted
@@ -219,7 +229,16 @@ class EngineClient:
         await self._connection.stop()
 
     def status(self) -> PoolStatus:
-        return self._connection.status
+        status = self._connection.status
+        if not self._connection.silent:
+            return status
+        problem = "The engine process has not been heard of for a while; it may have to be restarted."
+        return replace(status, ready=False, problems=(problem, *status.problems))
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine process gives signs of life."""
+        return not self._connection.silent
 
     def models(self) -> list[ModelInfo]:
         return list(self._connection.models)

@@ -5,11 +5,13 @@ told to or when this process is gone."""
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +22,7 @@ from app import logs
 from app.engine.interface import Engine
 from app.engine.metrics.collector import Metrics
 from app.front_ends import codec as c
-from app.front_ends.engine_server import EngineServer
+from app.front_ends.engine_server import ALIVE_S, EngineServer
 from app.front_ends.supervisor import FrontEnds
 from app.interpreter import shared_interpreter
 from app.main import create_engine, shared_parts, usage_counts
@@ -68,13 +70,16 @@ def hold_address(host: str, port: int) -> list[socket.socket]:
     that they get no connections. SystemExit with a sentence where another program has it."""
     check_address(host, port)
     try:
-        return bound_sockets(host, port, shared=True, reused=False)
+        held = bound_sockets(host, port, reused=False)
     except SystemExit:  # within a minute of an earlier server; a program that binds it now is noticed when it listens
-        return bound_sockets(host, port, shared=True)
+        held = bound_sockets(host, port)
+    for bound in held:  # only now, for a service that starts at the same moment could bind it too
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return held
 
 
-def settings_of_front_end(settings: Settings) -> dict[str, Any]:
-    """By name, as plain values: the service's settings, and of limits that each process has for itself, its share."""
+def settings_of_front_end(settings: Settings) -> str:
+    """As of `codec.Start`: the service's settings, and of limits that each process has for itself, its share."""
     count = settings.front_ends
     largest_body = max(settings.max_body_bytes, settings.max_file_bytes)
     shares = {
@@ -89,7 +94,7 @@ def settings_of_front_end(settings: Settings) -> dict[str, Any]:
             values[name] = value.get_secret_value()
         elif isinstance(value, Path):
             values[name] = str(value)
-    return values
+    return json.dumps(values)
 
 
 class EngineProcess:
@@ -102,7 +107,7 @@ class EngineProcess:
         self._engine = make_engine(settings, metrics)
         metrics.watch(self._engine)
         self._shared = shared_parts(settings, self._engine, metrics, counts)
-        self._server = EngineServer(self._engine, self._shared)
+        self._server = EngineServer(self._engine, self._shared, min(ALIVE_S, settings.worker_hang_timeout_s / 4))
         self._front_ends: FrontEnds
         self._ending: asyncio.Task[None] | None = None
         self._serving = False
@@ -163,13 +168,15 @@ class EngineProcess:
         await self._drain()
 
     async def _drain(self) -> None:
+        limit_s = self._settings.drain_timeout_s + FLUSH_S + DRAIN_MARGIN_S
+        ends_s = time.monotonic() + limit_s
         self._front_ends.leave()
         self._server.send_all(c.Drain())
         draining = asyncio.create_task(self._engine.drain())
         await asyncio.sleep(0)
         self._server.push()  # new requests are refused from now on
         await draining
-        await self._front_ends.ended(self._settings.drain_timeout_s + FLUSH_S + DRAIN_MARGIN_S)
+        await self._front_ends.ended(max(DRAIN_MARGIN_S, ends_s - time.monotonic()))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

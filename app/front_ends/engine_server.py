@@ -6,8 +6,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -17,7 +16,7 @@ import msgspec
 from app.api.services import SharedParts
 from app.engine.admission import ORIGIN, RequestOrigin
 from app.engine.interface import Engine, ModelInfo
-from app.errors import EngineError, EngineUnavailable, Overloaded
+from app.errors import EngineError, Overloaded
 from app.front_ends import codec as c
 from app.front_ends.link import Link
 from app.front_ends.service_parts import OwnParts
@@ -25,19 +24,27 @@ from app.front_ends.service_parts import OwnParts
 log = logging.getLogger(__name__)
 
 POLL_S = 0.05
+OF_CLIENT = "overloaded_client"  # the reason of refusals that other clients would not get
 REPORT_S = 0.5  # that a page of metrics waits for the counters of a front end
-_CHANGES = (Engine.load_model.__name__, Engine.reload_model.__name__, Engine.unload_model.__name__)
+ALIVE_S = 1.0  # between two signs of life, at most
+_TELL_OF_MODELS = (  # calls after which a client may expect to see a model
+    *(Engine.load_model.__name__, Engine.reload_model.__name__, Engine.unload_model.__name__),
+    c.ServiceParts.imports.__name__,
+)
 
 
 class EngineServer:
-    """An engine and the shared parts of a service, for any number of front ends."""
+    """An engine and the shared parts of a service, for any number of front ends. alive_s: between signs of life."""
 
-    def __init__(self, engine: Engine, shared: SharedParts) -> None:
+    def __init__(self, engine: Engine, shared: SharedParts, alive_s: float = ALIVE_S) -> None:
+        self._alive_s = alive_s
         self.engine, self.metrics = engine, shared.metrics
         self.parts = OwnParts(shared, self.collect_counts)
         self.front_ends = set[FrontEndConnection]()
         self._status: c.StatusChanged | None = None
         self._models: list[ModelInfo] = []
+        self._sendable: list[ModelInfo] = []
+        self._pushed_s = 0.0
         self._reports = count(1)
 
     async def connect(
@@ -65,6 +72,8 @@ class EngineServer:
             await asyncio.sleep(POLL_S)
             try:
                 self.push()
+                if time.monotonic() - self._pushed_s >= self._alive_s:
+                    self._push_to_all(models=False)
             except Exception:
                 log.exception("the state of the engine could not be pushed")
 
@@ -72,10 +81,16 @@ class EngineServer:
         """Tells every front end what has changed in the engine since the last push."""
         models, status = list(self.engine.models()), c.StatusChanged(self.engine.status(), self._refusal())
         new_models, new_status = models != self._models, status != self._status
-        self._models, self._status = models, status
+        if new_models:
+            self._models, self._sendable = models, sendable(models)
+        self._status = status
+        if new_models or new_status:
+            self._push_to_all(models=new_models)
+
+    def _push_to_all(self, *, models: bool) -> None:
+        self._pushed_s = time.monotonic()
         for front_end in list(self.front_ends):
-            if new_models or new_status or front_end.behind:
-                self._push_to(front_end, models=new_models or front_end.behind)
+            self._push_to(front_end, models=models or front_end.behind)
 
     def _push_to(self, front_end: FrontEndConnection, *, models: bool) -> None:
         front_end.behind = not front_end.link.has_room  # it gets what is new then when it reads again
@@ -83,17 +98,15 @@ class EngineServer:
             return
         front_end.link.send(self._status)
         if models:
-            front_end.link.send(c.ModelsChanged([sendable(model) for model in self._models]))
+            front_end.link.send(c.ModelsChanged(self._sendable))
         front_end.link.flush()
 
     def _refusal(self) -> c.Failure | None:
-        """Of every request while the service drains; room is decided request by request."""
+        """Of the smallest request of any client, while the service drains or is full."""
         try:
             self.engine.check_room()
-        except EngineUnavailable as error:
-            return c.Failure.of(error)
-        except EngineError:
-            pass
+        except EngineError as error:
+            return None if error.reason == OF_CLIENT else c.Failure.of(error)
         return None
 
     def send_all(self, message: c.ToFrontEnd) -> None:
@@ -135,8 +148,8 @@ class FrontEndConnection:
                 self._calls[message.number] = task
                 task.add_done_callback(lambda _: self._calls.pop(message.number, None))
             case c.Cancel():
-                if (task_ := self._calls.get(message.number)) is not None:
-                    task_.cancel()
+                if (cancelled := self._calls.pop(message.number, None)) is not None:
+                    cancelled.cancel()
             case c.Counted():
                 self._server.metrics.add_http_counts(dict(message.increments))
                 if (counted := self._reports.get(message.number)) is not None and not counted.done():
@@ -157,11 +170,15 @@ class FrontEndConnection:
         ORIGIN.set(RequestOrigin(call.client, call.deadline))
         try:
             result = await self._result(call)
-            if call.method in _CHANGES:
+            if call.method in _TELL_OF_MODELS:
                 self._server.push()  # a client that loads a model and then lists the models sees it
             self.link.send(c.Answered(call.number, msgspec.Raw(c.encode_value(result))))
         except EngineError as error:
             self._fail(call, error)
+        except asyncio.CancelledError:
+            if call.number in self._calls:  # in the engine, and not by the front end
+                self._break(call)
+            raise
         except Exception:
             self._break(call)
 
@@ -185,7 +202,7 @@ class FrontEndConnection:
             try:
                 self._server.engine.check_room()
             except EngineError as refusal:
-                full, of_client = c.Failure.of(refusal), refusal.reason == "overloaded_client"
+                full, of_client = c.Failure.of(refusal), refusal.reason == OF_CLIENT
         try:
             self.link.send(c.Failed(call.number, c.Failure.of(error), full, of_client))
         except Exception:
@@ -196,9 +213,18 @@ class FrontEndConnection:
         self.link.send(c.Broken(call.number))
 
 
-def sendable(model: ModelInfo) -> ModelInfo:
-    """The model, without scores that msgpack cannot express, as a stranger's checkpoint may have."""
-    with suppress(Exception):
-        c.encode_value(model.scores)
-        return model
-    return replace(model, scores={})
+def sendable(models: Sequence[ModelInfo]) -> list[ModelInfo]:
+    """The models as front ends can be told of them: without scores that cannot be sent, and without a model that cannot
+    be sent at all, which a stranger's checkpoint might describe."""
+    told = list[ModelInfo]()
+    for model in models:
+        for form in (model, replace(model, scores={})):
+            try:
+                told += c.model_infos(c.encode_value([form]))
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            else:
+                break
+        else:
+            log.error("%s is not offered, for front ends cannot be told of it: %s", model.name, problem)
+    return told

@@ -5,6 +5,7 @@ ends when it is told to drain, or when that end closes."""
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -14,6 +15,7 @@ from types import FrameType
 
 import uvicorn
 
+from app.engine.protocol.child_process import die_with_parent
 from app.engine.protocol.messages import HEADER
 from app.front_ends import codec as c
 from app.front_ends.engine_client import EngineClient, EngineConnection
@@ -56,16 +58,19 @@ class FrontEndServer(uvicorn.Server):
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    die_with_parent()
     with mistakes_end_with_status_2():
-        serve(socket.socket(fileno=int(sys.argv[1])))
+        connection = socket.socket(fileno=int(sys.argv[1]))
+        connection.set_inheritable(False)
+        serve(connection)
 
 
 def serve(connection: socket.socket) -> None:
     """Returns after a drained end; SystemExit where it could not start."""
     start = first_message(connection)
-    settings = Settings(**start.settings)
+    settings = Settings(**json.loads(start.settings))
     metrics = FrontEndMetrics()
-    engine_connection = EngineConnection(connection, metrics)
+    engine_connection = EngineConnection(connection, metrics, hang_timeout_s=settings.worker_hang_timeout_s)
     app = create_app(settings, EngineClient(engine_connection), parts_over(engine_connection, metrics))
     config = server_config(app, settings)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the engine process says where the service listens

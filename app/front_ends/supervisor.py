@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -35,19 +34,18 @@ class FrontEndProcess:
         self.name = name
         self.process: subprocess.Popen[bytes] | None = None
         self.connection: FrontEndConnection | None = None
-        self.began_s = 0.0
+        self.listens_since_s = 0.0
         self.listening = asyncio.Event()
         self.gone = asyncio.Event()
 
-    async def start(self, server: EngineServer, settings: dict[str, Any]) -> None:
+    async def start(self, server: EngineServer, settings: str) -> None:
         """The process inherits only its socket, stdout and stderr."""
-        self.began_s = time.monotonic()
         self.listening.clear()
         self.gone.clear()
         ours, theirs = socket.socketpair()
         with theirs:
             self.connection = await server.connect(
-                ours, c.Start(settings, self.name), on_listening=self.listening.set, on_end=self.gone.set
+                ours, c.Start(settings), on_listening=self._listens, on_end=self.gone.set
             )
             try:
                 # not asyncio's subprocess: see `app.engine.dispatch.worker_process`
@@ -61,6 +59,10 @@ class FrontEndProcess:
             except BaseException:
                 self.connection.link.abort()
                 raise
+
+    def _listens(self) -> None:
+        self.listens_since_s = time.monotonic()
+        self.listening.set()
 
     async def reap(self) -> int:
         """The exit status, negative for a signal, of a process whose connection has ended. It is on its way out; one
@@ -80,13 +82,13 @@ class FrontEndProcess:
 
 
 class FrontEnds(Collector):
-    """Keeps `count` front ends running. settings: of each of them, by name. Times in seconds."""
+    """Keeps `count` front ends running. settings: of each of them, as of `codec.Start`. Times in seconds."""
 
     def __init__(
         self,
         server: EngineServer,
         count: int,
-        settings: dict[str, Any],
+        settings: str,
         *,
         start_timeout_s: float,
         hang_timeout_s: float,
@@ -111,13 +113,18 @@ class FrontEnds(Collector):
 
     async def start(self) -> bool:
         """Returns once all of them listen; False where one of them ended before, with `status`."""
-        await asyncio.gather(*(front_end.start(self._server, self._settings) for front_end in self.processes))
+        await asyncio.gather(*(self._start(front_end) for front_end in self.processes))
         self._watching = asyncio.create_task(self._watch())
         first = [asyncio.create_task(self._listens(front_end)) for front_end in self.processes]
         if not all(await asyncio.gather(*first)):
             return self._ending
         self._keeping = [asyncio.create_task(self._keep(front_end)) for front_end in self.processes]
         return True
+
+    async def _start(self, front_end: FrontEndProcess) -> None:
+        await front_end.start(self._server, self._settings)
+        if self._ending:  # meanwhile: it would not be told to drain
+            front_end.kill()
 
     async def _listens(self, front_end: FrontEndProcess) -> bool:
         """Whether a process listens before it ends."""
@@ -136,7 +143,7 @@ class FrontEnds(Collector):
         pause_s = 0.0
         while True:
             await front_end.gone.wait()
-            healthy = front_end.listening.is_set() and time.monotonic() - front_end.began_s >= HEALTHY_S
+            healthy = front_end.listening.is_set() and time.monotonic() - front_end.listens_since_s >= HEALTHY_S
             front_end.listening.clear()
             status = await front_end.reap()
             if self._ending:
@@ -149,7 +156,7 @@ class FrontEnds(Collector):
                 return
             self.restarts += 1
             try:
-                await front_end.start(self._server, self._settings)
+                await self._start(front_end)
             except Exception:
                 log.exception("%s could not be started", front_end.name)
                 front_end.gone.set()
@@ -172,8 +179,11 @@ class FrontEnds(Collector):
                     front_end.kill()
 
     def leave(self) -> None:
-        """Starts no front end again from now on."""
+        """Starts no front end again from now on; one that does not listen yet has nothing to answer, and is killed."""
         self._ending = True
+        for front_end in self.processes:
+            if not front_end.listening.is_set():
+                front_end.kill()
 
     async def ended(self, limit_s: float) -> None:
         """Waits until every front end has answered what it has in flight; kills those that have not ended by then."""

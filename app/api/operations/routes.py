@@ -208,9 +208,13 @@ async def health(services: ServicesDependency) -> Health:
     return Health()
 
 
-@health_router.get("/health/live", summary="Liveness", responses=documented())
-async def live() -> Health:
+@health_router.get(
+    "/health/live", summary="Liveness", responses=documented(s503="The engine process of several front ends hangs.")
+)
+async def live(services: ServicesDependency) -> Health:
     """The server answers; when it does not, restart it."""
+    if not getattr(services.engine, "alive", True):  # of an engine in another process
+        raise EngineUnavailable("The engine process does not answer; restart the service.")
     return Health()
 
 

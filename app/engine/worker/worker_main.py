@@ -4,7 +4,6 @@ process exits when that end closes, however the front end died."""
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import os
@@ -15,6 +14,7 @@ import time
 
 from app import logs
 from app.engine.protocol import messages as m
+from app.engine.protocol.child_process import die_with_parent
 from app.engine.worker.channel import Channel
 from app.engine.worker.inspection_run import BackgroundResult, InspectionThread
 from app.engine.worker.model_runner import DeviceUnusable, ModelLoader, ModelRunner
@@ -83,12 +83,6 @@ def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | Backg
             channel.send([m.Heartbeat(scheduler.statistics())])
             next_beat = now + beat_s
         pending = channel.receive(0 if scheduler.busy else max(next_beat - now, 0))
-
-
-def die_with_parent() -> None:
-    """Linux kills this process when the parent thread that spawned it ends; elsewhere the closed socket ends it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
 def main() -> None:

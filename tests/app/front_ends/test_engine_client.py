@@ -466,6 +466,77 @@ def test_scores_that_cannot_be_sent_keep_no_model_from_front_ends() -> None:
     with_front_end(check, engine)
 
 
+@pytest.mark.parametrize("parameters", [True, 2**64])
+def test_model_that_cannot_be_sent_is_left_out_and_the_others_are_offered(
+    parameters: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = FakeEngine(loaded=[LYRICIST])
+
+    async def check(connected: FrontEnd) -> None:
+        odd = replace(translator("de", "en"), name="odd", parameters=parameters)
+        engine.loaded = [odd, LYRICIST, translator("de", "en")]
+        await until(lambda: len(connected.engine.models()) > 1)
+        assert [model.name for model in connected.engine.models()] == ["lyrics-zh", "tiny-de-en"]
+        engine.loaded = [odd]
+        await until(lambda: connected.engine.models() == [])
+        engine.loaded = [LYRICIST]
+        await until(lambda: connected.engine.models() != [])
+
+    with_front_end(check, engine)
+    assert "odd is not offered" in caplog.text
+
+
+def test_silent_engine_process_is_neither_ready_nor_alive_until_it_is_heard_of_again() -> None:
+    engine = FakeEngine()
+    now_s = 100.0
+
+    async def run() -> None:
+        nonlocal now_s
+        server = EngineServer(engine, own_parts(engine), alive_s=0.01)
+        async with front_end(engine, server, hang_timeout_s=0.4, clock=lambda: now_s) as connected:
+
+            def heard_now() -> bool:
+                return connected.connection.heard_at_s == now_s
+
+            for _ in range(10):  # signs of life come, though nothing changes
+                now_s += 0.3
+                await until(heard_now)
+            assert connected.engine.alive and connected.engine.status().ready
+            accepted = set(server.front_ends)
+            server.front_ends.clear()  # as one that hangs: nothing is sent
+            now_s += 0.5
+            await until(lambda: not connected.engine.alive)
+            status = connected.engine.status()
+            assert not status.ready
+            assert status.problems[0].startswith("The engine process has not been heard of")
+            server.front_ends |= accepted
+            await until(lambda: connected.engine.alive and connected.engine.status().ready)
+
+    asyncio.run(run())
+
+
+def test_number_that_cannot_be_sent_is_the_request_s_fault() -> None:
+    async def check(connected: FrontEnd) -> None:
+        with pytest.raises(errors.InvalidRequest, match="too large"):
+            await connected.engine.score(ScoreQuery("分开", ids=(10**25,)))
+        assert await connected.engine.translate([RICH])
+
+    with_front_end(check)
+
+
+def test_call_that_the_engine_cancels_itself_is_broken_and_does_not_wait() -> None:
+    class Cancelling(FakeEngine):
+        async def curves(self, name: str) -> Any:
+            raise asyncio.CancelledError
+
+    async def check(connected: FrontEnd) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(CallBroken):
+                await connected.engine.curves("lyrics-zh")
+
+    with_front_end(check, Cancelling())
+
+
 def test_change_of_models_is_seen_by_every_front_end_before_it_is_answered() -> None:
     class Loading(FakeEngine):
         async def load_model(self, name: str) -> Any:
@@ -557,7 +628,10 @@ def test_full_service_refuses_in_its_front_ends_for_a_moment() -> None:
         assert (reason(connected, "anna"), reason(connected, "berta")) == ("overloaded_client", None)
         await refuse(connected, "overloaded_requests")
         assert reason(connected, "berta") == "overloaded_requests"
+        await until(lambda: connected.connection.refusal is not None)  # of all clients, as the engine says it now
         now_s += 0.02
-        assert reason(connected, "berta") is None
+        assert reason(connected, "berta") == "overloaded_requests"
+        engine.full = None
+        await until(lambda: reason(connected, "berta") is None)
 
     with_front_end(check, engine, clock=lambda: now_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.front_ends import codec
+from app.front_ends import codec, engine_process
 from app.front_ends.engine_process import hold_address, serve_front_ends, settings_of_front_end
 from app.server import bound_sockets
 from app.settings import Settings
@@ -17,10 +18,10 @@ from app.settings import Settings
 
 def arrived(settings: Settings) -> Settings:
     """The settings of a front end, after their way through a socket."""
-    message = codec.encode_value(codec.Start(settings_of_front_end(settings), "front end 1"))
+    message = codec.encode_value(codec.Start(settings_of_front_end(settings)))
     (start,) = codec.to_front_end(codec.frame([message])[4:])
     assert isinstance(start, codec.Start)
-    return Settings(**start.settings)
+    return Settings(**json.loads(start.settings))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def arrived(settings: Settings) -> Settings:
             "keep_alive_timeout_s": 0.5,
             "log_format": "json",
             "pivot": False,
+            "max_url_bytes": 10**20,
         },
     ],
 )
@@ -81,6 +83,24 @@ def test_held_address_is_shared_with_front_ends_and_with_no_other_service() -> N
             socket.create_connection(("127.0.0.1", port), 5).close()
     finally:
         for bound in (*held, *front_ends):
+            bound.close()
+
+
+def test_of_two_services_that_start_at_once_one_gets_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have checked the address before either holds it."""
+    monkeypatch.setattr(engine_process, "check_address", lambda host, port: None)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    held = hold_address("127.0.0.1", port)
+    try:
+        with pytest.raises(SystemExit, match="is in use"):
+            hold_address("127.0.0.1", port)
+        for listening in bound_sockets("127.0.0.1", port, shared=True):
+            with listening:
+                listening.listen()
+    finally:
+        for bound in held:
             bound.close()
 
 

@@ -27,6 +27,13 @@ def test_libretranslates_health_is_ok_once_texts_can_be_translated_and_not_befor
     assert answer.json()["error"] == "No device is ready; try again in a few seconds."
 
 
+def test_not_alive_where_the_engine_process_hangs() -> None:
+    engine = FakeEngine()
+    engine.alive = False  # type: ignore[attr-defined]  # as `EngineClient` has it
+    answer = Client(engine).get("/health/live")
+    assert (answer.status_code, answer.json()["code"]) == (503, "engine_unavailable")
+
+
 def test_ready() -> None:
     answer = Client().get("/health/ready")
     assert answer.status_code == 200
