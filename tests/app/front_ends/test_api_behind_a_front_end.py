@@ -35,6 +35,8 @@ from tests.app.front_ends.over_sockets import front_end
 del test_split_sentences_and_tags_reach_the_translator  # noqa: F821
 del test_a_glossary_reaches_the_translator  # noqa: F821
 del test_import_answers_at_once_and_tells_how_far_it_is  # noqa: F821
+# the engine of a front end says itself whether it is alive
+del test_not_alive_where_the_engine_process_hangs  # noqa: F821
 
 
 pytestmark = pytest.mark.slow  # each test runs without a front end too
