@@ -133,9 +133,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit("An ensemble has two members at least: give --seeds 1 2.")
     if arguments.moses and GOALS[arguments.direction][0] != "moses":
         raise SystemExit(f"The goal of {arguments.direction} is not scored in Moses' tokens: leave --moses out.")
-    scores(arguments.direction.split("-")[1], ["."], ["."])  # a package that it lacks is missed now, not after hours
+    # a package that is not there is missed now, not after hours
     if arguments.moses:
         arguments.data = prepare_moses(arguments.data, arguments.out, arguments.direction)
+        moses(arguments.direction.split("-")[1])
+    else:
+        scores(arguments.direction.split("-")[1], ["."], ["."])
     folders = trained(arguments)
     results = {seed: test(arguments, folder.name, [folder]) for seed, folder in folders.items()}
     ensemble = None
