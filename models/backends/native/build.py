@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from ctypes import addressof, c_char
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -246,13 +247,13 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
         fresh.replace(path)
 
 
-NO_BYTES = ctypes.c_char * 0
+NO_BYTES = c_char * 0
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
     """Of the data of a writable, C-contiguous array: a fifth of the time of `array.ctypes.data`, which is a tenth of a
     step of a small model. Other arrays raise."""
-    return ctypes.addressof(NO_BYTES.from_buffer(array))  # type: ignore[arg-type]  # its stubs name no buffer
+    return addressof(NO_BYTES.from_buffer(array))  # type: ignore[arg-type]  # its stubs name no buffer
 
 
 def check_status(
