@@ -90,8 +90,8 @@ class DocumentRoom:
 
 @dataclass(slots=True)
 class DocumentJobs:
-    """The documents that this process translates; the store knows those of all processes. front_ends: processes of this
-    service, each of which takes its share of the documents."""
+    """The documents that this process translates; the store has the documents of all processes. front_ends: processes
+    of this service, each of which takes its share of the documents."""
 
     files: TranslatedFileStore
     store: DocumentJobStore

@@ -85,7 +85,7 @@ class Method:
 
 
 def _methods(protocol: type) -> dict[str, Method]:
-    """The coroutine functions of a protocol, and those that open a text stream."""
+    """The methods of a protocol that are coroutines or open a text stream."""
     methods = dict[str, Method]()
     for name, function in vars(protocol).items():
         if name.startswith("_") or not inspect.isfunction(function):

@@ -65,8 +65,8 @@ class FrontEndProcess:
         self.listening.set()
 
     async def reap(self) -> int:
-        """The exit status, negative for a signal, of a process whose connection has ended. It is on its way out; one
-        that does not get there is killed."""
+        """The exit status, negative for a signal, of a process whose connection has ended. A process
+        that has not ended `REAP_TIMEOUT_S` later is killed."""
         assert self.process is not None
         if self.process.poll() is None:
             try:

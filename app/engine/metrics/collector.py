@@ -208,7 +208,7 @@ class Metrics(Collector):
         registry = self.scrape()
         if not open_metrics:
             return generate_latest(registry)
-        # without ALLOWUTF8 it writes the colons of samples as underscores, and keeps those of the lines above them
+        # without ALLOWUTF8 the library writes colons as underscores in samples, but not in their TYPE lines
         page: bytes = openmetrics.generate_latest(registry, openmetrics.ALLOWUTF8)  # type: ignore[no-untyped-call]
         return page
 
