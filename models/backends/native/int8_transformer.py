@@ -273,11 +273,7 @@ class NativeTransformer:
         """The address of the output matrix with a bias of -inf for suppressed tokens."""
         if suppressed not in self._projections:
             bias = padded_to_blocks(self.network.output_weight, self.network.output_bias)[1]
-            bias = torch.zeros(self.outputs) if bias is None else bias.detach().float()
-            projection = Product.from_buffer_copy(self.model.projection)
-            hidden = bias.index_fill(0, torch.tensor(suppressed, dtype=torch.long), -torch.inf)
-            projection.bias = self.packer.address(hidden)
-            self._projections[suppressed] = projection
+            self._projections[suppressed] = self.packer.without(self.model.projection, bias, suppressed)
         return ctypes.addressof(self._projections[suppressed])
 
     def _decode(self, state: NativeState, tokens: Tensor, group: int, features: Tensor | None) -> Tensor:

@@ -66,6 +66,13 @@ class Packer:
         bias = torch.zeros(outputs) if bias is None else bias
         return Product(packed.data_ptr(), self.address(scale), self.address(bias), outputs, inputs)
 
+    def without(self, product: Product, bias: Tensor | None, outputs: tuple[int, ...]) -> Product:
+        """The product, whose bias is `bias` [O] or zeros, with -inf in the place of these outputs."""
+        bias = torch.zeros(product.outputs) if bias is None else bias.detach().float()
+        changed = Product.from_buffer_copy(product)
+        changed.bias = self.address(bias.index_fill(0, torch.tensor(outputs, dtype=torch.long), -torch.inf))
+        return changed
+
     def norm(self, module: nn.Module, *, before: bool = False) -> Norm:
         """The structure of a LayerNorm; an empty one for any other module."""
         if not isinstance(module, nn.LayerNorm):

@@ -92,9 +92,9 @@ class Shortlist:
     def without(self, suppressed: tuple[int, ...]) -> tuple[Product, Screen]:
         """The structures with a bias of -inf for suppressed tokens."""
         if suppressed not in self._without:
-            bias = self.bias.index_fill(0, torch.tensor(suppressed, dtype=torch.long), -torch.inf)
-            projection, screen = Product.from_buffer_copy(self.projection), Screen.from_buffer_copy(self.screen)
-            projection.bias = screen.prefix.bias = self.packer.address(bias)
+            projection = self.packer.without(self.projection, self.bias, suppressed)
+            screen = Screen.from_buffer_copy(self.screen)
+            screen.prefix.bias = projection.bias
             self._without[suppressed] = projection, screen
         return self._without[suppressed]
 
