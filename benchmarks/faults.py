@@ -1,14 +1,16 @@
 """Our server under faults, beside itself without them: kills of a device process, five times as many requests as it can
 answer, and hundreds of clients that send their headers and bodies a byte at a time.
 
-python -m benchmarks.faults --checkpoints FOLDER [--parts kills overload slow] [--minutes 5] [--json] [--results FILE]
+python -m benchmarks.faults --checkpoints FOLDER [--parts kills overload slow] [--minutes 5] [--clients-apart]
+                            [--json] [--results FILE]
 
 FOLDER: a translator de-en and a lyricist; the demo models by default. Each part starts a server of its own.
 
 kills: sixteen clients ask without a pause, half of --minutes in peace and half with a SIGKILL to one of the two device
 processes every 30 seconds. An answer may be missing (503, or the event `error` of a stream) only for a kill.
 overload: the knee is what as many clients as there are slots get when each asks again as soon as it is answered. Then
-requests arrive at five times that rate for --minutes, whether or not earlier ones were answered.
+requests arrive at five times that rate for --minutes, whether or not earlier ones were answered. With --clients-apart
+the clients have the last core for themselves, and the server the others, with a device process for each of them.
 slow: the latencies of requests that arrive at a low rate, in turns without and with 500 connections, each from one of
 twenty other addresses, that trickle headers or bodies and are opened again when the server closes them.
 """
@@ -146,6 +148,18 @@ def kills(arguments: argparse.Namespace, asked: Sequence[bytes]) -> Part:
     return rows, goals
 
 
+def keep_apart(server: Server, its: Sequence[int], clients: Sequence[int]) -> None:
+    """Gives all threads of the server the cores `its`, and this process, the clients, `clients`."""
+    for pid in server.pids():
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), its)
+    os.sched_setaffinity(0, clients)
+
+
+def cores_of(before: dict[str, float], after: dict[str, float], seconds: float) -> dict[str, float]:
+    return {name: round((after[name] - before[name]) / seconds, 3) for name in after}
+
+
 def overload(arguments: argparse.Namespace, _: Sequence[bytes]) -> Part:
     """Long texts, sixteen of each: one request costs the server hundreds of times what it costs the clients, which
     share the cores."""
@@ -153,17 +167,28 @@ def overload(arguments: argparse.Namespace, _: Sequence[bytes]) -> Part:
         post("/generate", {"prompt": "春", "model": arguments.lyricist, "max_new_tokens": 1000, "seed": 7, "n": 16})
     ]
     seconds = arguments.minutes * 60
-    with ours(arguments.checkpoints, cpu_workers=2, cpu_threads=1, log_level="error") as server:
+    cores = sorted(os.sched_getaffinity(0))
+    own = cores[:-1] if arguments.clients_apart else cores
+    with ours(arguments.checkpoints, cpu_workers=len(own), cpu_threads=1, log_level="error") as server:
         front_end = server.process.pid
+        if arguments.clients_apart:
+            keep_apart(server, own, cores[-1:])
 
-        async def measure() -> tuple[float, list[Any], float, list[float]]:
+        def cpu_s() -> dict[str, float]:
+            workers = devices(server)
+            others = [pid for pid in server.pids() if pid not in workers]
+            found = {"devices": server.cpu_s(workers), "front_end": server.cpu_s(others)}
+            return {**found, "clients": time.process_time()}
+
+        async def measure() -> tuple[float, list[Any], float, list[float], list[dict[str, float]]]:
             client = Client(server.port, addresses=[f"127.0.1.{number}" for number in range(1, 1 + ADDRESSES)])
             await closed_loop(client, list(asked) * KNEE_CLIENTS, KNEE_CLIENTS)
-            count, began = 0, time.perf_counter()
+            count, began, before = 0, time.perf_counter(), cpu_s()
             while time.perf_counter() - began < KNEE_S:
                 await closed_loop(client, list(asked) * KNEE_CLIENTS, KNEE_CLIENTS)
                 count += KNEE_CLIENTS
-            knee = count / (time.perf_counter() - began)
+            took = time.perf_counter() - began
+            knee, spent = count / took, [cores_of(before, cpu_s(), took)]
             memory: list[float] = []
 
             async def watch() -> None:
@@ -173,23 +198,26 @@ def overload(arguments: argparse.Namespace, _: Sequence[bytes]) -> Part:
 
             watching = asyncio.create_task(watch())
             times = arrivals(TIMES * knee, seconds, seed=1)
-            began = time.perf_counter()
+            began, before = time.perf_counter(), cpu_s()
             outcomes = await open_loop(client, [asked[i % len(asked)] for i in range(len(times))], times)
             took = time.perf_counter() - began
+            spent.append(cores_of(before, cpu_s(), took))
             watching.cancel()
             client.close()
-            return knee, outcomes, took, memory
+            return knee, outcomes, took, memory, spent
 
-        knee, outcomes, took, memory = asyncio.run(measure())
+        knee, outcomes, took, memory, spent = asyncio.run(measure())
     good = [outcome for outcome in outcomes if succeeded(outcome.answer)]
     refusals = [outcome.answer.ended - outcome.sent for outcome in outcomes if outcome.answer.status in (429, 503)]
     lost = len(outcomes) - len(good) - len(refusals)
     third = max(1, len(memory) // 3)
     growth = percentile(memory[-third:], 0.5) / percentile(memory[third : 2 * third] or memory, 0.5) - 1
     rows = [
-        {"part": "overload", "knee_per_s": round(knee, 1), "offered_per_s": round(len(outcomes) / seconds, 1)}
+        {"part": "overload", "clients_apart": arguments.clients_apart}
+        | {"knee_per_s": round(knee, 1), "offered_per_s": round(len(outcomes) / seconds, 1)}
         | {"answered_per_s": round(len(good) / took, 1), "statuses": dict(Counter(o.answer.status for o in outcomes))}
         | {"refusal_ms": percentiles_ms(refusals), "answer_ms": percentiles_ms(o.latency_s for o in good)}
+        | {"cores_at_the_knee": spent[0], "cores_in_overload": spent[1]}
         | {"client_lag_ms_p99": round(1000 * percentile([o.sent - o.intended for o in outcomes], 0.99), 1)}
         | {"memory_mb": [round(each) for each in memory[:: max(1, len(memory) // 10)]]}
     ]
@@ -277,6 +305,7 @@ def main() -> None:
     parser.add_argument("--lyricist", default="lyrics-zh")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--minutes", type=float, default=5, help="of each part")
+    parser.add_argument("--clients-apart", action="store_true", help="overload: the clients get a core of their own")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
