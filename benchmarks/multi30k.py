@@ -2,8 +2,8 @@
 
 python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--ensemble [all]]
                               [--processes 1] [--at-once 2] [--student-epochs 10] [--minutes 90] [--plain]
-                              [--recipe tiny] [--teachers 1] [--student-set KEY=VALUE ...] [--vocab-size N] [--moses]
-                              [--json] [--results FILE]
+                              [--recipe tiny] [--teachers 1] [--taught-by SEED ...] [--student-set KEY=VALUE ...]
+                              [--vocab-size N] [--moses] [--json] [--results FILE]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
@@ -101,6 +101,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--processes", type=int, default=1, help="training processes of each model, of one thread each")
     top.add_argument("--at-once", type=int, default=1, help="models that are trained at the same time")
     top.add_argument("--teachers", type=int, default=1, help="of each direction; a student learns from all of them")
+    text = "students learn from their direction's teachers and the students of these seeds as one ensemble"
+    top.add_argument("--taught-by", type=int, nargs="+", default=[], metavar="SEED", help=text)
     top.add_argument("--student-set", nargs="+", default=[], metavar="KEY=VALUE", help="options of the student")
     top.add_argument("--vocab-size", type=int, help="pieces, instead of the recipe's")
     top.add_argument("--moses", action="store_true", help="train on lowercased Moses tokens, and score in these alone")

@@ -89,33 +89,56 @@ def teacher_folder(arguments: argparse.Namespace, direction: str, seed: int) -> 
     return folder
 
 
+def student_folder(arguments: argparse.Namespace, direction: str, seed: int) -> Path:
+    folder: Path = arguments.out / f"multi30k-{direction}-{seed}"
+    return folder
+
+
 def translations(arguments: argparse.Namespace, direction: str, seed: int) -> str:
     """A teacher's, in a file beside it; the teacher is made if it is not there."""
     teacher = teacher_folder(arguments, direction, seed)
     train(arguments, direction, seed, teacher, TEACHER_EPOCHS, TEACHER_SHARE / arguments.teachers)
-    out = teacher.with_name(f"{teacher.name}.jsonl.gz")
+    return translated(arguments, direction, [teacher], teacher.name)
+
+
+def translated(arguments: argparse.Namespace, direction: str, models: Sequence[Path], name: str) -> str:
+    """The training set's translations by these models, as an ensemble if they are several, in a file of that name
+    beside the teachers."""
+    out = arguments.out / TEACHERS / f"{name}.jsonl.gz"
     if not out.exists():
         on_cpu = not torch.cuda.is_available()
         options = ["--train", pairs(arguments.data, "train", direction), "--beam", str(BEAM)]
         options += ["--precision", "int8" if on_cpu and exact_int8() else "fp32"]
         options += ["--processes", str(arguments.processes if on_cpu else 1)]
-        command("distil", str(teacher), "--out", str(out), *options)
+        options += ["--ensemble"] if len(models) > 1 else []
+        command("distil", *map(str, models), "--out", str(out), *options)
     return str(out)
 
 
 def teach(arguments: argparse.Namespace) -> list[str]:
-    """The files of all teachers' translations, made where they are missing, --at-once teachers at a time. The teachers
-    are the same for every seed of a student: they cost as much as it does."""
-    directions = arguments.direction, "-".join(reversed(arguments.direction.split("-")))
-    teachers = [(direction, seed) for seed in range(1, arguments.teachers + 1) for direction in directions]
+    """The files that students learn from, made where they are missing, --at-once at a time: the translations of each
+    teacher; or with --taught-by, of all models of the direction as one, and for sources of the same targets of the
+    other direction's teachers, as one and each alone. The teachers are the same for every seed of a student: they cost
+    as much as it does."""
+    directions = forward, backward = arguments.direction, "-".join(reversed(arguments.direction.split("-")))
+    seeds = range(1, arguments.teachers + 1)
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        return list(pool.map(lambda teacher: translations(arguments, *teacher), teachers))
+        teachers = [(direction, seed) for seed in seeds for direction in directions]
+        files = list(pool.map(lambda teacher: translations(arguments, *teacher), teachers))
+        if not arguments.taught_by:
+            return files
+        own = [teacher_folder(arguments, forward, seed) for seed in seeds]
+        own += [student_folder(arguments, forward, seed) for seed in arguments.taught_by]
+        others = [teacher_folder(arguments, backward, seed) for seed in seeds]
+        ensembles = [(forward, own), (backward, others)]
+        together = pool.map(lambda each: translated(arguments, *each, f"{each[0]}-together"), ensembles)
+        return [*together, *files[1::2]]
 
 
 def trained(arguments: argparse.Namespace) -> dict[int, Path]:
     """The folder of each seed's model, which is to be tested; models are trained --at-once at a time."""
     direction: str = arguments.direction
-    folders: dict[int, Path] = {seed: arguments.out / f"multi30k-{direction}-{seed}" for seed in arguments.seeds}
+    folders: dict[int, Path] = {seed: student_folder(arguments, direction, seed) for seed in arguments.seeds}
     missing = [seed for seed, folder in folders.items() if not is_checkpoint(folder)]
     epochs, share, taught = arguments.student_epochs, STUDENT_SHARE, list[str]()
     if arguments.plain:
