@@ -38,6 +38,7 @@ from models.networks.transformer import TransformerConfig
 SOURCE_LENGTH, TARGET_LENGTH = 20, 32
 LAYOUTS = ((1, 1), (1, 2), (2, 1))  # processes (or translators) × threads of each
 DEFAULT_SLOTS = 64
+PEERS = ("ctranslate2", "transformers")  # Marian's
 RATIO_GOAL = 2.0  # times CTranslate2, in each cell
 PEAK_SHARE_GOAL, PEAK_SHARE_CELL = 0.75, "greedy 64"
 
@@ -68,30 +69,34 @@ def our_settings(checkpoint: Path, cells: Mapping[str, Work]) -> tuple[Parlance,
     return Parlance(str(checkpoint), workers, threads_each(0, workers), default, DEFAULT_SLOTS), scanned
 
 
-def peers(checkpoint: Path, folder: Path) -> tuple[list[Setting], list[Setting], list[str]]:
+def peers(
+    checkpoint: Path, folder: Path, names: Sequence[str] = PEERS
+) -> tuple[list[Setting], list[Setting], list[str]]:
     """CTranslate2's settings, Marian's, and why one of them is not there."""
     theirs: list[Setting] = []
     face: list[Setting] = []
-    missing = [f"{name} is not installed" for name in ("ctranslate2", "transformers") if find_spec(name) is None]
-    if find_spec("ctranslate2"):
+    missing = [f"{name} is not installed" for name in names if find_spec(name) is None]
+    if "ctranslate2" in names and find_spec("ctranslate2"):
         try:
             converted = str(ctranslate2.convert(checkpoint, folder))
             kinds = ctranslate2.compute_types("cpu")
             theirs = [ctranslate2.CTranslate2(converted, kind, *layout) for kind in kinds for layout in LAYOUTS]
         except ValueError as error:
             missing.append(str(error))
-    if find_spec("transformers"):
+    if "transformers" in names and find_spec("transformers"):
         kinds = marian.PRECISIONS
         face = [marian.Marian(str(checkpoint), *layout, kind) for kind in kinds for layout in ((1, 0), (2, 1))]
     return theirs, face, missing
 
 
-def run_cells(name: str, checkpoint: Path, cells: Mapping[str, Work], rounds: int) -> list[dict[str, Any]]:
+def run_cells(
+    name: str, checkpoint: Path, cells: Mapping[str, Work], rounds: int, names: Sequence[str] = PEERS
+) -> list[dict[str, Any]]:
     """The race of one network: a row for each cell. name: of a shape, or of a checkpoint."""
     network = SHAPES[name].config() if name in SHAPES else None
     default, mine = our_settings(checkpoint, cells)
     with tempfile.TemporaryDirectory() as temporary, Crews() as crews:
-        theirs, face, missing = peers(checkpoint, Path(temporary) / "ctranslate2")
+        theirs, face, missing = peers(checkpoint, Path(temporary) / "ctranslate2", names)
         ours, ct2, hf = scan(mine, cells), scan(theirs, cells), scan(face, cells, runs=1)
         rows = []
         for cell, work in cells.items():
@@ -208,6 +213,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="*", default=[1, 8, 32, 64, 128], help="of greedy search")
     parser.add_argument("--beam-batches", type=int, nargs="*", default=[1, 8, 32], help="of beam search with 4")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="whom to race; default: all")
     parser.add_argument("--checkpoint", type=Path, help="a trained translator, for the natural-length run")
     parser.add_argument("--sentences", type=Path, help="real sentences in its source language, one a line, or .gz")
     parser.add_argument("--data", type=Path, help="Multi30k's folder, instead of --sentences: its test set")
@@ -227,11 +233,13 @@ def main() -> None:
             checkpoint = write_checkpoint(Path(temporary) / shape, SHAPES[shape])
             rows += agreement(shape, checkpoint)
             cells = forced_cells(shape, options.batches, options.beam_batches)
-            rows += run_cells(shape, checkpoint, cells, options.rounds) if cells else []
+            rows += run_cells(shape, checkpoint, cells, options.rounds, options.peers) if cells else []
     if options.checkpoint:
         lines = read_sentences(options.checkpoint, options.sentences, options.data)
         natural = natural_cells(options.checkpoint, lines, options.batches, options.beam_batches)
-        rows += run_cells(f"{options.checkpoint.name}, natural length", options.checkpoint, natural, options.rounds)
+        rows += run_cells(
+            f"{options.checkpoint.name}, natural length", options.checkpoint, natural, options.rounds, options.peers
+        )
     finish("decoding", rows, goals(rows), as_json=options.json, out=options.out)
 
 
