@@ -106,7 +106,15 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     if arguments.command not in SHARED and torchrun.environment_rank() != 0:
         return 0
-    workers = arguments.workers = Workers()
+    arguments.workers = Workers()
+    code = run_in_group(arguments, given)
+    arguments.workers.exit(code)
+    return code
+
+
+def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
+    """Runs the parsed command; the exit code. Leaves `arguments.workers` as the group that it has joined, if any."""
+    workers: Workers = arguments.workers
     try:
         if arguments.command in SHARED:
             if arguments.processes > 1 and not torchrun.launch_name():
@@ -139,7 +147,6 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
         code = 128 + stopped.number
         done = f"{pluralize(stopped.update, 'update')} ({pluralize(stopped.epoch, 'finished epoch')}) are saved"
         workers.print_error(f"Stopped: {done} in {arguments.out}. Go on with: {resuming(given)}")
-        workers.exit(code)
         return code
     except KeyboardInterrupt:
         workers.print_error(stopped_sentence(arguments, given))
@@ -157,7 +164,7 @@ def run_command(argv: Sequence[str] | None, started: float) -> int:
         return 1
     if workers.writes and result is not None:
         print(json.dumps(result, ensure_ascii=False))
-    workers.close()
+    workers.leave()
     return 0
 
 

@@ -142,19 +142,17 @@ class Workers:
             self.exit(1)  # a normal exit makes PyTorch wait seconds for the dead peer
 
     def exit(self, code: int) -> None:
-        """Ends a process of a group without leaving the group in order; returns in a single process."""
+        """Ends a process of a group, whether or not it has left the group in order; returns in a single process. The
+        interpreter's own exit would abort the process if one of PyTorch's threads is still alive then."""
         if self.count > 1:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
 
-    def close(self) -> None:
-        """Leaves the group at the end of a run: a PyTorch thread alive at interpreter exit would abort the process."""
+    def leave(self) -> None:
+        """Leaves the group in order, at the end of a run."""
         if self.count > 1:
             distributed.destroy_process_group()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
 
 
 def join_group() -> Workers:
