@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 
@@ -62,10 +61,10 @@ class CpuTopology:
     def divide(self, processes: int, most: int = 0) -> list[CoreSet]:
         """As many cores for each process as all of them can have on one node, and at most `most`, if it is not 0; the
         others are left over. CannotPin if there are more processes than usable cores."""
-        if processes > self.usable_cores:
+        if processes > (count := self.usable_cores):
             raise CannotPin(
                 f"PARLANCE_CPU_PINNING is true, and {processes} CPU processes (PARLANCE_CPU_WORKERS) need a core each:"
-                f" this server may use {self.usable_cores}."
+                f" this server may use {count} core{'s' * (count != 1)}."
             )
         by_node = Counter(core.node for core in self.cores)
         each = min(self.usable_cores // processes, most or self.usable_cores)
@@ -142,12 +141,13 @@ def _read_cpus(file: Path) -> Set[int]:
 
 def _cpu_list(cpus: Set[int]) -> str:
     """Such as "0-3,8", as `taskset -c` and Linux write it."""
-    ordered = sorted(cpus)
-    begins = [ordered[0], *(after for before, after in pairwise(ordered) if after - before > 1)]
-    ends = [*(before for before, after in pairwise(ordered) if after - before > 1), ordered[-1]]
-    return ",".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in zip(begins, ends, strict=True)
-    )
+    spans = list[tuple[int, int]]()
+    for cpu in sorted(cpus):
+        if spans and cpu == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], cpu
+        else:
+            spans.append((cpu, cpu))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _cpu_quota(root: Path) -> float:
