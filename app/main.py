@@ -199,14 +199,16 @@ def create_app(
 
 
 def create_engine(settings: Settings, metrics: Metrics) -> AsyncEngine:
-    """An engine of device processes, which `start` starts. SystemExit where the settings name no usable device."""
+    """An engine of device processes, which `start` starts. SystemExit where the settings name no usable device, or pin
+    processes that cannot be pinned."""
     from app.engine.async_engine import AsyncEngine  # here: tests and front-end processes need no device processes
+    from app.engine.dispatch.cpu_pinning import CannotPin
     from app.engine.dispatch.placement import NoDevice
     from app.engine.interface import EngineSettings
 
     try:
         return AsyncEngine(settings.section(EngineSettings), metrics)
-    except NoDevice as error:
+    except (NoDevice, CannotPin) as error:
         print(f"Parlance cannot start: {error}", file=sys.stderr)  # noqa: T201
         raise SystemExit(2) from None
 

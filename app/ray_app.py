@@ -157,6 +157,10 @@ def app(given: dict[str, Any]) -> Any:
         raise ValueError(
             "PARLANCE_FRONT_ENDS is more than 1, and a replica has one front end: set max_replicas instead."
         )
+    if settings.cpu_pinning:
+        raise ValueError(
+            "PARLANCE_CPU_PINNING is true, and all replicas of a node would take the same cores: leave it false."
+        )
     if arguments.max_replicas > 1:
         for sentence in unshared(settings):
             log.warning("%s", sentence)

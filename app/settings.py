@@ -148,6 +148,10 @@ class Settings(BaseSettings):
     cpu_workers: int = Field(default=0, ge=0, le=256)
     """Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each core, at most
     4."""
+    cpu_pinning: bool = False
+    """Give each CPU device process physical cores of its own, all of one NUMA node: as many as PARLANCE_CPU_THREADS, or
+    else an equal share, with a thread for each core. Linux only; for a machine, or a container with a cpuset, that runs
+    nothing else."""
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Number format that models compute in: "auto" measures which is fastest when a model loads; int8 is for CPUs, fp16
     for GPUs; also fp32, bf16."""
@@ -289,8 +293,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _workers_need_a_cpu(self) -> Self:
-        if self.cpu_workers > 1 and self.devices != "auto" and "cpu" not in self.devices.split(","):
-            raise ValueError(f'{PREFIX}CPU_WORKERS is {self.cpu_workers}: {PREFIX}DEVICES names no "cpu" to split')
+        if self.devices != "auto" and "cpu" not in self.devices.split(","):
+            if self.cpu_workers > 1:
+                raise ValueError(f'{PREFIX}CPU_WORKERS is {self.cpu_workers}: {PREFIX}DEVICES names no "cpu" to split')
+            if self.cpu_pinning:
+                raise ValueError(f'{PREFIX}CPU_PINNING is true: {PREFIX}DEVICES names no "cpu" whose processes it pins')
         return self
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.engine import input_processor
 from app.engine.admission import Admission
+from app.engine.dispatch.cpu_pinning import pin, read_topology
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.inspection_turns import InspectionTurns
 from app.engine.dispatch.placement import CPU_SLOTS, cores, cpu_workers, place, worker_config
@@ -35,15 +36,16 @@ log = logging.getLogger(__name__)
 
 class AsyncEngine:
     """Implements `app.engine.interface.Engine` over device processes. Raises `NoDevice` if the settings name only
-    devices that cannot be used."""
+    devices that cannot be used, and `CannotPin` if they ask for pinned processes and there can be none."""
 
     def __init__(self, settings: EngineSettings, metrics: Metrics | None = None) -> None:
         self.settings, self.metrics = settings, metrics or Metrics()
         self.registry = ModelRegistry(settings.checkpoints, split_names(settings.models))
-        placement = place(
-            settings.devices, cpu_workers(settings.cpu_workers), timeout_s=settings.worker_start_timeout_s
-        )
+        topology = read_topology() if settings.cpu_pinning else None
+        workers = cpu_workers(settings.cpu_workers, topology.usable_cores if topology else None)
+        placement = place(settings.devices, workers, timeout_s=settings.worker_start_timeout_s)
         names, self._placement_problem = placement.names, placement.problem
+        pinned = pin(names, topology, settings.cpu_threads) if topology else {}
         slots = CPU_SLOTS if settings.slots_per_model == "auto" else settings.slots_per_model
         self.admission = Admission(
             settings.max_inflight_requests,
@@ -54,7 +56,8 @@ class AsyncEngine:
         )
         self.supervisor = Supervisor(
             names,
-            configure=worker_config(settings),
+            pinned=pinned,
+            configure=worker_config(settings, workers, pinned),
             start_timeout_s=settings.worker_start_timeout_s,
             hang_timeout_s=settings.worker_hang_timeout_s,
             to_load=lambda: {v.key: load_message(v, pinned=True) for v in self.registry.versions.values()},
@@ -68,7 +71,7 @@ class AsyncEngine:
             self.metrics,
             self.admission.retry_after_s,
             turns=InspectionTurns(max(1, sum(name.startswith("cuda") for name in names)), settings.max_queue_age_s),
-            idle_threads=0 if settings.cpu_threads else cores(),
+            idle_threads=0 if settings.cpu_threads or pinned else cores(),
         )
         longest_request_s = 2 * settings.request_timeout_s + 1  # a search, then an inspection
         self.lifecycle = ModelLifecycle(self.registry, self.supervisor, longest_request_s)

@@ -371,6 +371,7 @@ class EngineSettings:
     devices: str = "auto"
     cpu_threads: int = 0
     cpu_workers: int = 1
+    cpu_pinning: bool = False
     precision: str = "auto"
     slots_per_model: int | Literal["auto"] = "auto"
     max_inflight_requests: int = 1024

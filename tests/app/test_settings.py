@@ -117,6 +117,17 @@ def test_several_cpu_workers_need_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
         load_settings()
 
 
+def test_pinning_needs_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLANCE_CPU_PINNING", "true")
+    monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0,cpu")
+    assert load_settings().cpu_pinning
+    monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0")
+    with pytest.raises(
+        SystemExit, match='CPU_PINNING is true: PARLANCE_DEVICES names no "cpu" whose processes it pins'
+    ):
+        load_settings()
+
+
 @pytest.mark.parametrize("key", ["too short", "a" * 15, "sixteen with spaces", "schlüssel-aus-umlauten"])
 def test_invalid_admin_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("PARLANCE_ADMIN_KEY", key)

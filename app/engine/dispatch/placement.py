@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from app.engine.dispatch.cpu_pinning import CoreSet
 from app.engine.dispatch.cuda_devices import CudaReport, cuda_report, has_trace
 from app.engine.interface import EngineSettings
 from app.engine.protocol.messages import Configure
@@ -76,16 +77,20 @@ def _log(found: CudaReport, problem: str | None) -> None:
         log.warning("%s", problem)
 
 
-def cpu_workers(setting: int) -> int:
-    """CPU processes; 0: one per core (steps of one thread each decode most), at most MAX_CPU_WORKERS to save memory."""
-    return setting or min(MAX_CPU_WORKERS, cores())
+def cpu_workers(setting: int, usable_cores: int | None = None) -> int:
+    """CPU processes; 0: one per core (steps of one thread each decode most), at most MAX_CPU_WORKERS to save memory.
+    usable_cores: None: every CPU that this process may use counts as one."""
+    return setting or min(MAX_CPU_WORKERS, usable_cores or cores())
 
 
-def worker_config(settings: EngineSettings) -> Configure:
-    """The first message to every device process; the supervisor sets its device."""
+def worker_config(settings: EngineSettings, workers: int, pinned: Mapping[str, CoreSet]) -> Configure:
+    """The first message to every device process; the supervisor sets its device. workers: CPU processes. pinned: the
+    cores of each, as many for one as for another; a pinned process has a thread for each of its cores, because two
+    hyperthreads of a core share its multipliers."""
+    cores_each = len(next(iter(pinned.values())).cores) if pinned else 0
     return Configure(
         device="",
-        threads=threads_each(settings.cpu_threads, cpu_workers(settings.cpu_workers)),
+        threads=settings.cpu_threads or cores_each or threads_each(0, workers),
         slots=0 if settings.slots_per_model == "auto" else settings.slots_per_model,
         precision=settings.precision,
         beam=settings.beam_size,

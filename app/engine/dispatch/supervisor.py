@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from app.engine.dispatch.cpu_pinning import CoreSet
 from app.engine.dispatch.placement import torch_device
 from app.engine.dispatch.worker_process import WorkerProcess
 from app.engine.protocol import messages as m
@@ -77,10 +78,11 @@ class Device:
 
 @dataclass(eq=False)
 class Supervisor:
-    """Keeps one process per device running. configure: the first message to every process, without its device. to_load:
-    called at every start; name -> load message. on_reply: set by the dispatcher, receives messages about requests;
-    on_heartbeat: receives a device's statistics; on_failure: receives a model that no device could load; on_death:
-    receives a device after its process died with all its requests in flight."""
+    """Keeps one process per device running. configure: the first message to every process, without its device. pinned:
+    the cores of each device that has its own; a process that is started again gets the same. to_load: called at every
+    start; name -> load message. on_reply: set by the dispatcher, receives messages about requests; on_heartbeat:
+    receives a device's statistics; on_failure: receives a model that no device could load; on_death: receives a device
+    after its process died with all its requests in flight."""
 
     names: InitVar[Sequence[str]]
     _: KW_ONLY
@@ -92,6 +94,7 @@ class Supervisor:
     on_death: Callable[[str], None]
     on_heartbeat: Callable[[str, m.Heartbeat], None]
     on_reply: Callable[[m.FromDevice], None] = lambda message: None
+    pinned: Mapping[str, CoreSet] = field(default_factory=dict)
 
     def __post_init__(self, names: Sequence[str]) -> None:
         self.devices = {name: Device(name) for name in names}
@@ -128,7 +131,7 @@ class Supervisor:
         device.process = process
         try:
             names = {"device": torch_device(device.name), "name": device.name}
-            await process.start([msgspec.structs.replace(self.configure, **names)])
+            await process.start([msgspec.structs.replace(self.configure, **names)], self.pinned.get(device.name))
         except Exception:
             log.exception("the process of %s could not be started", device.name)
             self._died(device.name)
@@ -169,7 +172,9 @@ class Supervisor:
                 return
             case m.Started():
                 device.reason = None
-                log.info("%s runs in process %s", name, device.process.pid if device.process else "?")
+                if device.process is not None:
+                    where = f" on {device.process.cores}" if device.process.cores else ""
+                    log.info("%s runs in process %s%s", name, device.process.pid, where)
             case m.Ended():
                 device.reason = message.reason
             case m.Loaded():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -12,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from app.engine.dispatch.cpu_pinning import CoreSet, affinity
 from app.engine.dispatch.cuda_devices import device_environment
 from app.engine.protocol import messages as m
 
@@ -31,6 +33,7 @@ class WorkerProcess(asyncio.Protocol):
         self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]
     ) -> None:
         self.device, self._on_message, self._on_death = device, on_message, on_death
+        self.cores: CoreSet | None = None  # to which the process is pinned
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
         self._splitter = m.FrameSplitter()
@@ -43,30 +46,41 @@ class WorkerProcess(asyncio.Protocol):
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    async def start(self, first: Sequence[m.ToDevice]) -> None:
-        """Spawns the process and sends `first`. The process inherits only its socket, stdout and stderr."""
+    async def start(self, first: Sequence[m.ToDevice], cores: CoreSet | None = None) -> None:
+        """Spawns the process, pinned to `cores` if there are any, and sends `first`. The process inherits only its
+        socket, stdout and stderr. A process whose cores were taken from this service since its start is not pinned."""
         ours, theirs = socket.socketpair()
         with theirs:
             loop = asyncio.get_running_loop()  # connect first, so that the socket is closed if the spawn fails
             transport, _ = await loop.create_connection(lambda: self, sock=ours)
             try:
-                # Not asyncio's subprocess: uvloop forks, and the child runs the at-fork hooks of libraries.
-                # OpenTelemetry's hook starts a thread and never returns, and the event loop waits for the child.
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "app.engine.worker.worker_main", str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    env={
-                        **device_environment(self.device),
-                        "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
-                    },
-                    start_new_session=True,  # Ctrl-C reaches only the front end, which drains and then stops us
-                )
+                self._spawn(theirs, cores)
             except BaseException:
                 transport.close()
                 raise
         self._transport = transport
         self.send(first)
+
+    def _spawn(self, theirs: socket.socket, cores: CoreSet | None) -> None:
+        with contextlib.ExitStack() as pinned:
+            if cores is not None:
+                try:
+                    pinned.enter_context(affinity(cores.cpus))
+                    self.cores = cores
+                except OSError as error:
+                    log.warning("the process of %s is not pinned to %s: %s", self.device, cores, error.strerror)
+            # Not asyncio's subprocess: uvloop forks, and the child runs the at-fork hooks of libraries.
+            # OpenTelemetry's hook starts a thread and never returns, and the event loop waits for the child.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app.engine.worker.worker_main", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={
+                    **device_environment(self.device),
+                    "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+                },
+                start_new_session=True,  # Ctrl-C reaches only the front end, which drains and then stops us
+            )
 
     def send(self, messages: Sequence[m.ToDevice]) -> None:
         """Writes without backpressure: admission bounds the requests in flight."""

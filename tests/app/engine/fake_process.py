@@ -16,10 +16,11 @@ class FakeProcess:
 
     def __init__(self, device: str, *, on_message: Any, on_death: Any) -> None:
         self.device, self.on_message, self.on_death, self.killed = device, on_message, on_death, 0
-        self.pid = 1
+        self.pid, self.cores = 1, None
         self.sent: list[Any] = []
 
-    async def start(self, first: list[Any]) -> None:
+    async def start(self, first: list[Any], cores: Any = None) -> None:
+        self.cores = cores
         self.started.append(self)
         if self.fails is not None:
             raise self.fails
