@@ -187,6 +187,8 @@ class Connection(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None  # the request that the app has, or had last
         self._closing = self._discarding = False
         self._refusal: Refused | None = None  # what a callback of the parser stopped for
+        self._begun: RequestResponseCycle | None = None  # the request that the last head was of
+        self._head = b""  # that waits for the first of its body
         self._in_body = False  # between the end of the headers and that of the message
         self._progress = False  # the parser has completed something of what it was fed
         self._held_bytes = 0  # fed to the parser since it last completed something
@@ -197,9 +199,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._raw = transport
-        # What uvicorn calls `close` on; writing stays as direct as it is without it.
-        facade = SimpleNamespace(
-            write=transport.write,
+        facade = SimpleNamespace(  # what uvicorn writes to and calls `close` on
+            write=self._write,
             close=self._close,
             is_closing=lambda: self._closing or transport.is_closing(),
             pause_reading=transport.pause_reading,
@@ -270,6 +271,22 @@ class Connection(HttpToolsProtocol):
             self._close()
 
     # Bytes
+
+    def _write(self, data: bytes) -> None:
+        """uvicorn writes the head of an answer and its body one after the other. The head of a body with a length waits
+        for the first of it, so that a short answer is one system call and one packet."""
+        assert self._raw is not None
+        cycle = self._running
+        if cycle is not None and cycle.response_started and cycle is not self._begun:  # this is its head
+            self._begun = cycle
+            if cycle.expected_content_length and not cycle.chunked_encoding and cycle.scope["method"] != "HEAD":
+                self._head = data
+                return
+        if self._head:
+            head, self._head = self._head, b""
+            self._raw.writelines((head, data))
+        else:
+            self._raw.write(data)
 
     def data_received(self, data: bytes) -> None:
         if self._discarding:
@@ -414,6 +431,8 @@ class Connection(HttpToolsProtocol):
         if self._closing or self._raw is None:
             return
         self._closing = True
+        if self._head:  # of an answer whose body has failed
+            self._write(b"")
         if (self._in_body or self._discarding) and self._raw.can_write_eof() and not self._raw.is_closing():
             self._discarding = True
             self.deadline = self.loop.time() + self.limits.linger_s
