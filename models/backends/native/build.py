@@ -61,7 +61,7 @@ AVX512 = Variant(
     frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}),
     ("-march=cascadelake",),
 )
-# opt-in until its speed has been measured: no CPU of ours has AMX, and a special path without a figure may be slower
+# opt-in until its speed is measured: it has run on no CPU with AMX, and a special path without a figure may be slower
 AMX = replace(
     AVX512,
     name="amx",
