@@ -12,8 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define __AMX_TILE__ 1
-#define __AMX_INT8__ 1
+#define AMX
 #ifndef EMULATED_FAULT
 #define EMULATED_FAULT 0
 #endif

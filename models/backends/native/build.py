@@ -66,7 +66,7 @@ AMX = replace(
     AVX512,
     name="amx",
     needed=AVX512.needed | {"amx_tile", "amx_int8"},
-    flags=(*AVX512.flags, "-mamx-tile", "-mamx-int8"),
+    flags=(*AVX512.flags, "-mamx-tile", "-mamx-int8", "-DAMX"),  # compilers have several macros for it
     sources=(*AVX512.sources, "amx.c"),
     headers=(*AVX512.headers, "amx.h"),
     trial="try_tiles",

@@ -5,7 +5,7 @@
    multiplies unsigned with signed bytes: there weights are kept as int8 + 128, and 128·(sum of the row's bytes) is
    taken off. */
 #include "native.h"
-#ifdef __AMX_INT8__
+#ifdef AMX
 #include "amx.h"
 #endif
 
@@ -14,7 +14,7 @@
 enum { PANEL = VECTORS * LANES, PARTS = STEP / PER_LANE, CHUNK = 120, AHEAD = 4096 };
 enum { SHARED = 1 << 17 }; /* bytes of weights that a thread takes at once */
 
-#ifdef __AMX_INT8__
+#ifdef AMX
 /* Whole tiles of depth, the last one filled up with zeros. */
 static inline int64_t steps_of(int64_t inputs) { return (inputs + TILE_BYTES - 1) / TILE_BYTES * (TILE_BYTES / STEP); }
 #else
@@ -250,7 +250,7 @@ typedef struct {
     int64_t rows, outputs; /* outputs: of a part */
 } Multiplied;
 
-#ifdef __AMX_INT8__
+#ifdef AMX
 /* Rows row..end-1 times the panels of outputs first..last-1, in equal tiles. The last tile begins before the end of the
    one before it where they do not divide the rows, and its first rows are not finished again. */
 static void multiply_by_tiles(const Multiplied *m, int64_t row, int64_t end, int64_t first, int64_t last) {
@@ -284,7 +284,7 @@ static void multiply_part(const void *job, int64_t part, int64_t thread) {
     if (last > p->outputs) last = p->outputs;
     for (int64_t row = 0; row < m->rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
         int64_t end = row + CHUNK < m->rows ? row + CHUNK : m->rows;
-#ifdef __AMX_INT8__
+#ifdef AMX
         if (end - row >= LEAST_ROWS) {
             multiply_by_tiles(m, row, end, first, last);
             continue;
