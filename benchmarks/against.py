@@ -2,6 +2,7 @@
 
 python -m benchmarks.against --baseline FOLDER [--candidate FOLDER] [--checkpoints FOLDER] [--rounds 5]
                              [--parts decoding http training] [--training-s 20] [--json] [--results FILE]
+python -m benchmarks.against --baseline . --native avx512_vnni amx
 
 decoding: tokens per CPU second of the engine's decoder with random weights (`benchmarks.shapes`), a process of one
 thread for each checkout. http: a server of each checkout with the demo models: the latency of one client, with an
@@ -10,7 +11,8 @@ sentences per second of 16 clients, and the CPU time of all the server's process
 does not depend on what else the machine does. training: tokens per CPU second of a small translator and a GRU lyricist,
 from one line of the run's metrics to its last. The checkouts take turns, and the one that begins changes from round to
 round; a row has the medians, and the median and the quartiles of the ratios within a round (of rates candidate over
-baseline, of times baseline over candidate: above 1 is faster).
+baseline, of times baseline over candidate: above 1 is faster). --native: decoding alone, with these kernels
+(`PARLANCE_NATIVE`) in the baseline and in the candidate, which may be one checkout.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from benchmarks.load import closed_loop
 from benchmarks.recorded_requests import SENTENCES
 from benchmarks.report import finish, goal
 from benchmarks.servers import ROOT, Server, ours
+from models.backends.native.build import CHOICE, loaded, name_of
 
 PARTS = ("decoding", "http", "training")
 GOAL = 0.97
@@ -70,9 +73,10 @@ WORDS = ("der hund", "the dog", "sieht", "sees", "ein bier", "a beer", "und", "a
 class Decoder:
     """The decoder process of a checkout (`against_decoder`)."""
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, native: str) -> None:
+        """native: the variant of the kernels, "" for the default."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PARLANCE_")}
-        environment |= {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+        environment |= {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1", CHOICE: native}
         program = ROOT / "benchmarks/against_decoder.py"
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(program)],
@@ -122,8 +126,22 @@ def row(name: str, unit: str, runs: tuple[Sequence[float], Sequence[float]], bet
     return compared
 
 
-def decoding(checkouts: Sequence[Path], rounds: int, precision: str, folder: Path) -> Iterator[dict[str, Any]]:
-    decoders = [Decoder(checkout) for checkout in checkouts]
+def missing_kernels(native: Sequence[str]) -> str:
+    """A sentence about the first of these variants that this machine does not run, or "". It would measure another."""
+    for name in native:
+        try:
+            found = name_of(loaded("int8", name))
+        except ValueError as error:
+            return f"{error}."
+        if not found.startswith(f"parlance-{name}-"):
+            return f"The kernels {name} were not loaded; the log says why."
+    return ""
+
+
+def decoding(
+    checkouts: Sequence[Path], native: Sequence[str], rounds: int, precision: str, folder: Path
+) -> Iterator[dict[str, Any]]:
+    decoders = [Decoder(checkout, variant) for checkout, variant in zip(checkouts, native, strict=True)]
     try:
         for shape in ("base", "tiny"):
             decoders[0].ask(write=True, shape=shape, folder=str(folder / shape))
@@ -240,16 +258,20 @@ def rates_of(out: Path) -> list[tuple[float, float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if missing := missing_kernels(options.native or ()):
+        parser.error(missing)
+    parts = ("decoding",) if options.native else options.parts
     checkouts = [options.baseline.resolve(), options.candidate.resolve()]
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="against-") as name:
         folder = Path(name)
-        if "decoding" in options.parts:
-            rows += decoding(checkouts, options.rounds, options.precision, folder)
-        if "http" in options.parts:
+        if "decoding" in parts:
+            rows += decoding(checkouts, options.native or ("", ""), options.rounds, options.precision, folder)
+        if "http" in parts:
             rows += http(checkouts, options.rounds, options.checkpoints, folder)
-        if "training" in options.parts:
+        if "training" in parts:
             rows += training(checkouts, options.rounds, options.training_s, folder)
     goals = [goal(row["name"], row["ratio"], GOAL, "times the baseline", "higher") for row in rows]
     finish("against", rows, goals, as_json=options.json, out=options.results)
@@ -262,6 +284,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--candidate", type=Path, default=ROOT, help="another; by default this one")
     parser.add_argument("--checkpoints", type=Path, default=ROOT / "checkpoints", help="with the demo models")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--native", nargs=2, metavar=("BASELINE", "CANDIDATE"), help="variants of the int8 kernels")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", default="int8", help="of decoding")
     parser.add_argument("--training-s", type=float, default=20.0)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import against
+from models.backends.native import build
+from models.backends.native.build import AMX
 
 
 def test_checkouts_take_turns() -> None:
@@ -33,3 +35,13 @@ def test_rates_of_a_run_that_goes_on(tmp_path: Path) -> None:
     ]
     (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"tokens_per_')
     assert against.rates_of(out) == [(10.0, 2.0), (20.0, 3.0)]
+
+
+def test_kernels_that_this_machine_does_not_run_end_it_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "cpu_flags", lambda: AMX.needed - {"amx_int8"})
+    with pytest.raises(SystemExit):
+        against.main(["--baseline", ".", "--native", "none", "amx"])
+    assert "The kernels none were not loaded" in capsys.readouterr().err
+    assert against.missing_kernels(["amx"]) == 'PARLANCE_NATIVE is "amx": this CPU does not have amx_int8.'

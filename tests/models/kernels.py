@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import tempfile
 from ctypes import byref, c_int64, c_void_p
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from models.backends.native import build
-from models.backends.native.build import AVX2, AVX_VNNI, VARIANTS, Variant
+from models.backends.native.build import AMX, AVX2, AVX512, AVX_VNNI, VARIANTS, Variant
 from models.backends.native.cpu import architecture, cpu_flags
 from models.backends.native.packing import Packer, Product
 from models.backends.torch.int8_linear import exact_int8
@@ -23,10 +24,18 @@ from training.kernels import training_backend
 
 needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
 EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))
+AMX_EMULATED = replace(
+    AMX,
+    name=f"{AMX.name} emulated",
+    needed=AVX512.needed,
+    flags=(*AVX512.flags, "-include", str(Path(__file__).with_name("amx_emulated.h"))),
+)
+EMULATIONS = (EMULATED, AMX_EMULATED)
 OWN = tuple(variant for variant in VARIANTS if variant.architecture == architecture())
 TESTED = (
     *(variant.name for variant in OWN),
-    *([pytest.param(EMULATED.name, marks=pytest.mark.slow)] if AVX2 in OWN else []),  # of AVX2's speed, compiled anew
+    # compiled anew
+    *(pytest.param(variant.name, marks=pytest.mark.slow) for variant in EMULATIONS if AVX2 in OWN),
 )
 if arm.active:
     TESTED = tuple(variant.name for variant in build.runnable("", cpu_flags())[:1])
@@ -60,9 +69,9 @@ def needs(variant: Variant) -> None:
 
 def variant_library(name: str) -> ctypes.CDLL:
     """Skips the test where it cannot run."""
-    variant = next(each for each in (*VARIANTS, EMULATED) if each.name == name)
+    variant = next(each for each in (*VARIANTS, *EMULATIONS) if each.name == name)
     needs(variant)
-    return compiled(emulation() if variant is EMULATED else build.loaded("int8", name))
+    return compiled(emulation(variant) if variant in EMULATIONS else build.loaded("int8", name))
 
 
 def reference_library() -> ctypes.CDLL:
@@ -89,18 +98,16 @@ def compiled(found: ctypes.CDLL | None) -> ctypes.CDLL:
 
 
 @cache
-def emulation() -> ctypes.CDLL | None:
-    """The kernels for AVX-VNNI, which few CPUs have, with its one instruction made of others."""
+def emulation(variant: Variant) -> ctypes.CDLL | None:
+    """The kernels for AVX-VNNI or AMX, which few CPUs have, with the instructions that are missing made of others."""
     with tempfile.TemporaryDirectory() as folder:
-        header, library = Path(folder) / "emulated.h", Path(folder) / "emulated.so"
-        header.write_text(EMULATION, encoding="utf-8")
+        (Path(folder) / "emulated.h").write_text(EMULATION, encoding="utf-8")
+        library = Path(folder) / "emulated.so"
         try:
-            build.compile_to(
-                library, Variant(EMULATED.name, EMULATED.needed, (*EMULATED.flags, "-I", folder)), patient=True
-            )
+            build.compile_to(library, replace(variant, flags=(*variant.flags, "-I", folder)), patient=True)
         except FileNotFoundError:
             return None
-        return ctypes.CDLL(str(library))
+        return build.opened(library, variant)
 
 
 def pointer(tensor: Tensor) -> c_void_p:

@@ -65,7 +65,13 @@ static inline Four sums_of(Floats a, Floats b, Floats c, Floats d) {
 
 static inline Ints every_int(int32_t x) { return _mm512_set1_epi32(x); }
 static inline Ints add_ints(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
-static inline int32_t sum_of_ints(Ints x) { return _mm512_reduce_add_epi32(x); }
+/* Not by _mm512_reduce_add_epi32: GCC adds signed vectors there, and sums of rows that are not finite overflow. */
+static inline int32_t sum_of_ints(Ints x) {
+    __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(x), _mm512_extracti64x4_epi64(x, 1));
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
 static inline Ints to_ints(Floats x) { return _mm512_cvtps_epi32(x); }
 static inline Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
 /* PER_LANE elements of a row, in every lane. */

@@ -3,7 +3,7 @@ system's C compiler, cached in the user's cache folder.
 
 `python -m models.backends.native.build` compiles every variant of this architecture beside its sources instead, for an
 image without a compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or
-`none`."""
+`none`; a variant that is never chosen without it stands for itself and, where it cannot be had, for the best other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from ctypes import addressof, c_char
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,9 @@ NO_MEMORY, OUT_OF_RANGE = 1, 2
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One library for one instruction set. needed: CPU flags as in /proc/cpuinfo. flags: compiler flags that enable no
-    more than these. folder: of the sources and headers. architecture: as `cpu.architecture` names it; "": any."""
+    more than these. folder: of the sources and headers. architecture: as `cpu.architecture` names it; "": any.
+    trial: a function of the library that returns 0 if the library may be used, or a number of REFUSALS; "": none.
+    opt_in: used only where PARLANCE_NATIVE names it."""
 
     name: str
     needed: frozenset[str]
@@ -50,6 +52,8 @@ class Variant:
     headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "neon.h", "tiles.h", "unroll.h")
     folder: Path = HERE
     architecture: str = X86_64
+    trial: str = ""
+    opt_in: bool = False
 
 
 AVX512 = Variant(
@@ -57,6 +61,18 @@ AVX512 = Variant(
     frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}),
     ("-march=cascadelake",),
 )
+# opt-in until its speed is measured: it has run on no CPU with AMX, and a special path without a figure may be slower
+AMX = replace(
+    AVX512,
+    name="amx",
+    needed=AVX512.needed | {"amx_tile", "amx_int8"},
+    flags=(*AVX512.flags, "-mamx-tile", "-mamx-int8", "-DAMX"),  # compilers have several macros for it
+    sources=(*AVX512.sources, "amx.c"),
+    headers=(*AVX512.headers, "amx.h"),
+    trial="try_tiles",
+    opt_in=True,
+)
+REFUSALS = {3: "the system does not let this process use its tiles", 4: "its products differ from plain ones"}  # amx.h
 AVX_VNNI = Variant(
     "avx_vnni", frozenset({"avx2", "fma", "avx_vnni"}), ("-mavx2", "-mfma", "-mavxvnni", "-mtune=haswell")
 )
@@ -72,7 +88,7 @@ NEON_DOT = Variant(
     "neon_dot", frozenset({"asimd", "atomics", "asimddp"}), ("-march=armv8.2-a+dotprod",), architecture=AARCH64
 )
 NEON = Variant("neon", frozenset({"asimd"}), ("-march=armv8-a",), architecture=AARCH64)
-VARIANTS = (AVX512, AVX_VNNI, AVX2, NEON_I8MM, NEON_DOT, NEON)  # best first
+VARIANTS = (AMX, AVX512, AVX_VNNI, AVX2, NEON_I8MM, NEON_DOT, NEON)  # best first
 NAMES = tuple(variant.name for variant in VARIANTS)
 FP32 = tuple(
     Variant(
@@ -88,25 +104,27 @@ FP32 = tuple(
 
 
 def runnable(choice: str, flags: set[str]) -> list[Variant]:
-    """The variants for a CPU with these flags, best first. choice: the name of a variant, NONE, or "" for all.
-    ValueError for an unknown variant or one that the CPU does not support."""
+    """The variants for a CPU with these flags, best first. choice: the name of a variant, NONE, or "" for all but the
+    opt-in ones, which also follow an opt-in choice. ValueError for an unknown variant or one that the CPU does not
+    support."""
     if choice == NONE:
         return []
     if choice and choice not in NAMES:
         raise ValueError(f'{CHOICE} is "{choice}": it should be one of {", ".join(NAMES)}, or {NONE}')
-    wanted = [variant for variant in VARIANTS if choice in ("", variant.name)]
-    found = [variant for variant in wanted if variant.needed <= flags]
-    if choice and not found:
-        missing = ", ".join(sorted(wanted[0].needed - flags))
-        raise ValueError(f'{CHOICE} is "{choice}": this CPU does not have {missing}')
-    return found
+    others = [variant for variant in VARIANTS if variant.needed <= flags and not variant.opt_in]
+    if not choice:
+        return others
+    chosen = VARIANTS[NAMES.index(choice)]
+    if missing := chosen.needed - flags:
+        raise ValueError(f'{CHOICE} is "{choice}": this CPU does not have {", ".join(sorted(missing))}')
+    return [chosen, *others] if chosen.opt_in else [chosen]
 
 
 def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
     """As `runnable`, for FP32; a chosen variant stands for the flags it needs."""
     if choice == NONE:
         return []
-    had = flags.intersection(*(variant.needed for variant in runnable(choice, flags) if choice))
+    had = flags.intersection(*(variant.needed for variant in runnable(choice, flags)[:1] if choice))
     return [variant for variant in FP32 if variant.needed <= had]
 
 
@@ -156,7 +174,7 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
     problems: dict[str, None] = {}  # a dict, because one problem may affect all variants
     for variant in variants:
         try:
-            found = ctypes.CDLL(str(built(variant)))
+            found = opened(built(variant), variant)
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # RuntimeError: no home directory
             way_out = " (XDG_CACHE_HOME can name a folder to write to)" if may_not_write(error) else ""
             problems[f"{error}{way_out}"] = None
@@ -169,6 +187,14 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
         return found
     log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", precision, "; ".join(problems))
     return None
+
+
+def opened(path: Path, variant: Variant) -> ctypes.CDLL:
+    """The loaded library. OSError if its own trial refuses it."""
+    found = ctypes.CDLL(str(path))
+    if variant.trial and (status := getattr(found, variant.trial)()):
+        raise OSError(f"{variant.name}: {REFUSALS[status]}")
+    return found
 
 
 def may_not_write(error: Exception) -> bool:

@@ -5,13 +5,21 @@
    multiplies unsigned with signed bytes: there weights are kept as int8 + 128, and 128·(sum of the row's bytes) is
    taken off. */
 #include "native.h"
+#ifdef AMX
+#include "amx.h"
+#endif
 
 #include <math.h>
 
 enum { PANEL = VECTORS * LANES, PARTS = STEP / PER_LANE, CHUNK = 120, AHEAD = 4096 };
 enum { SHARED = 1 << 17 }; /* bytes of weights that a thread takes at once */
 
+#ifdef AMX
+/* Whole tiles of depth, the last one filled up with zeros. */
+static inline int64_t steps_of(int64_t inputs) { return (inputs + TILE_BYTES - 1) / TILE_BYTES * (TILE_BYTES / STEP); }
+#else
 static inline int64_t steps_of(int64_t inputs) { return (inputs + STEP - 1) / STEP; }
+#endif
 
 int64_t packed_size(int64_t outputs, int64_t inputs) { return padded(outputs) * steps_of(inputs) * STEP; }
 
@@ -41,11 +49,13 @@ static void quantize_row(const float *x, int64_t width, Element *bytes, float *l
     float inverse = 1.0f / *largest * 127.0f;
     Floats factor = every(isinf(inverse) ? 0.0f : inverse); /* zeros, and what is all but zero */
     Ints total = every_int(0);
-    for (int64_t i = 0; i < width; i += LANES) {
+    int64_t i = 0;
+    for (; i < width; i += LANES) {
         Ints whole = to_ints(load(before(i, width), x + i) * factor);
         store_elements(bytes + i, whole);
         total = add_ints(total, whole);
     }
+    for (; i < steps_of(width) * STEP; i += LANES) store_elements(bytes + i, every_int(0)); /* a step reads them */
     *sum = sum_of_ints(total);
 }
 
@@ -164,6 +174,11 @@ static inline __attribute__((always_inline)) void take_step(const int rows, cons
 static inline Ints sum_at(const Ints (*sums)[VECTORS], int r, int v) { return sums[r][v]; }
 #endif
 
+/* What the sums of a row begin with. Unsigned: the sum of a row that is not finite may be the least integer. */
+static inline Ints start_of(Bytes x, int64_t row) {
+    return every_int(OFFSET ? (int32_t)(0u - (uint32_t)OFFSET * (uint32_t)x.sums[row]) : 0);
+}
+
 /* `rows` rows from `row` on times one panel, while `lines` cache lines a step of a later one are fetched, `pace` bytes
    from step to step. rows and lines are constants where this is inlined. */
 static inline __attribute__((always_inline)) void tile(const int rows, const int lines, const uint8_t *panel,
@@ -174,8 +189,7 @@ static inline __attribute__((always_inline)) void tile(const int rows, const int
     UNROLL(6)
     for (int r = 0; r < TILE; r++)
         UNROLL(4)
-        for (int v = 0; v < VECTORS; v++) /* unsigned: the sum of a row that is not finite may be the least integer */
-            sums[r][v] = every_int(r < rows && OFFSET ? (int32_t)(0u - (uint32_t)OFFSET * (uint32_t)x.sums[row + r]) : 0);
+        for (int v = 0; v < VECTORS; v++) sums[r][v] = r < rows ? start_of(x, row + r) : every_int(0);
     for (int64_t step = 0; step < steps; step++, panel += PANEL * STEP, bytes += STEP, later += pace) {
         UNROLL(4)
         for (int l = 0; l < lines; l++) fetch(later + l * 64);
@@ -236,6 +250,32 @@ typedef struct {
     int64_t rows, outputs; /* outputs: of a part */
 } Multiplied;
 
+#ifdef AMX
+/* Rows row..end-1 times the panels of outputs first..last-1, in equal tiles. The last tile begins before the end of the
+   one before it where they do not divide the rows, and its first rows are not finished again. */
+static void multiply_by_tiles(const Multiplied *m, int64_t row, int64_t end, int64_t first, int64_t last) {
+    int64_t steps = steps_of(m->product->inputs), size = steps * PANEL * STEP;
+    int64_t count = (end - row + TILE_ROWS - 1) / TILE_ROWS, rows = (end - row + count - 1) / count;
+    int64_t pace = TILE_ROWS * TILE_BYTES * VECTORS / count;
+    configure_tiles(rows);
+    for (int64_t output = first; output < last; output += PANEL) {
+        const uint8_t *panel = m->product->weight + output * steps * STEP;
+        const char *later = (const char *)panel + (count == 1 ? FETCHED_AHEAD : size);
+        for (int64_t from = row; from < end; from += rows, later += pace * (steps * STEP / TILE_BYTES)) {
+            int64_t begin = from + rows <= end ? from : end - rows;
+            Ints sums[TILE_ROWS][VECTORS];
+            multiply_tiles(panel, steps, m->x.bytes + begin * m->x.stride, m->x.stride, sums, later, pace);
+            for (int64_t r = from - begin; r < rows; r++)
+                for (int v = 0; v < VECTORS; v++) sums[r][v] = add_ints(sums[r][v], start_of(m->x, begin + r));
+            for (int64_t r = from - begin; r < rows; r += TILE)
+                finish_panel(m->finish, sums + r, (int)(rows - r < TILE ? rows - r : TILE), begin + r, output,
+                             m->x.largest + begin + r);
+        }
+    }
+    release_tiles();
+}
+#endif
+
 static void multiply_part(const void *job, int64_t part, int64_t thread) {
     (void)thread;
     const Multiplied *m = job;
@@ -244,6 +284,12 @@ static void multiply_part(const void *job, int64_t part, int64_t thread) {
     if (last > p->outputs) last = p->outputs;
     for (int64_t row = 0; row < m->rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
         int64_t end = row + CHUNK < m->rows ? row + CHUNK : m->rows;
+#ifdef AMX
+        if (end - row >= LEAST_ROWS) {
+            multiply_by_tiles(m, row, end, first, last);
+            continue;
+        }
+#endif
         for (int64_t output = first; output < last; output += PANEL)
             multiply_panel(p->weight + output * steps * STEP, steps, m->x, row, end, output, m->finish);
     }

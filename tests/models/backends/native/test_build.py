@@ -126,7 +126,7 @@ def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pyte
     assert calls == [AVX512]
 
 
-@pytest.mark.slow  # nine compilations
+@pytest.mark.slow  # ten compilations
 def test_the_command_builds_all_variants_beside_the_sources(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,7 +155,7 @@ def test_the_command_builds_all_variants_beside_the_sources(
 @pytest.mark.parametrize(
     ("machine", "names"),
     [
-        ("x86_64", {"avx512_vnni", "avx_vnni", "avx2", "fp32-avx512f", "fp32-avx2", "fp32"}),
+        ("x86_64", {"amx", "avx512_vnni", "avx_vnni", "avx2", "fp32-avx512f", "fp32-avx2", "fp32"}),
         ("aarch64", {"neon_i8mm", "neon_dot", "neon", "fp32"}),
         ("riscv64", {"fp32"}),
     ],
@@ -186,6 +186,6 @@ def test_the_choice_is_read_from_the_environment(fresh: Path, monkeypatch: pytes
     assert build.fp32_library() is None
     monkeypatch.setenv(CHOICE, "avx")
     with pytest.raises(
-        ValueError, match='PARLANCE_NATIVE is "avx": it should be one of avx512_vnni, avx_vnni, avx2, neon_i8mm'
+        ValueError, match='PARLANCE_NATIVE is "avx": it should be one of amx, avx512_vnni, avx_vnni, avx2, neon_i8mm'
     ):
         select.decodable(tiny.transformer(), "int8")

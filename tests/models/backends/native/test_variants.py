@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.backends.native.build import (
+    AMX,
     AVX2,
     AVX512,
     AVX_VNNI,
@@ -23,6 +24,7 @@ from models.backends.native.cpu import apple_flags, linux_arm_flags, x86_flags
 ZEN_3 = {"fma", "avx2", "bmi1", "bmi2", "adx"}
 SKYLAKE_X = ZEN_3 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 ICE_LAKE = SKYLAKE_X | {"avx512_vnni"}
+SAPPHIRE_RAPIDS = ICE_LAKE | {"avx_vnni", "amx_tile", "amx_int8", "amx_bf16"}
 ALDER_LAKE = ZEN_3 | {"avx_vnni"}
 RASPBERRY_PI_4 = {"asimd"}
 GRAVITON_2 = {"asimd", "atomics", "asimddp"}
@@ -59,6 +61,7 @@ def test_flags_of_apple_silicon() -> None:
         (ALDER_LAKE, [AVX_VNNI, AVX2]),
         (ICE_LAKE, [AVX512, AVX2]),
         (ICE_LAKE | ALDER_LAKE, [AVX512, AVX_VNNI, AVX2]),
+        (SAPPHIRE_RAPIDS, [AVX512, AVX_VNNI, AVX2]),
         (ICE_LAKE - {"fma"}, []),
         ({"avx", "fma"}, []),
         (RASPBERRY_PI_4, [NEON]),
@@ -76,8 +79,16 @@ def test_best_variant_that_the_cpu_flags_allow(flags: set[str], found: list[obje
 
 def test_a_variant_can_be_chosen_by_name_or_none() -> None:
     for variant in VARIANTS:
-        assert runnable(variant.name, ICE_LAKE | ALDER_LAKE | GRAVITON_3) == [variant]
+        assert runnable(variant.name, SAPPHIRE_RAPIDS | GRAVITON_3)[0] == variant
+    assert runnable("avx2", SAPPHIRE_RAPIDS) == [AVX2]
     assert runnable("none", ICE_LAKE) == []
+
+
+def test_an_opt_in_variant_is_used_by_name_alone_and_has_the_others_behind_it() -> None:
+    assert runnable("amx", SAPPHIRE_RAPIDS) == [AMX, AVX512, AVX_VNNI, AVX2]
+    assert [variant.name for variant in fp32_runnable("amx", SAPPHIRE_RAPIDS)] == ["fp32-avx512f", "fp32"]
+    with pytest.raises(ValueError, match='PARLANCE_NATIVE is "amx": this CPU does not have amx_int8, amx_tile'):
+        runnable("amx", ICE_LAKE)
 
 
 def test_unavailable_variant_is_refused() -> None:
