@@ -260,6 +260,10 @@ class Supervisor:
         holders = (device for device in self.devices.values() if model in device.loaded)
         return min(holders, key=attrgetter("outstanding_tokens"), default=None)
 
+    def is_loading(self, model: str) -> bool:
+        """Whether a device loads the model, or has just started and will."""
+        return any(device.state == "starting" or model in device.loading for device in self.devices.values())
+
     def problems(self) -> list[str]:
         """One sentence per device that is down, and per model that some device failed to load."""
         down = [problem for device in self.devices.values() if (problem := device.problem)]

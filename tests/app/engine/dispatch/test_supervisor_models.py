@@ -227,11 +227,14 @@ def test_first_load_starts_the_processes(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         supervisor = a_supervisor([], to_load=dict)
         supervisor.leave_idle()
+        assert not supervisor.is_loading("b@1")
         loading = asyncio.create_task(supervisor.load(m.Load("b@1", "/b")))
         while not fake.started or not fake.started[0].sent:
             await asyncio.sleep(0)
+        assert supervisor.is_loading("b@1")
         fake.started[0].says(m.Started("cpu"), m.Loaded("b@1", 0.1))
         await loading
+        assert not supervisor.is_loading("b@1")
         assert (supervisor.devices["cpu"].state, supervisor.devices["cpu"].loaded) == ("ready", {"b@1"})
         await supervisor.stop()
 
