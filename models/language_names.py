@@ -1,5 +1,5 @@
-"""Languages: their codes (ISO 639, with script or region if relevant), and their names in English, in Chinese and in the
-language itself."""
+"""Languages: their codes (ISO 639, with script or region if relevant), and their names in English, in Chinese and in
+the language itself."""
 
 from __future__ import annotations
 

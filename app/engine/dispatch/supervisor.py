@@ -1,7 +1,7 @@
 """Spawns and watches device processes, and respawns dead ones with exponential backoff. A process is killed when it is
 silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load a model. A model whose load ends process after
-process is left out, so that the others are served; a slow load alone leaves no model out. Time in which this process itself did not run
-(a suspended laptop, a blocked event loop) does not count."""
+process is left out, so that the others are served; a slow load alone leaves no model out. Time in which this process
+itself did not run (a suspended laptop, a blocked event loop) does not count."""
 
 from __future__ import annotations
 

@@ -171,7 +171,8 @@ def test_other_precision_must_be_clearly_faster(
 def test_hopelessly_slow_precision_is_left_after_its_first_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """fp32 takes 10 ms a step; int8 starts with 300 ms, as on a busy machine, and then takes 1 ms; bf16 takes 3 s."""
     monkeypatch.setattr(precisions, "candidates", lambda device: ("fp32", "int8", "bf16"))
-    monkeypatch.setattr(precisions, "select", lambda network, precision: select.Selection(Timed(precision), "", True, ""))
+    selection = select.Selection
+    monkeypatch.setattr(precisions, "select", lambda network, precision: selection(Timed(precision), "", True, ""))
     durations = {"fp32": [0.01] * 8, "int8": [0.3, *[0.001] * 7], "bf16": [3.0] * 8}
     clock, steps = 0.0, dict.fromkeys(durations, 0)
 
