@@ -3,7 +3,7 @@
     parlance keys add "web shop" --rate-limit 60/minute --quota 500000/month
     parlance keys add deploy --scope admin
     parlance keys list
-    parlance keys remove "web shop"
+    parlance keys remove "web shop" --file keys.jsonl
 
 A key is printed once, when it is made: the file has only its hash. A server that runs reads the file again within
 seconds."""
@@ -15,6 +15,8 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,18 @@ Keys = list[dict[str, Any]]
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m app.keys") -> int:
     """The exit status. program: how the user started it."""
-    options = _parser(program).parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser, commands = _parsers(program)
+    if problem := _unknown_option(given, parser, commands):
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    options = parser.parse_args(given)
     try:
         if options.file is None:
             raise ValueError(f"There is no keys file: set {VARIABLE}, or give --file.")
+        if options.what != "add" and not options.file.exists():
+            print(f"The keys file {options.file} does not exist.", file=sys.stderr)
+            return 2
         options.run(options, _read_keys(options.file))
     except (key_file.KeysUnreadable, ValueError) as error:
         print(error, file=sys.stderr)
@@ -84,22 +94,45 @@ def _read_keys(path: Path) -> Keys:
     return [fields for _, fields in key_file.read_key_lines(path)]
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=program, description="API keys of a server.")
+def _parsers(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the program, and those of its commands by name. --file is taken before and behind the command."""
     default = os.environ.get(VARIABLE)
-    parser.add_argument("--file", type=Path, default=Path(default) if default else None, help=f"instead of {VARIABLE}")
+    help_of_file = f"the keys file, instead of {VARIABLE}"
+    parser = argparse.ArgumentParser(prog=program, description="API keys of a server.")
+    parser.add_argument("--file", type=Path, default=Path(default) if default else None, help=help_of_file)
+    behind = argparse.ArgumentParser(add_help=False)
+    behind.add_argument("--file", type=Path, default=argparse.SUPPRESS, help=help_of_file)
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    add = commands.add_parser("add", help="make a key and print it, once")
+    add = commands.add_parser("add", parents=[behind], help="make a key and print it, once")
     add.add_argument("name", help="whose it is; stands in the request log")
     add.add_argument("--scope", choices=SCOPES, default="use", help="admin may also load and unload models")
     add.add_argument("--rate-limit", help='its own, such as "60/minute;1000/hour"; "none": unlimited')
     add.add_argument("--quota", help='characters, such as "500000/month;50000/day"; "none": unlimited')
     add.set_defaults(run=_add)
-    commands.add_parser("list", help="names, scopes and limits").set_defaults(run=_list)
-    remove = commands.add_parser("remove", help="take a key away")
+    listing = commands.add_parser("list", parents=[behind], help="names, scopes and limits")
+    listing.set_defaults(run=_list)
+    remove = commands.add_parser("remove", parents=[behind], help="take a key away")
     remove.add_argument("name")
     remove.set_defaults(run=_remove)
-    return parser
+    return parser, {"add": add, "list": listing, "remove": remove}
+
+
+def _unknown_option(
+    given: Sequence[str], parser: argparse.ArgumentParser, commands: dict[str, argparse.ArgumentParser]
+) -> str | None:
+    """A sentence about the first option that neither the program nor its command knows, with the nearest one that it
+    knows. argparse would take the option's value for the command."""
+    command = next((word for word in given if word in commands), None)
+    parsers = [parser, *([commands[command]] if command else commands.values())]
+    known = sorted({option for each in parsers for option in each._option_string_actions if option.startswith("--")})
+    program = f"{parser.prog} {command}" if command else parser.prog
+    for word in takewhile(lambda word: word != "--", given):
+        option = word.partition("=")[0]
+        if option.startswith("--") and not any(name.startswith(option) for name in known):  # argparse takes prefixes
+            nearest = get_close_matches(option, known, 1, 0.6)
+            suggestion = f"; did you mean {nearest[0]}?" if nearest else ";"
+            return f"{option} is no option{suggestion} {program} --help lists them."
+    return None
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from app.api.field_types import quotable
 from app.api.services import Services
 from app.engine.interface import Engine, Notice, TranslationOptions, TranslationResult
 from app.errors import EngineError, EngineUnavailable, UnknownPair
-from app.text.language_codes import base_language, closest_codes, language_name
+from app.text.language_codes import base_language, closest_codes, code_meant_by, language_name
 from app.text.language_detection import Detection
 from app.translation import TextFormat, TextRequest
 from app.translation.language_routes import LanguageRoutes, Pair
@@ -58,6 +58,13 @@ class LoadedPairs:
         `UnknownPair`."""
         if (source, target) in self.pairs:  # as most clients spell them
             return source, target
+        if pair := self._closest(source, target):
+            return pair
+        meant = self._closest(code_meant_by(source) or source, code_meant_by(target) or target)
+        field = "target" if closest_codes(source, [pair[0] for pair in self.pairs]) else "source"
+        raise self._missing(f"for {quotable(source)} → {quotable(target)}", field, " → ".join(meant or ()))
+
+    def _closest(self, source: str, target: str) -> Pair | None:
         sources = closest_codes(source, [pair[0] for pair in self.pairs])
         targets = closest_codes(target, [pair[1] for pair in self.pairs])
         for pair in product(sources, targets):
@@ -66,7 +73,7 @@ class LoadedPairs:
         for pair in product(sources, targets) if self._routes else ():
             if self._routes and self._routes.legs(*pair):
                 return pair
-        raise self._missing(f"for {quotable(source)} → {quotable(target)}", "target" if sources else "source")
+        return None
 
     def into(self, target: str) -> list[Pair]:
         """For every source language the loaded pair that is closest to this target, or `UnknownPair`."""
@@ -80,7 +87,8 @@ class LoadedPairs:
                 for source in self._routes.sources(target_code):
                     by_source.setdefault(source, (source, target_code))
         if not by_source:
-            raise self._missing(f"into {quotable(target)}", "target")
+            meant = closest_codes(code_meant_by(target) or "", [pair[1] for pair in self.pairs])
+            raise self._missing(f"into {quotable(target)}", "target", "".join(meant[:1]))
         return list(by_source.values())
 
     def languages(self) -> list[str]:
@@ -89,15 +97,17 @@ class LoadedPairs:
             raise self._missing("to tell languages by", "q")
         return list(dict.fromkeys(code for pair in self.pairs for code in pair))
 
-    def _missing(self, wanted: str, field: str) -> EngineError:
+    def _missing(self, wanted: str, field: str, meant: str = "") -> EngineError:
+        """meant: the codes whose names the request may have given in their place."""
         if any(state in ("starting", "restarting") for state in self._engine.status().devices.values()):
-            return EngineUnavailable("Models are loading; try again in a few seconds.")
+            return EngineUnavailable("Models are loading; try again in a few seconds.", reason="loading")
         names = [f"{source} → {target}" for source, target in dict.fromkeys(self.pairs)]
         more = f" and {len(names) - _NAMED_PAIRS} more (GET /languages)" if len(names) > _NAMED_PAIRS else ""
         loaded = f"Loaded pairs: {', '.join(names[:_NAMED_PAIRS])}{more}."
         if not names:
             loaded = "No translator is loaded; GET /health/ready says why."
-        return UnknownPair(f"There is no model {wanted} here. {loaded}", field=field)
+        question = f"; did you mean {meant}?" if meant else "."
+        return UnknownPair(f"There is no model {wanted} here{question} {loaded}", field=field)
 
 
 class AssignedPair(NamedTuple):

@@ -107,6 +107,7 @@ class AsyncEngine:
         if self.registry.versions:
             self.supervisor.spawn_all()
         else:
+            log.error("Parlance serves no model at all until one is imported or loaded; /health/ready stays 503.")
             self.supervisor.leave_idle()
 
     def announce_shutdown(self) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from models.language_names import CHINESE_NAMES, CODES_BY_CHINESE_NAME, ENGLISH_NAMES
+from models.language_names import CHINESE_NAMES, CODES_BY_CHINESE_NAME, ENGLISH_NAMES, code_problem, nearest_code
+
+_LONGEST_NAME = 40
 
 # Aliases: withdrawn codes that Google's clients still send, regions that imply a script, the macrolanguage Norwegian.
 _ALIASES = {
@@ -19,6 +21,12 @@ _ALIASES = {
 def language_name(code: str) -> str:
     """The English name of a code in any case; the code itself if unknown."""
     return ENGLISH_NAMES.get(code.lower(), code)
+
+
+def code_meant_by(name: str) -> str | None:
+    """The code of a language's name, which may be misspelt, in English, in Chinese or in the language itself; None for
+    a code and where no name is near."""
+    return nearest_code(name) if len(name) <= _LONGEST_NAME and code_problem(name) else None
 
 
 def base_language(code: str) -> str:

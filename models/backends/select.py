@@ -8,6 +8,7 @@ network."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, get_args, runtime_checkable
@@ -34,6 +35,9 @@ DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfl
 EXACT = "it is exactly the network that our kernels compute"
 log = logging.getLogger(__name__)
 WORTH_IT = 1.25  # minimum speedup; less is noise, and all processes of a service should choose alike
+# Two first steps that are both so many times slower than the best precision's, and take so long, end a precision's
+# trial. Two, and the second bound, keep a late wake-up on a busy machine from ending the trial of a fast precision.
+HOPELESS, HOPELESS_MS = 10.0, 100.0
 N = TypeVar("N", bound=nn.Module)
 
 
@@ -167,17 +171,26 @@ def candidates(device: torch.device) -> tuple[Precision, ...]:
 
 def fastest(network: Network, device: torch.device) -> tuple[Selection, dict[Precision, float]]:
     """The selection with clearly the fastest steps on this device, and milliseconds per precision, the selected one
-    first: a step of one row plus a step of sixteen. Precisions in which an edited network fails are left out, except
-    the first, where the exception is raised."""
+    first: a step of one row plus a step of sixteen. Precisions whose first steps are hopelessly slow, or in which an
+    edited network fails, are left out, except the first, where the exception is raised."""
     found: dict[Precision, Selection] = {}
     times: dict[Precision, float] = {}
+    best_ms: dict[int, float] = {}  # by rows
     for precision in candidates(device):
         if precision == "int8" and isinstance(network, RecurrentLanguageModel):
             continue
         try:
             selection = select(network, precision)
-            times[precision] = sum(step_ms(selection.decodable, rows) for rows in (1, 16))
-            found[precision] = selection
+            measured: dict[int, float] = {}
+            for rows in (1, 16):
+                limit_ms = max(HOPELESS * best_ms.get(rows, math.inf), HOPELESS_MS)
+                measured[rows] = step_ms(selection.decodable, rows, give_up_ms=limit_ms)
+                if measured[rows] > limit_ms:
+                    log.info("%s is left out: its first steps took %.0f ms or more each", precision, measured[rows])
+                    break
+            else:
+                best_ms = {rows: min(ms, best_ms.get(rows, math.inf)) for rows, ms in measured.items()}
+                times[precision], found[precision] = sum(measured.values()), selection
         except RefusedError as error:
             log.info("%s is left out: %s", precision, error)
         except Exception as error:
@@ -191,8 +204,9 @@ def fastest(network: Network, device: torch.device) -> tuple[Selection, dict[Pre
     return found[chosen], {chosen: times[chosen], **times}
 
 
-def step_ms(decodable: Decodable, rows: int, steps: int = 4) -> float:
-    """Milliseconds of the fastest of a few steps over `rows` rows."""
+def step_ms(decodable: Decodable, rows: int, steps: int = 4, give_up_ms: float = math.inf) -> float:
+    """Milliseconds of the fastest of a few steps over `rows` rows; of the first two alone if both take longer
+    than `give_up_ms`."""
     state = decodable.allocate(rows, 16, steps + 1)
     decodable.prefill(state, range(rows), [Prompt((1,) * 16, (1,))] * rows)
     tokens = torch.ones(rows, dtype=torch.long, device=decodable.device)
@@ -201,4 +215,6 @@ def step_ms(decodable: Decodable, rows: int, steps: int = 4) -> float:
         started = time.perf_counter()
         decodable.step(state, tokens)[0, 0].item()
         durations.append(time.perf_counter() - started)
+        if len(durations) == 2 and min(durations) * 1000 > give_up_ms:
+            break
     return min(durations) * 1000

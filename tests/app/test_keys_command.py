@@ -75,7 +75,45 @@ def test_missing_file_option_is_refused(
     assert main(["list"]) == 1
     assert capsys.readouterr().err == "There is no keys file: set PARLANCE_KEYS_FILE, or give --file.\n"
     monkeypatch.setenv("PARLANCE_KEYS_FILE", str(tmp_path / "keys"))
-    assert main(["list"]) == 0
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err == f"The keys file {tmp_path / 'keys'} does not exist.\n"
     (tmp_path / "keys").write_text("broken")
     assert main(["list"]) == 1
     assert "is no JSON object" in capsys.readouterr().err
+
+
+def test_file_option_is_taken_behind_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(tmp_path / "keys.jsonl")
+    assert main(["add", "anna", "--file", file]) == 0
+    monkeypatch.setenv("PARLANCE_KEYS_FILE", str(tmp_path / "another"))
+    assert main(["add", "NAME", "--scope", "admin", f"--file={file}"]) == 0
+    capsys.readouterr()
+    assert main(["list", "--file", file]) == 0
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["anna", "NAME"]
+    assert main(["remove", "anna", "--file", file]) == 0
+    assert main(["--file", file, "list"]) == 0
+    assert capsys.readouterr().out.startswith("NAME\tadmin\t")
+
+
+@pytest.mark.parametrize("words", [["list"], ["remove", "anna"]])
+def test_missing_keys_file_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    file = tmp_path / "missing.jsonl"
+    assert main(["--file", str(file), *words]) == 2
+    assert capsys.readouterr() == ("", f"The keys file {file} does not exist.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--fiel", "k", "list"], "--fiel is no option; did you mean --file? keys list --help lists them."),
+        (["add", "anna", "--scoep=admin"], "--scoep is no option; did you mean --scope? keys add --help lists them."),
+        (["--what"], "--what is no option; keys --help lists them."),
+    ],
+)
+def test_unknown_option_is_named_with_the_nearest(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments, "keys") == 2
+    assert capsys.readouterr() == ("", f"error: {sentence}\n")

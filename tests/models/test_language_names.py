@@ -16,6 +16,15 @@ def test_codes_of_two_or_three_letters_are_taken(code: str) -> None:
     ("name", "meant"),
     [
         *(("German", "de"), ("german", "de"), ("GERMEN", "de"), ("Portugese", "pt"), ("english", "en")),
+        *(("deutsch", "de"), ("Deutch", "de"), ("Dutch", "nl"), ("Nederlands", "nl")),
+        *(
+            ("FRANÇAIS", "fr"),
+            ("espanol", "es"),
+            ("castellano", "es"),
+            ("русский", "ru"),
+            ("日本語", "ja"),
+            ("简体中文", "zh-hans"),
+        ),
         *(("Chinese (simplified)", "zh-hans"), ("德语", "de"), ("auto", None), ("", None), ("x", None), ("d e", None)),
     ],
 )

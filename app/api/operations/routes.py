@@ -20,7 +20,7 @@ from app.errors import EngineUnavailable
 
 _OFF = (
     "Models cannot be changed here: start the server with PARLANCE_ADMIN_KEY to allow it, or give yourself a key of the"
-    " scope admin: parlance keys add NAME --scope admin."
+    " scope admin: parlance keys add NAME --scope admin --file FILE, with the server's PARLANCE_KEYS_FILE as FILE."
 )
 _USE = "This key may use models and not change them: ask whoever runs the server for one of the scope admin."
 _FIXED = (

@@ -131,7 +131,9 @@ class Dispatcher:
             if inspection:
                 self.turns.give_up()
             name = m.plain_name(message.model)
-            raise errors.EngineUnavailable(f"No device has {name} ready right now; try again in a few seconds.")
+            sentence = f"No device has {name} ready right now; try again in a few seconds."
+            reason = "loading" if self._supervisor.is_loading(message.model) else None
+            raise errors.EngineUnavailable(sentence, reason=reason)
         request, process = next(self._ids), device.process
         future: asyncio.Future[m.Answer | None] = asyncio.get_running_loop().create_future()
         self.pending[request] = PendingRequest(device.name, message.model, future, metrics, output)

@@ -1,7 +1,7 @@
 """Spawns and watches device processes, and respawns dead ones with exponential backoff. A process is killed when it is
 silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load a model. A model whose load ends process after
-process is left out, so that the others are served. Time in which this process itself did not run
-(a suspended laptop, a blocked event loop) does not count."""
+process is left out, so that the others are served; a slow load alone leaves no model out. Time in which this process
+itself did not run (a suspended laptop, a blocked event loop) does not count."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ class Device:
     """One device and its current process. Times are CLOCK_MONOTONIC seconds. loading: unanswered loads, each with the
     future that awaits it, if any; failed: model -> reason; loads: the last answers of all models loaded here and not
     unloaded since; pause_s: before the next respawn; deaths: in a row, without HEALTHY_S of readiness in between;
-    reason: a clause of the last process that said why it ended; loading_deaths: in a row, by the model that was being
-    loaded; left_out: model -> reason, for models that end every process."""
+    reason: a clause of the last process that said why it ended; overdue: the clause of a process that is being killed
+    for its start timeout; timed_out: that clause of the last process, None if it ended in another way; loading_deaths:
+    in a row, by the model that was being loaded, and slow_loads those of the start timeout, which are not among them;
+    left_out: model -> reason, for models that end every process."""
 
     name: str
     process: WorkerProcess | None = None
@@ -49,8 +51,11 @@ class Device:
     deaths: int = 0
     died_loading: str | None = None
     loading_deaths: Counter[str] = field(default_factory=Counter)
+    slow_loads: Counter[str] = field(default_factory=Counter)
     left_out: dict[str, str] = field(default_factory=dict)
     reason: str | None = None
+    overdue: str | None = None
+    timed_out: str | None = None
     heard_at: float = 0.0
     load_began: float = 0.0
     ready_at: float | None = None
@@ -61,6 +66,12 @@ class Device:
             waiter.set_result(problem)
         self.load_began = time.monotonic()  # the next load in its queue begins
 
+    def lateness(self, limit_s: float) -> str:
+        """A clause: what is not ready after the start timeout, and the setting that allows more time."""
+        model = next(iter(self.loading), None)
+        late = f"it had not loaded {m.plain_name(model)}" if model else "it had not started"
+        return f"{late} within {limit_s:g} s (on a slow or busy machine, raise PARLANCE_WORKER_START_TIMEOUT_S)"
+
     @property
     def healthy(self) -> bool:
         return self.ready_at is not None and time.monotonic() - self.ready_at >= HEALTHY_S
@@ -70,6 +81,9 @@ class Device:
         """One sentence while the device is down, and after repeated deaths until it has stayed ready for HEALTHY_S."""
         if self.state not in ("restarting", "stopped") and (self.deaths < 2 or self.healthy):
             return None
+        if self.timed_out:
+            times = f" {self.deaths} times in a row, last" if self.deaths > 1 else ""
+            return f"{self.name} is {self.state}; its process was ended{times} because {self.timed_out}."
         more = f"; its process has ended {self.deaths} times in a row" if self.deaths > 1 else ""
         model = f", last while it loaded {m.plain_name(self.died_loading)}" if more and self.died_loading else ""
         reason = f": {self.reason}" if self.reason else ""
@@ -138,7 +152,8 @@ class Supervisor:
             return
         loads = {**self.to_load(), **self._coming}  # read after the start, during which they may change
         # a model that has ended two processes comes last: the others show whether it or the device is at fault
-        order = sorted(loads, key=lambda name: device.loading_deaths[name] >= MOST_LOADING_DEATHS - 1)
+        ended = device.loading_deaths + device.slow_loads
+        order = sorted(loads, key=lambda name: ended[name] >= MOST_LOADING_DEATHS - 1)
         messages = [loads[name] for name in order if name not in device.left_out]
         for message in messages:
             device.loading.setdefault(message.name, None)
@@ -155,11 +170,16 @@ class Supervisor:
             for device in list(self.devices.values()):
                 device.heard_at += asleep  # messages that arrived meanwhile are not read yet
                 device.load_began += asleep
-                since, limit_s, reason = device.heard_at, self.hang_timeout_s, "has said nothing for"
-                if device.state == "starting" or device.loading:
-                    since, limit_s, reason = device.load_began, self.start_timeout_s, "was not ready after"
+                since, limit_s = device.heard_at, self.hang_timeout_s
+                starts = device.state == "starting" or bool(device.loading)
+                if starts:
+                    since, limit_s = device.load_began, self.start_timeout_s
                 if device.process is not None and now - since > limit_s:
-                    log.error("the process of %s %s %g s; it is ended", device.name, reason, limit_s)
+                    if starts:
+                        device.overdue = device.lateness(limit_s)
+                        log.error("the process of %s is ended because %s", device.name, device.overdue)
+                    else:
+                        log.error("the process of %s has said nothing for %g s; it is ended", device.name, limit_s)
                     device.heard_at = device.load_began = now  # do not kill it again
                     self._in_background(device.process.kill())
 
@@ -183,6 +203,7 @@ class Supervisor:
                     device.loaded.add(message.name)
                     device.loads[message.name] = message
                 device.loading_deaths.pop(message.name, None)
+                device.slow_loads.pop(message.name, None)
                 device.load_ended(message.name, None)
             case m.LoadFailed():
                 log.error("%s did not load %s: %s", name, message.name, message.reason)
@@ -200,6 +221,7 @@ class Supervisor:
         device.process, device.outstanding_tokens = None, 0
         if device.healthy:
             device.deaths, device.pause_s = 0, FIRST_PAUSE_S
+        device.timed_out, device.overdue = device.overdue, None
         device.died_loading = next(iter(device.loading), None)
         if device.died_loading is not None:
             self._count_loading_death(device, device.died_loading)
@@ -207,6 +229,8 @@ class Supervisor:
         device.ready_at = None
         for model in list(device.loading):
             reason = f"The process of {name} ended while it loaded {m.plain_name(model)}; try again in a moment."
+            if device.timed_out:
+                reason = f"The process of {name} was ended because {device.timed_out}; try again in a moment."
             device.load_ended(model, EngineUnavailable(reason))
         self.on_death(name)
         if self._stopping:
@@ -217,7 +241,11 @@ class Supervisor:
         self._in_background(self._spawn(device, again=True))
 
     def _count_loading_death(self, device: Device, model: str) -> None:
-        """Leaves the model out after `MOST_LOADING_DEATHS`, if the last process could load another one."""
+        """Leaves the model out after `MOST_LOADING_DEATHS`, if the last process could load another one. Slow loads do
+        not count: on a busy machine they say nothing about the checkpoint."""
+        if device.timed_out:
+            device.slow_loads[model] += 1
+            return
         device.loading_deaths[model] += 1
         if device.loading_deaths[model] >= MOST_LOADING_DEATHS and device.loaded:
             times = f"{device.loading_deaths[model]} times in a row"
@@ -236,6 +264,10 @@ class Supervisor:
         """The device with the model and the least outstanding tokens; None if no device has it."""
         holders = (device for device in self.devices.values() if model in device.loaded)
         return min(holders, key=attrgetter("outstanding_tokens"), default=None)
+
+    def is_loading(self, model: str) -> bool:
+        """Whether a device loads the model, or has just started and will."""
+        return any(device.state == "starting" or model in device.loading for device in self.devices.values())
 
     def problems(self) -> list[str]:
         """One sentence per device that is down, and per model that some device failed to load."""
@@ -282,6 +314,7 @@ class Supervisor:
             device.failed.pop(model, None)
             device.left_out.pop(model, None)
             device.loading_deaths.pop(model, None)
+            device.slow_loads.pop(model, None)
             if device.process is not None:
                 device.process.send([m.Unload(model)])
 

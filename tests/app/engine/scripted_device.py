@@ -34,6 +34,9 @@ class Scripted:
         self.name, self.outstanding_tokens, self.process, self.gone = "cuda:0", 0, self, False
         self.dispatcher = Dispatcher(cast(Supervisor, self), timeout_s, self.metrics)
 
+    def is_loading(self, model: str) -> bool:
+        return False
+
     def least_busy(self, model: str) -> Scripted | None:
         return None if self.gone else self
 

@@ -16,7 +16,7 @@ from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
-from tests.app.engine.engine_thread import Running, generate, spied, together
+from tests.app.engine.engine_thread import Running, generate, options, spied, together
 from tests.request_builders import generation_request, translation_request
 
 
@@ -165,3 +165,16 @@ def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monk
     running.do(running.pool.generate(generation_request(prompt="分开", max_new_tokens=3, n=3, seed=1)))
     limited = [bool(message.start_by) for message in sent if isinstance(message, m.Decode)]
     assert limited == [True, False, False, False, False, True, False, False]
+
+
+def test_server_without_any_model_says_that_it_serves_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    running = Running(options(tmp_path, models="nonexist"))
+    try:
+        running.until(lambda: len(caplog.messages) > 1, "nothing was logged")
+        assert caplog.messages == [
+            f"nonexist is not in {tmp_path}, and no name on the hub.",
+            "Parlance serves no model at all until one is imported or loaded; /health/ready stays 503.",
+        ]
+        assert not running.pool.status().ready
+    finally:
+        running.close()

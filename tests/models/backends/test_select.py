@@ -157,7 +157,7 @@ def test_other_precision_must_be_clearly_faster(
     monkeypatch.setattr(precisions, "candidates", lambda device: ("fp32", "int8", "bf16"))
     made: list[Any] = []
 
-    def step_ms(decodable: Any, rows: int) -> float:
+    def step_ms(decodable: Any, rows: int, give_up_ms: float) -> float:
         made.extend([decodable] if decodable not in made else [])
         return steps_ms[made.index(decodable)]
 
@@ -166,6 +166,36 @@ def test_other_precision_must_be_clearly_faster(
     assert result.decodable is made[chosen]
     assert next(iter(times)) == ("fp32", "int8", "bf16")[chosen]
     assert times == dict(zip(("fp32", "int8", "bf16"), (2 * ms for ms in steps_ms), strict=True))
+
+
+def test_hopelessly_slow_precision_is_left_after_its_first_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fp32 takes 10 ms a step; int8 starts with 300 ms, as on a busy machine, and then takes 1 ms; bf16 takes 3 s."""
+    monkeypatch.setattr(precisions, "candidates", lambda device: ("fp32", "int8", "bf16"))
+    selection = select.Selection
+    monkeypatch.setattr(precisions, "select", lambda network, precision: selection(Timed(precision), "", True, ""))
+    durations = {"fp32": [0.01] * 8, "int8": [0.3, *[0.001] * 7], "bf16": [3.0] * 8}
+    clock, steps = 0.0, dict.fromkeys(durations, 0)
+
+    class Timed:
+        device = CPU
+
+        def __init__(self, precision: Any) -> None:
+            self.precision = precision
+
+        def allocate(self, rows: int, source: int, target: int) -> None: ...
+
+        def prefill(self, state: None, rows: Any, prompts: Any) -> None: ...
+
+        def step(self, state: None, tokens: torch.Tensor) -> torch.Tensor:
+            nonlocal clock
+            clock += durations[self.precision][steps[self.precision]]
+            steps[self.precision] += 1
+            return torch.zeros(len(tokens), 1)
+
+    monkeypatch.setattr(precisions.time, "perf_counter", lambda: clock)
+    _, times = fastest(tiny.transformer(), CPU)
+    assert times == pytest.approx({"int8": 2.0, "fp32": 20.0})
+    assert steps == {"fp32": 8, "int8": 8, "bf16": 2}
 
 
 def test_a_step_is_timed_in_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,22 @@ def test_a_form_says_each_field_once() -> None:
     ("fields", "sentence", "field"),
     [
         ({"target": "fr"}, "There is no model for de → fr here. Loaded pairs: de → en, en → es, es → en.", "target"),
+        (
+            {"source": "deutsch", "target": "Englisch"},
+            "There is no model for deutsch → Englisch here; did you mean de → en? Loaded pairs: de → en, en → es,"
+            " es → en.",
+            "source",
+        ),
+        (
+            {"target": "english"},
+            "There is no model for de → english here; did you mean de → en? Loaded pairs: de → en, en → es, es → en.",
+            "target",
+        ),
+        (
+            {"source": "auto", "target": "español"},
+            "There is no model into español here; did you mean es? Loaded pairs: de → en, en → es, es → en.",
+            "target",
+        ),
         ({"source": "fr"}, "There is no model for fr → en here. Loaded pairs: de → en, en → es, es → en.", "source"),
         (
             {"source": "auto", "target": "fr"},

@@ -10,6 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from app import errors
+from app.engine.interface import PoolStatus
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.readme import ROOT
@@ -50,6 +51,13 @@ def test_a_refusal_is_counted_by_its_reason(failure: errors.EngineError, reason:
     assert {key: count for key, count in scraped(client).items() if "refused" in key[0]} == {
         ("request_refused_total", reason): 1
     }
+
+
+def test_translation_while_models_load_is_a_refusal_for_loading() -> None:
+    client = Client(FakeEngine(loaded=[], pool_status=PoolStatus(False, {"cpu": "starting"}, 0, ())))
+    assert client.post("/translate", json=TRANSLATE).status_code == 503
+    refusals = {key[1]: count for key, count in scraped(client).items() if key[0] == "request_refused_total"}
+    assert refusals == {"loading": 1}
 
 
 def test_device_failure_is_not_counted_as_a_refusal() -> None:

@@ -115,7 +115,7 @@ def test_without_a_key_of_its_own_the_server_changes_nothing() -> None:
             answer = client.post(path, headers=headers)
             assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
             assert "start the server with PARLANCE_ADMIN_KEY" in answer.json()["error"]
-            assert "parlance keys add NAME --scope admin" in answer.json()["error"]
+            assert "parlance keys add NAME --scope admin --file FILE" in answer.json()["error"]
     assert client.engine.calls == 0
 
 

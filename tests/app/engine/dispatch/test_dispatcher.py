@@ -37,10 +37,14 @@ class FakeDevice:
 class FakeDevices:
     def __init__(self, *devices: FakeDevice) -> None:
         self.devices = list(devices)
+        self.loading = set[str]()
 
     def least_busy(self, model: str) -> FakeDevice | None:
         able = [device for device in self.devices if device.process is not None]
         return min(able, key=lambda device: device.outstanding_tokens, default=None)
+
+    def is_loading(self, model: str) -> bool:
+        return model in self.loading
 
     def die(self, dispatcher: Dispatcher, device: FakeDevice) -> None:
         device.process, device.outstanding_tokens = None, 0
@@ -188,8 +192,11 @@ def test_without_another_device_requests_fail_at_once() -> None:
         devices.die(dispatcher, one)
         with pytest.raises(errors.EngineUnavailable, match="process ended; please try again"):
             await task
-        with pytest.raises(errors.EngineUnavailable, match="No device has a ready right now"):
-            await (await ask(dispatcher))
+        for loading, reason in ((set[str](), "engine_unavailable"), ({"a"}, "loading")):
+            devices.loading = loading
+            with pytest.raises(errors.EngineUnavailable, match="No device has a ready right now") as refused:
+                await (await ask(dispatcher))
+            assert refused.value.reason == reason
 
     asyncio.run(scene())
 

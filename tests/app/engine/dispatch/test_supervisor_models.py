@@ -20,7 +20,7 @@ def test_a_load_at_run_time_has_the_start_timeout_and_fails_with_the_process(fak
         loading = asyncio.create_task(supervisor.load(m.Load("b@2", "/b")))
         await asyncio.sleep(0.15)
         assert fake.started[0].killed == 0
-        with pytest.raises(EngineUnavailable, match="The process of cpu ended while it loaded b; try again"):
+        with pytest.raises(EngineUnavailable, match="was ended because it had not loaded b within 0"):
             await loading
         supervisor.unload("b@2")
         assert fake.started[0].killed == 1
@@ -78,6 +78,46 @@ def test_model_that_ends_every_process_is_left_out_and_the_others_are_served(fak
         await supervisor.stop()
 
     asyncio.run(scene())
+
+
+def test_slow_loads_name_the_start_timeout_and_leave_no_model_out(
+    fake: type[FakeProcess], caplog: pytest.LogCaptureFixture
+) -> None:
+    clause = "it had not loaded b within 0.05 s (on a slow or busy machine, raise PARLANCE_WORKER_START_TIMEOUT_S)"
+
+    async def scene() -> None:
+        models = {"b@1": m.Load("b@1", "/b"), "a@1": m.Load("a@1", "/a")}
+        supervisor = a_supervisor(
+            [], start_timeout_s=0.05, to_load=lambda: models, on_failure=lambda name, reason: pytest.fail(reason)
+        )
+        device = supervisor.devices["cpu"]
+        for number in range(5):
+            device.pause_s = 0.001
+            if not number:
+                supervisor.spawn_all()
+            while len(fake.started) <= number or not fake.started[number].sent:
+                await asyncio.sleep(0.001)
+            process = fake.started[number]
+            process.says(m.Started("cpu"))
+            if number >= 2:
+                assert [load.name for load in process.sent] == ["a@1", "b@1"], "the slow one comes last"
+                process.says(m.Loaded("a@1", 0.01))
+            while not process.killed:
+                await asyncio.sleep(0.001)
+            times = f" {number + 1} times in a row, last" if number else ""
+            assert supervisor.problems() == [f"cpu is restarting; its process was ended{times} because {clause}."]
+        while len(fake.started) <= 5 or not fake.started[5].sent:
+            await asyncio.sleep(0.001)
+        fake.started[5].says(m.Started("cpu"))
+        assert supervisor.problems()[0].endswith(f"because {clause}."), "known while the next process starts"
+        fake.started[5].says(m.Loaded("a@1", 0.01), m.Loaded("b@1", 0.04))
+        assert device.state == "ready"
+        fake.started[5].on_death("cpu")
+        assert "START_TIMEOUT" not in supervisor.problems()[0], "this one ended by itself"
+        await supervisor.stop()
+
+    asyncio.run(scene())
+    assert f"the process of cpu is ended because {clause}" in caplog.text
 
 
 def test_device_that_can_load_nothing_leaves_no_model_out(fake: type[FakeProcess]) -> None:
@@ -187,11 +227,14 @@ def test_first_load_starts_the_processes(fake: type[FakeProcess]) -> None:
     async def scene() -> None:
         supervisor = a_supervisor([], to_load=dict)
         supervisor.leave_idle()
+        assert not supervisor.is_loading("b@1")
         loading = asyncio.create_task(supervisor.load(m.Load("b@1", "/b")))
         while not fake.started or not fake.started[0].sent:
             await asyncio.sleep(0)
+        assert supervisor.is_loading("b@1")
         fake.started[0].says(m.Started("cpu"), m.Loaded("b@1", 0.1))
         await loading
+        assert not supervisor.is_loading("b@1")
         assert (supervisor.devices["cpu"].state, supervisor.devices["cpu"].loaded) == ("ready", {"b@1"})
         await supervisor.stop()
 
