@@ -103,7 +103,11 @@ def refuse(command: str) -> int:
     """Says what the user may have meant instead of a command that there is not."""
     kinds = [words.removeprefix("train ") for words in TRAINING_COMMANDS if words.startswith("train ")]
     if command.partition(" ")[0] == "train":
-        print(f"error: Say what to train: {', '.join(f'parlance train {kind}' for kind in kinds)}.", file=sys.stderr)
+        given = command.partition(" ")[2]
+        nearest = get_close_matches(given, kinds, 1, 0.6)
+        wrong = f"{given} is no model to train; did you mean {nearest[0]}? " if nearest else ""
+        listed = ", ".join(f"parlance train {kind}" for kind in kinds)
+        print(f"error: {wrong}Say what to train: {listed}.", file=sys.stderr)
         return 2
     nearest = get_close_matches(command, ["serve", "train", "keys", *TRAINING_COMMANDS], 1, 0.5)
     suggestion = f"; did you mean parlance {nearest[0]}?" if nearest else ";"

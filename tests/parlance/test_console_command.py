@@ -81,6 +81,15 @@ def test_image_label_has_the_version() -> None:
             ["train", "--source", "de"],
             "error: Say what to train: parlance train translator, parlance train lyrics, parlance train demo.\n",
         ),
+        (
+            ["train", "translater", "--source", "de"],
+            "error: translater is no model to train; did you mean translator? Say what to train: parlance train"
+            " translator, parlance train lyrics, parlance train demo.\n",
+        ),
+        (
+            ["translater"],
+            "error: translater is no command; did you mean parlance translate? parlance --help lists them.\n",
+        ),
     ],
 )
 def test_mistake_in_the_command_is_one_sentence(
