@@ -222,6 +222,11 @@ def _inspect_text(arguments: argparse.Namespace) -> Statistics | None:
     try:
         text = "".join(read_text(corpus) for corpus in arguments.corpus)
     except TrainingError as error:
+        missing = any(
+            not corpus.startswith(HUGGINGFACE_PREFIX) and not Path(corpus).exists() for corpus in arguments.corpus
+        )
+        if missing:  # a wrong path, which says nothing about what the file would hold
+            raise
         raise TrainingError(f"{error} {AS_PAIRS}") from error
     origin = " + ".join(arguments.corpus)
     if not text.strip():
