@@ -26,7 +26,7 @@ from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
 from training.distributed.watchdog import Terminated, is_peer_failure
-from training.errors import TrainingError, os_error_reason, pluralize
+from training.errors import CANNOT_START, TrainingError, os_error_reason, pluralize
 from training.loop import snapshot
 from training.loop.stop_signals import Stopped
 from training.program import command_line, program
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, prog=command_line(name))
         add_options(command)
         known = [option for action in command._actions for option in action.option_strings]
-        command.set_defaults(run=run, known=known)
+        command.set_defaults(run=run, known=known, refusal=command.get_default("refusal") or CANNOT_START)
     return top
 
 
@@ -124,7 +124,7 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
                 lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out, workers.launches)
             )
         if "overrides" not in arguments:  # otherwise they are reported together with all other problems
-            raise_all(unknown_options(arguments))
+            raise_all(unknown_options(arguments), arguments.refusal)
         result = arguments.run(arguments)
         sys.stdout.flush()
     except TrainingError as error:
