@@ -41,6 +41,7 @@ from training.translator_run import train_translator
 CONVERSATION_PAIRS = 34_000
 FIXED_PHRASES = 100  # formulas, and examples of the documentation
 LEAST_OCCURRENCES = 5  # of a word that a demo model is said to know
+LICENCE = "apache-2.0"  # of the phrasebook, the conversation and the lyrics, which were written for this project
 LYRICS_WAY_OUT = "For lyrics like yours: parlance train lyrics --corpus FILE --out checkpoints/NAME"
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _LANGUAGE_NAMES = {"de": "German", "en": "English"}
@@ -129,7 +130,7 @@ MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 
 
 def _train(name: str, out: Path, device: torch.device) -> Scores:
-    run = TrainingRun(out=out, device=device, resume=snapshot.exists(out))
+    run = TrainingRun(out=out, device=device, resume=snapshot.exists(out), licence=LICENCE)
     if name == "lyrics-zh":
         return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics", demo=demo_card(name, ()))
     _, source, target = name.split("-")
