@@ -156,13 +156,15 @@ def run_lyrics(arguments: argparse.Namespace) -> Scores:
 def add_demo(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, default=Path("checkpoints"))
     command.add_argument("--only", choices=["demo-de-en", "demo-en-es", "lyrics-zh"], help="just this one")
+    # of the processes that `train_demo` starts: it says what an interrupt means, once for all of them
+    command.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     add_device(command)
 
 
 def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
     from training.demo.demo_models import train_demo  # importing it builds the phrasebook, which takes a moment
 
-    return train_demo(arguments.out, device_of(arguments), arguments.only)
+    return train_demo(arguments.out, device_of(arguments), arguments.only, is_child=arguments.child)
 
 
 def add_recipes(command: argparse.ArgumentParser) -> None:
