@@ -48,6 +48,7 @@ usage: parlance train MODEL [options]
 
 parlance train MODEL --help explains the options."""
 HELP_OPTIONS = ("-h", "--help")
+SERVE_ELSEWHERE = ("run", "start", "up", "web", "api")  # other programs' words for `serve`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,12 +104,31 @@ def refuse(command: str) -> int:
     """Says what the user may have meant instead of a command that there is not."""
     kinds = [words.removeprefix("train ") for words in TRAINING_COMMANDS if words.startswith("train ")]
     if command.partition(" ")[0] == "train":
-        print(f"error: Say what to train: {', '.join(f'parlance train {kind}' for kind in kinds)}.", file=sys.stderr)
+        given = command.partition(" ")[2]
+        nearest = get_close_matches(given, kinds, 1, 0.6)
+        wrong = f"{given} is no model to train; did you mean {nearest[0]}? " if nearest else ""
+        listed = ", ".join(f"parlance train {kind}" for kind in kinds)
+        print(f"error: {wrong}Say what to train: {listed}.", file=sys.stderr)
         return 2
-    nearest = get_close_matches(command, ["serve", "train", "keys", *TRAINING_COMMANDS], 1, 0.5)
-    suggestion = f"; did you mean parlance {nearest[0]}?" if nearest else ";"
+    meant = meant_command(command)
+    suggestion = f"; did you mean parlance {meant}?" if meant else ";"
     print(f"error: {command} is no command{suggestion} parlance --help lists them.", file=sys.stderr)
     return 2
+
+
+def meant_command(command: str) -> str:
+    """What another program's command, one of `python -m training` or a misspelt one is called here; "" for none."""
+    from training.cli.option_names import FOREIGN_COMMANDS
+    from training.program import CONSOLE_WORDS
+
+    spelled = command.replace("_", "-").lower()
+    if spelled in SERVE_ELSEWHERE:
+        return "serve"
+    if spelled in FOREIGN_COMMANDS or spelled in CONSOLE_WORDS:
+        words = FOREIGN_COMMANDS.get(spelled, spelled).split()
+        here = " ".join(" ".join(CONSOLE_WORDS.get(word, [word])) for word in words)
+        return here.replace(" or ", " or parlance ")
+    return "".join(get_close_matches(spelled, ["serve", "train", "keys", *TRAINING_COMMANDS], 1, 0.5))
 
 
 def serve(arguments: Sequence[str]) -> int:

@@ -26,7 +26,7 @@ from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
 from training.distributed.watchdog import Terminated, is_peer_failure
-from training.errors import TrainingError, os_error_reason, pluralize
+from training.errors import CANNOT_START, TrainingError, os_error_reason, pluralize
 from training.loop import snapshot
 from training.loop.stop_signals import Stopped
 from training.program import command_line, program
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, prog=command_line(name))
         add_options(command)
         known = [option for action in command._actions for option in action.option_strings]
-        command.set_defaults(run=run, known=known)
+        command.set_defaults(run=run, known=known, refusal=command.get_default("refusal") or CANNOT_START)
     return top
 
 
@@ -124,7 +124,7 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
                 lambda: arguments.resume or torchrun.restarted_by_torchrun(arguments.out, workers.launches)
             )
         if "overrides" not in arguments:  # otherwise they are reported together with all other problems
-            raise_all(unknown_options(arguments))
+            raise_all(unknown_options(arguments), arguments.refusal)
         result = arguments.run(arguments)
         sys.stdout.flush()
     except TrainingError as error:
@@ -146,14 +146,14 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     except Stopped as stopped:
         code = 128 + stopped.number
         done = f"{pluralize(stopped.update, 'update')} ({pluralize(stopped.epoch, 'finished epoch')}) are saved"
-        workers.print_error(f"Stopped: {done} in {arguments.out}. Go on with: {resuming(given)}")
+        report_stop(arguments, f"Stopped: {done} in {arguments.out}. {way_on(given)}")
         return code
     except KeyboardInterrupt:
-        workers.print_error(stopped_sentence(arguments, given))
+        report_stop(arguments, stopped_sentence(arguments, given))
         return 130
     except (Terminated, RuntimeError) as error:
         if isinstance(error, Terminated) and workers.watchdog is None:
-            workers.print_error(stopped_sentence(arguments, given))
+            report_stop(arguments, stopped_sentence(arguments, given))
             return 128 + signal.SIGTERM
         if any(sign in str(error) for sign in ALLOCATOR):
             workers.print_error(NO_MEMORY)
@@ -168,19 +168,28 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     return 0
 
 
+def report_stop(arguments: argparse.Namespace, sentence: str) -> None:
+    """Prints the sentence, unless this process is one of several of a command that itself says what to do."""
+    if not getattr(arguments, "child", False):
+        arguments.workers.print_error(sentence)
+
+
 def stopped_sentence(arguments: argparse.Namespace, given: Sequence[str]) -> str:
     """For a command that has been ended without a last snapshot."""
+    if arguments.command == "demo":
+        return f"Stopped. {way_on(given)}"
     if arguments.command not in SHARED:
         return "Stopped."
     if arguments.out is None or not snapshot.exists(arguments.out):
         return "Stopped; nothing had been saved yet."
-    return f"Stopped. {arguments.out} holds the run up to its last snapshot. Go on with: {resuming(given)}"
+    return f"Stopped. {arguments.out} holds the run up to its last snapshot. {way_on(given)}"
 
 
-def resuming(given: Sequence[str]) -> str:
-    """The command that goes on with this run. `demo` goes on by itself."""
-    resume = [] if given[0] == "demo" or "--resume" in given else ["--resume"]
-    return command_line(*given, *resume)
+def way_on(given: Sequence[str]) -> str:
+    """How to go on with the stopped run. `demo` goes on by itself, and its user may have started a server."""
+    if given[0] == "demo":
+        return "Run the same command again to go on."
+    return f"Go on with: {command_line(*given, *([] if '--resume' in given else ['--resume']))}"
 
 
 if __name__ == "__main__":

@@ -20,13 +20,16 @@ class TrainingError(ValueError):
     exit_code = 2
 
 
-class CannotStart(TrainingError):
-    """All problems of a command's options, in one list."""
+CANNOT_START = "This cannot start"
 
-    def __init__(self, problems: Sequence[str]) -> None:
+
+class CannotStart(TrainingError):
+    """All problems of a command's options, in one list. refusal: the words before the list."""
+
+    def __init__(self, problems: Sequence[str], refusal: str = CANNOT_START) -> None:
         self.problems = tuple(problems)
         listed = "; ".join(self.problems)
-        super().__init__(f"This cannot start: {listed}" + ("" if listed.endswith("?") else "."))
+        super().__init__(f"{refusal}: {listed}" + ("" if listed.endswith("?") else "."))
 
 
 GO_ON, ANEW = "then go on with --resume, or anew if nothing was saved", "then begin anew"

@@ -42,7 +42,8 @@ def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
 class TrainingRun:
     """Settings of a run. quiet: no progress bar. data: role (train, valid, test, corpus) -> corpus argument, for
     run.toml. licence: of the model, for its card. trackers: as in `open_trackers`. started: when the command began, in
-    seconds of `time.monotonic`; a time limit counts from then on."""
+    seconds of `time.monotonic`; a time limit counts from then on. announces_stop: whether a signal is answered with a
+    sentence on standard error; False for one of several runs that one process waits for, which says it once."""
 
     out: Path
     device: torch.device
@@ -53,6 +54,7 @@ class TrainingRun:
     licence: str | None = None
     trackers: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None
+    announces_stop: bool = True
 
     def claimed(self) -> AbstractContextManager[None]:
         """Holds the output folder; see `output_folder.claim_output_folder`."""
@@ -106,6 +108,7 @@ class TrainingRun:
                 elapsed_s=0.0 if self.started is None else time.monotonic() - self.started,
                 closing=closing,
                 validates_start=validates_start,
+                announces_stop=self.announces_stop,
             )
             outcome = trainer.run(resume=self.resume)
             report.finished()

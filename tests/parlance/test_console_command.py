@@ -81,6 +81,31 @@ def test_image_label_has_the_version() -> None:
             ["train", "--source", "de"],
             "error: Say what to train: parlance train translator, parlance train lyrics, parlance train demo.\n",
         ),
+        (
+            ["train", "translater", "--source", "de"],
+            "error: translater is no model to train; did you mean translator? Say what to train: parlance train"
+            " translator, parlance train lyrics, parlance train demo.\n",
+        ),
+        (
+            ["translator"],
+            "error: translator is no command; did you mean parlance train translator? parlance --help lists them.\n",
+        ),
+        (["start"], "error: start is no command; did you mean parlance serve? parlance --help lists them.\n"),
+        (["score"], "error: score is no command; did you mean parlance evaluate? parlance --help lists them.\n"),
+        (
+            ["finetune"],
+            "error: finetune is no command; did you mean parlance train translator --from FOLDER? parlance --help lists"
+            " them.\n",
+        ),
+        (
+            ["convert"],
+            "error: convert is no command; did you mean parlance export or parlance import? parlance --help lists"
+            " them.\n",
+        ),
+        (
+            ["translater"],
+            "error: translater is no command; did you mean parlance translate? parlance --help lists them.\n",
+        ),
     ],
 )
 def test_mistake_in_the_command_is_one_sentence(

@@ -357,6 +357,11 @@ def test_options_that_do_not_suit_the_origin_are_refused(
     assert not (here / "m").exists()
 
 
+def test_unknown_options_are_refused_before_the_origin_is_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *TUNE, "--from", "missing", "--epochs", "3")
+    assert message == "This cannot start: --epochs is no option, did you mean --max-epochs EPOCHS?"
+
+
 def test_other_languages_and_other_dropout_on_request(here: Path, origin: Path) -> None:
     corpus(here)
     options = ["--source", "aa", "--target", "cc", "--other-languages", "--set", "network.residual_dropout=0.4"]

@@ -179,12 +179,14 @@ def wanted_trackers(arguments: argparse.Namespace) -> dict[str, str]:
 
 def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | None:
     """The model of --from, or of the run file, or the copy that an unfinished run keeps. TrainingError if it cannot be
-    read, or if it is of another kind."""
+    read, or if it is of another kind, and before anything is read or fetched if an option is unknown."""
     given, out, workers = arguments.start_from, arguments.out, arguments.workers
     if given is None and arguments.config:
         given = read_run_file(arguments.config, arguments.command).located("from")
     if given is not None and not isinstance(given, str):
         raise TrainingError(f"data.from must be a text, not {given!r} ({arguments.config}).")
+    if given is not None:  # reading it takes seconds, and fetching it minutes
+        raise_all([*unknown_options(arguments), "--out is missing" * (out is None)])
     languages = {
         override.key: str(override.value)
         for override in arguments.overrides

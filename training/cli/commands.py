@@ -156,13 +156,15 @@ def run_lyrics(arguments: argparse.Namespace) -> Scores:
 def add_demo(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, default=Path("checkpoints"))
     command.add_argument("--only", choices=["demo-de-en", "demo-en-es", "lyrics-zh"], help="just this one")
+    # of the processes that `train_demo` starts: it says what an interrupt means, once for all of them
+    command.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     add_device(command)
 
 
 def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
     from training.demo.demo_models import train_demo  # importing it builds the phrasebook, which takes a moment
 
-    return train_demo(arguments.out, device_of(arguments), arguments.only)
+    return train_demo(arguments.out, device_of(arguments), arguments.only, is_child=arguments.child)
 
 
 def add_recipes(command: argparse.ArgumentParser) -> None:
@@ -222,6 +224,11 @@ def _inspect_text(arguments: argparse.Namespace) -> Statistics | None:
     try:
         text = "".join(read_text(corpus) for corpus in arguments.corpus)
     except TrainingError as error:
+        missing = any(
+            not corpus.startswith(HUGGINGFACE_PREFIX) and not Path(corpus).exists() for corpus in arguments.corpus
+        )
+        if missing:  # a wrong path, which says nothing about what the file would hold
+            raise
         raise TrainingError(f"{error} {AS_PAIRS}") from error
     origin = " + ".join(arguments.corpus)
     if not text.strip():

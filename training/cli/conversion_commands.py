@@ -4,6 +4,7 @@ Hugging Face Hub; export writes a checkpoint in the form of another program."""
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,20 @@ from training.importers.import_progress import ConsoleProgress, ImportProgress, 
 
 PROGRESS = ("bar", "json")
 FORMS = get_args(Form)
+FOREIGN_FORMS = {
+    "ct2": "ctranslate2",
+    "ctranslate": "ctranslate2",
+    "hf": "transformers",
+    "huggingface": "transformers",
+    "hugging-face": "transformers",
+    "safetensors": "transformers",
+    "pytorch": "transformers",
+    "opus-mt": "marian",
+    "marianmt": "marian",
+    "onnxruntime": "onnx",
+    "ort": "onnx",
+}
+"""What users call a form -> its name here, for the message about an unknown one."""
 
 
 def add_import_marian(command: argparse.ArgumentParser) -> None:
@@ -89,6 +104,7 @@ def add_export(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, metavar="DIR", help="the folder to write")
     text = f"of CTranslate2's weights: {', '.join(QUANTIZATIONS)} (default: float32)"
     command.add_argument("--quantization", metavar="TYPE", help=text)
+    command.set_defaults(refusal="The model cannot be exported")
 
 
 def run_export(arguments: argparse.Namespace) -> Mapping[str, object]:
@@ -96,14 +112,23 @@ def run_export(arguments: argparse.Namespace) -> Mapping[str, object]:
 
     form, quantization = arguments.to, arguments.quantization
     problems = []
-    if form not in FORMS:
-        listed = ", ".join(FORMS)
-        problems.append(f"--to is missing: one of {listed}" if form is None else f"--to {form} is none of {listed}")
+    listed = ", ".join(FORMS)
+    if form is None:
+        problems.append(f"--to is missing: one of {listed}")
+    elif form not in FORMS:
+        problems.append(f"--to {form} is none of {listed}{_form_suggestion(form)}")
     if arguments.out is None:
         problems.append("--out is missing: the folder to write")
     if quantization is not None and quantization not in QUANTIZATIONS:
         problems.append(f"--quantization {quantization} is none of {', '.join(QUANTIZATIONS)}")
-    elif quantization is not None and form != "ctranslate2":
+    elif quantization is not None and form in FORMS and form != "ctranslate2":
         problems.append("--quantization is for --to ctranslate2; the other forms are written in fp32")
-    raise_all(problems)
+    raise_all(problems, arguments.refusal)
     return export_checkpoint(arguments.folder, form, arguments.out, quantization=quantization)
+
+
+def _form_suggestion(given: str) -> str:
+    """ ", did you mean ctranslate2?", or "" if no form comes near."""
+    spelled = given.lower().replace("_", "-")
+    near = difflib.get_close_matches(spelled, [*FORMS, *FOREIGN_FORMS], 1, 0.75)
+    return f", did you mean {FOREIGN_FORMS.get(near[0], near[0])}?" if near else ""

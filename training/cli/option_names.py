@@ -173,7 +173,7 @@ OWN_NAMES = {
 """Command -> another program's option -> what it is called here."""
 
 
-_COMMANDS = _by_foreign_name(
+FOREIGN_COMMANDS = _by_foreign_name(
     {
         "translator or lyrics": "train training fit learn run main",
         "translator --from FOLDER": "finetune fine-tune tune adapt continue",
@@ -192,7 +192,7 @@ def command_suggestion(name: str, known: Sequence[str]) -> str:
     """As `suggestion`, of a command."""
     spelled = name.replace("_", "-").lower()
     near = [spelled] if spelled in known else difflib.get_close_matches(spelled, known, 1, 0.75)
-    own = _COMMANDS.get(spelled) or (near[0] if near else None)
+    own = FOREIGN_COMMANDS.get(spelled) or (near[0] if near else None)
     return "" if own is None else f", did you mean {own}?"
 
 

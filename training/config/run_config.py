@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from models.language_names import code_problem
 from models.networks.config_fields import option
 from training.config.corpus_languages import LanguageCodes, parse_pair_name
-from training.errors import CannotStart
+from training.errors import CANNOT_START, CannotStart
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,11 +25,12 @@ NetworkOptions = Mapping[str, Any]
 """The fields of the network's own config but those that follow from the data."""
 
 
-def raise_all(problems: Iterable[str]) -> None:
-    """Raises CannotStart with every problem, if there are any. An empty string is no problem."""
+def raise_all(problems: Iterable[str], refusal: str = CANNOT_START) -> None:
+    """Raises CannotStart with every problem, if there are any. An empty string is no problem. refusal: as in
+    `CannotStart`."""
     problems = [problem for problem in problems if problem]
     if problems:
-        raise CannotStart(problems)
+        raise CannotStart(problems, refusal)
 
 
 def problems_of_parts(config: DataclassInstance) -> Iterator[str]:

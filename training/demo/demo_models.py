@@ -30,10 +30,12 @@ from training.data.sentence_pairs import Pairs
 from training.demo import conversation, phrasebook
 from training.demo.first_sentences import first_sentences, without_punctuation
 from training.demo.lexicon import demo_text
+from training.distributed.watchdog import Terminated
 from training.errors import TrainingError
 from training.evaluation.alignment_heads import AlignedSentence
 from training.evaluation.scores import Scores
 from training.loop import snapshot
+from training.loop.stop_signals import STOPPING
 from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
@@ -41,6 +43,7 @@ from training.translator_run import train_translator
 CONVERSATION_PAIRS = 34_000
 FIXED_PHRASES = 100  # formulas, and examples of the documentation
 LEAST_OCCURRENCES = 5  # of a word that a demo model is said to know
+LICENCE = "apache-2.0"  # of the phrasebook, the conversation and the lyrics, which were written for this project
 LYRICS_WAY_OUT = "For lyrics like yours: parlance train lyrics --corpus FILE --out checkpoints/NAME"
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _LANGUAGE_NAMES = {"de": "German", "en": "English"}
@@ -128,8 +131,9 @@ def demo_card(name: str, texts: Sequence[str]) -> DemoCard:
 MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 
 
-def _train(name: str, out: Path, device: torch.device) -> Scores:
-    run = TrainingRun(out=out, device=device, resume=snapshot.exists(out))
+def _train(name: str, out: Path, device: torch.device, *, announces_stop: bool = True) -> Scores:
+    resume = snapshot.exists(out)
+    run = TrainingRun(out=out, device=device, resume=resume, licence=LICENCE, announces_stop=announces_stop)
     if name == "lyrics-zh":
         return train_lyricist(demo_lyricist(), lyrics(), run, origin="our own lyrics", demo=demo_card(name, ()))
     _, source, target = name.split("-")
@@ -146,11 +150,14 @@ def _train(name: str, out: Path, device: torch.device) -> Scores:
     )
 
 
-def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict[str, Scores]:
-    """Trains the models that `out` lacks, or just `only`; returns held-out scores by model. Resumes a killed run."""
+def train_demo(
+    out: Path, device: torch.device, only: str | None = None, *, is_child: bool = False
+) -> dict[str, Scores]:
+    """Trains the models that `out` lacks, or just `only`; returns held-out scores by model. Resumes a killed run.
+    is_child: in a process that this function has started for one of several models."""
     missing = [name for name in MODELS if not checkpoints.is_checkpoint(out / name)]
     if only is not None:
-        return {only: _train(only, out / only, device)} if only in missing else {}
+        return {only: _train(only, out / only, device, announces_stop=not is_child)} if only in missing else {}
     # also three on two cores: together they end earlier than one after two others
     side_by_side = len(missing) if device.type == "cpu" and (os.cpu_count() or 1) > 1 else 1
     if side_by_side > 1:
@@ -162,7 +169,7 @@ def train_demo(out: Path, device: torch.device, only: str | None = None) -> dict
 def _train_side_by_side(out: Path, names: list[str], count: int) -> None:
     """Runs one process per model: networks this small gain little from a second core, and much from their own core."""
     threads = max(1, (os.cpu_count() or 1) // count)
-    arguments = ["--out", str(out), "--device", "cpu", "--threads", str(threads), "--only"]
+    arguments = ["--out", str(out), "--device", "cpu", "--threads", str(threads), "--child", "--only"]
 
     def train(place: int) -> int:
         command = [sys.executable, "-m", "training", "demo", *arguments, names[place]]
@@ -171,6 +178,10 @@ def _train_side_by_side(out: Path, names: list[str], count: int) -> None:
         return subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
 
     with ThreadPoolExecutor(count) as pool:
-        codes = list(pool.map(train, range(len(names))))
+        try:
+            codes = list(pool.map(train, range(len(names))))
+        except (KeyboardInterrupt, Terminated):  # the processes have the signal too, and end before the pool does
+            sys.stderr.write(STOPPING)
+            raise
     if failed := [name for name, code in zip(names, codes, strict=True) if code != 0]:
         raise TrainingError(f"{' and '.join(failed)} could not be trained; what went wrong stands above.")

@@ -89,8 +89,9 @@ class Comparison:
             row = [f"{system.name} (baseline)" if place == self.baseline else system.name]
             for name, bootstraps in self.bootstraps.items():
                 digits, one = (4 if name == "comet" else 2), bootstraps[place]
-                star = "*" if place not in self.copies and one.p_value is not None and one.p_value < SIGNIFICANT else ""
+                star = "*" if one.p_value is not None and one.p_value < SIGNIFICANT else ""
                 p_value = "" if one.p_value is None else f"{one.p_value:.4f}{star}"
+                p_value = "–" if place in self.copies else p_value
                 row += [f"{system.score[name]:.{digits}f}", f"{one.mean:.{digits}f} ± {one.ci:.{digits}f}", p_value]
             row += [f"{system.score['perplexity']:.2f}" if "perplexity" in system.score else ""] * with_nats
             rows.append(row)
@@ -102,7 +103,7 @@ class Comparison:
         yield f"Paired bootstrap, {self.resamples:,} resamples. p: the probability that chance alone makes so large a"
         yield f"difference to the baseline; * below {SIGNIFICANT}. Without * this test set does not tell the two apart."
         for place in self.copies:
-            yield f"{self.systems[place].name} has the outputs of the baseline: its p-values mean nothing."
+            yield f"{self.systems[place].name} has the outputs of the baseline: there is no difference to test."
         yield from (f"{HEADINGS[name]}: {signature}" for name, signature in self.signatures.items())
         if with_nats and len({system.tokenizer for system in self.systems if "perplexity" in system.score}) > 1:
             yield "The models have different tokenizers: their perplexities per token cannot be compared."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -129,10 +130,17 @@ def translate_lines(
         if output is not None:
             output.finish()
     seconds = time.monotonic() - started
-    speed = f"{(progress.done - done) / seconds:,.0f} lines/s"
+    speed = f"{shown_rate((progress.done - done) / seconds)} lines/s"
     used = f"{translator.backend}, {processes} process{'es' * (processes != 1)}"
     say(f"{pluralize(progress.done, 'line')} in {seconds:.1f} s, {speed}, {used}")
     report_notes(translator, notes, options)
+
+
+def shown_rate(rate: float) -> str:
+    """A rate for people: whole numbers from 10 on, two significant digits below: "1,234", "10", "9.6", "0.18", "0"."""
+    if rate >= 9.95:
+        return f"{rate:,.0f}"
+    return f"{rate:.{1 - math.floor(math.log10(rate))}f}" if rate > 0 else "0"
 
 
 def add_note(notes: dict[str, list[int]], name: str, numbers: list[int]) -> None:

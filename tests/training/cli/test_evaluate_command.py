@@ -135,7 +135,7 @@ def test_the_table_marks_the_baseline_and_what_chance_alone_would_not_make(
     arguments = ("--hypotheses", "good=good.txt", "--hypotheses", "bad=bad.txt", "--hypotheses", "same=good.txt")
     assert evaluate("--test", "test.de,test.en", *arguments) == 0
     output = capsys.readouterr().out
-    rows = {row.split()[0]: row for row in output.splitlines() if row.startswith(("good", "bad", "same"))}
+    rows = {row.split()[0]: row for row in output.splitlines() if "±" in row}
     assert output.startswith("24 sentences of test.de,test.en\n")
     assert rows["good"].startswith("good (baseline)")
     assert "*" not in rows["good"] + rows["same"]
@@ -144,7 +144,8 @@ def test_the_table_marks_the_baseline_and_what_chance_alone_would_not_make(
     good, _, same = result["systems"]
     assert good["bleu"] == same["bleu"]
     assert same["paired_bs"]["bleu"]["p_value"] == 0.001, "sacreBLEU's own, for no difference at all"
-    assert "same has the outputs of the baseline: its p-values mean nothing.\n" in output
+    assert "same has the outputs of the baseline: there is no difference to test.\n" in output
+    assert [rows["same"].split().count(cell) for cell in ("–", "0.0010")] == [2, 0]
     assert "nats_per_token" not in good
     assert "perplexity" not in output
 

@@ -175,6 +175,13 @@ def test_wrong_arguments_are_reported(
     assert refused(capsys, "inspect-corpus", *arguments).startswith(wanted)
 
 
+@pytest.mark.parametrize("path", ["missing", "mine/bee.tsv"])
+def test_missing_file_is_no_reason_to_speak_of_pairs(
+    folder: Path, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert refused(capsys, "inspect-corpus", path) == f"{path} does not exist."
+
+
 def test_tabs_in_a_text_are_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hint = "To read pairs of texts, give --source and --target."
     write(folder / "deck.txt", tsv(ROWS))

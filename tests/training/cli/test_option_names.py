@@ -64,8 +64,13 @@ def test_refusal_names_our_spelling(
 
 def test_every_command_refuses_unknown_options_in_one_sentence(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "evaluate", "m", "--nonsense") == "This cannot start: --nonsense is no option."
+    assert refused(capsys, "evaluate", "m", "--testset", "x", "--bleu") == (
+        "This cannot start: --testset is no option, did you mean --test?; --bleu is no option."
+    )
     message = refused(capsys, "export", "m", "--form", "onnx", "--quantisation", "int8")
-    assert message.endswith(": --form is no option; --quantisation is no option, did you mean --quantization?")
+    assert message == (
+        "The model cannot be exported: --form is no option; --quantisation is no option, did you mean --quantization?"
+    )
 
 
 def test_frequent_keys_have_options_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

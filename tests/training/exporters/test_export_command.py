@@ -92,7 +92,7 @@ def test_an_edited_network_is_not_exported_without_its_edit(
 
 def test_options_are_refused_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "export", "m") == (
-        "This cannot start: --to is missing: one of transformers, marian, pegasus, ctranslate2, onnx;"
+        "The model cannot be exported: --to is missing: one of transformers, marian, pegasus, ctranslate2, onnx;"
         " --out is missing: the folder to write."
     )
     assert "--to tensorflow is none of" in refused(capsys, "export", "m", "--to", "tensorflow", "--out", "x")
@@ -100,6 +100,18 @@ def test_options_are_refused_together(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--quantization is for --to ctranslate2" in message
     message = refused(capsys, "export", "m", "--to", "ctranslate2", "--out", "x", "--quantization", "int4")
     assert "--quantization int4 is none of int8" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("ct2", "ctranslate2"), ("ctranslate", "ctranslate2"), ("CTranslate2", "ctranslate2"), ("hf", "transformers")],
+)
+def test_usual_names_of_forms_are_refused_with_ours(capsys: pytest.CaptureFixture[str], given: str, meant: str) -> None:
+    message = refused(capsys, "export", "m", "--to", given, "--out", "x", "--quantization", "int8")
+    assert message == (
+        f"The model cannot be exported: --to {given} is none of transformers, marian, pegasus, ctranslate2, onnx,"
+        f" did you mean {meant}?"
+    )
 
 
 def test_an_output_folder_with_files_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

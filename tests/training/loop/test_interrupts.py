@@ -18,7 +18,7 @@ from models import checkpoint as checkpoints
 from tests.training.cli.commands import SING, TRANSLATE
 from tests.training.runs import timeless
 from tests.training.small import text
-from training.__main__ import main, resuming
+from training.__main__ import main, way_on
 from training.loop import snapshot
 from training.loop import trainer as loops
 
@@ -152,6 +152,5 @@ def test_interrupt_during_the_imports_shows_no_traceback() -> None:
 
 
 def test_command_that_goes_on_is_one_that_exists() -> None:
-    assert resuming(["lyrics", "--out", "m"]) == "python -m training lyrics --out m --resume"
-    assert resuming(["lyrics", "--resume"]) == "python -m training lyrics --resume"
-    assert resuming(["demo", "--out", "m"]) == "python -m training demo --out m"  # it has no --resume and goes on
+    assert way_on(["lyrics", "--out", "m"]) == "Go on with: python -m training lyrics --out m --resume"
+    assert way_on(["lyrics", "--resume"]) == "Go on with: python -m training lyrics --resume"

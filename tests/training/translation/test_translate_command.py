@@ -24,7 +24,7 @@ from training.__main__ import main
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import hypotheses, translate
 from training.translation import file_translation
-from training.translation.file_translation import ChunkTranslation
+from training.translation.file_translation import ChunkTranslation, shown_rate
 from training.translation.line_input import LineChunk
 from training.translation.line_translator import parts_that_fit
 
@@ -359,3 +359,11 @@ def test_a_full_disk_is_told_with_the_way_out_that_there_is(
     message = refused(capsys, "translate", model, "in.txt", "--device", "cpu", "--out", "out.txt")
     assert "go on with --resume, or anew if nothing was saved" in message
     assert not list(here.glob("out.txt*"))
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(1234.4, "1,234"), (10.2, "10"), (9.96, "10"), (9.64, "9.6"), (5 / 27.4, "0.18"), (0.0042, "0.0042"), (0.0, "0")],
+)
+def test_slow_rates_keep_two_digits(rate: float, shown: str) -> None:
+    assert shown_rate(rate) == shown
