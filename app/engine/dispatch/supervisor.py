@@ -1,7 +1,8 @@
 """Spawns and watches device processes, and respawns dead ones with exponential backoff. A process is killed when it is
-silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load a model. A model whose load ends process after
-process is left out, so that the others are served; a slow load alone leaves no model out. Time in which this process
-itself did not run (a suspended laptop, a blocked event loop) does not count."""
+silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load a model; the next process gets twice the time
+for that model, because a slow load alone leaves none out. A model whose load ends process after process is left out, so
+that the others are served. Time in which this process itself did not run (a suspended laptop, a blocked event loop)
+does not count."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
 HEALTHY_S = 30.0  # ready for so long: the backoff starts over
 MOST_LOADING_DEATHS = 3  # of processes that could load another model
+MOST_DOUBLINGS = 5  # of the start timeout, for a model that was too slow: a slow machine gets there, a hang ends rarely
 
 
 @dataclass(slots=True)
@@ -65,6 +67,11 @@ class Device:
         if waiter is not None and not waiter.done():
             waiter.set_result(problem)
         self.load_began = time.monotonic()  # the next load in its queue begins
+
+    @property
+    def patience(self) -> int:
+        """Start timeouts for the load that runs: twice as many after each in which it was too slow."""
+        return 2 ** min(MOST_DOUBLINGS, self.slow_loads[next(iter(self.loading))]) if self.loading else 1
 
     def lateness(self, limit_s: float) -> str:
         """A clause: what is not ready after the start timeout, and the setting that allows more time."""
@@ -173,7 +180,7 @@ class Supervisor:
                 since, limit_s = device.heard_at, self.hang_timeout_s
                 starts = device.state == "starting" or bool(device.loading)
                 if starts:
-                    since, limit_s = device.load_began, self.start_timeout_s
+                    since, limit_s = device.load_began, self.start_timeout_s * device.patience
                 if device.process is not None and now - since > limit_s:
                     if starts:
                         device.overdue = device.lateness(limit_s)
