@@ -201,8 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elsewhere = statistics.median(
         2 * one["front_ends_ms"] / (two["front_ends_ms"] + two["engine_ms"]) for one, two in by_round
     )
-    rows.append({"ratio": round(ratio, 2), "ratio_client_elsewhere": round(elsewhere, 2)})
-    rows.append({"bound": round(bound, 1), "cores": os.cpu_count()})
+    ratios = {"ratio": round(ratio, 2), "ratio_client_elsewhere": round(elsewhere, 2)}
+    rows.append({**ratios, "bound": round(bound, 1), "cores": os.cpu_count()})
     goals = [goal("two front ends / one, requests a second", round(ratio, 2), GOAL, "x", "higher")]
     finish("front_ends", rows, goals, as_json=given.json, out=given.out)
     return 0

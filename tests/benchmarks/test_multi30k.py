@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from benchmarks import multi30k, multi30k_training
+from benchmarks import multi30k
 
 
 def result(value: float) -> dict[str, Any]:
@@ -104,26 +104,3 @@ def test_an_ensemble_is_scored_under_a_name_of_its_own(
         (41.0, False),
         (42.0, True),
     ]
-
-
-def test_students_that_learn_from_an_ensemble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --taught-by the direction's models translate together, the other direction's together and each alone."""
-    commands = list[tuple[str, ...]]()
-    monkeypatch.setattr(multi30k_training, "command", lambda *command: commands.append(command))
-    options = ["--direction", "en-de", "--teachers", "2", "--taught-by", "1", "5", "--seeds", "7"]
-    arguments = multi30k.parser().parse_args(["--data", str(tmp_path), "--out", str(tmp_path), *options])
-    folders = multi30k_training.trained(arguments)
-    assert folders == {7: tmp_path / "multi30k-en-de-7"}
-    distilled = {
-        tuple(str(Path(model).relative_to(tmp_path)) for model in command[1 : command.index("--out")])
-        for command in commands
-        if command[0] == "distil"
-    }
-    forward, backward = ([f"teachers/multi30k-{pair}-{n}" for n in (1, 2)] for pair in ("en-de", "de-en"))
-    alone = {(teacher,) for teacher in forward + backward}
-    assert distilled == alone | {(*forward, "multi30k-en-de-1", "multi30k-en-de-5"), tuple(backward)}
-    assert all(("--ensemble" in c) == (c[2] != "--out") for c in commands if c[0] == "distil")
-    *_, student = commands
-    files = [Path(part).name for part in student if part.endswith(".jsonl.gz")]
-    learnt = ["en-de-together", "de-en-together", "multi30k-de-en-1", "multi30k-de-en-2"]
-    assert files == [f"{name}.jsonl.gz" for name in learnt]

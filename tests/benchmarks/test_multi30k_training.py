@@ -16,6 +16,7 @@ from training.data.corpus_loading import read_pairs
 def arguments(folder: Path, **more: object) -> argparse.Namespace:
     given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False}
     given |= {"teachers": 1, "vocab_size": None, "student_set": [], "seeds": [1], "at_once": 1}
+    given |= {"taught_by": []}
     return argparse.Namespace(**{**given, "student_epochs": 10, "data": folder / "data", "out": folder / "out", **more})
 
 
@@ -131,3 +132,20 @@ def test_commands_are_training_commands(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(forward.sources) <= set(people.sources)
     assert set(back.targets) <= set(people.targets)
     assert min(len(forward), len(back)) > 30
+
+
+def test_students_that_learn_from_an_ensemble(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
+    """With --taught-by the direction's models translate together, the other direction's together and each alone."""
+    steps.trained(arguments(tmp_path, direction="en-de", teachers=2, taught_by=[1, 5], seeds=[7]))
+    distilled = {
+        tuple(str(Path(model).relative_to(tmp_path / "out")) for model in command[1 : command.index("--out")])
+        for command in commands
+        if command[0] == "distil"
+    }
+    forward, backward = ([f"teachers/multi30k-{pair}-{n}" for n in (1, 2)] for pair in ("en-de", "de-en"))
+    alone = {(teacher,) for teacher in forward + backward}
+    assert distilled == alone | {(*forward, "multi30k-en-de-1", "multi30k-en-de-5"), tuple(backward)}
+    assert all(("--ensemble" in c) == (c[2] != "--out") for c in commands if c[0] == "distil")
+    files = [Path(part).name for part in commands[-1] if part.endswith(".jsonl.gz")]
+    learnt = ["en-de-together", "de-en-together", "multi30k-de-en-1", "multi30k-de-en-2"]
+    assert files == [f"{name}.jsonl.gz" for name in learnt]
