@@ -6,7 +6,9 @@ python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--sizes base] [-
 With the network as it is and at the size of base (`benchmarks.widened`). Servers take turns, 16 clients that each send
 a sentence and wait for it; what counts is the median over the rounds of the ratio within a round. --redis also measures
 it with limits and quotas counted in that program. --before FOLDER is a checkout of an earlier version of this project,
-measured as it comes. Spans go to a collector that only says yes.
+measured as it comes. Spans go to a collector that only says yes. With the network as it is, one client without pauses
+is also timed over each server and over the engine alone (`benchmarks.overhead`): what HTTP, the front end and the
+socket take, with the guards and without.
 """
 
 from __future__ import annotations
@@ -25,13 +27,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import wire
+from app.engine.dispatch.placement import CPU_SLOTS
+from benchmarks import overhead, wire
+from benchmarks.engine import engine
 from benchmarks.libretranslate import rate, sentences
 from benchmarks.report import finish, goal
 from benchmarks.servers import ROOT, Server, free_port, ours
 from benchmarks.widened import SIZES, sized
 
 CLIENTS = 16
+ONE_CLIENTS = 100  # sentences of the one client
+BEAM = 4  # the service's default
+COST_GOALS_MS = {"bare": 1.0, "all of it": 1.3}
 ASKED = {"base": 400, "as it is": 1600}  # sentences of a round: some three seconds
 
 
@@ -119,11 +126,24 @@ def turns(
     return rows
 
 
+def over_the_engine(
+    servers: dict[str, tuple[Server, str | None]], checkpoint: Path, texts: Sequence[str], repeats: int
+) -> list[dict[str, Any]]:
+    """A row of each server: milliseconds of one client, and of the engine alone for the same sentences."""
+    rows = []
+    with engine(checkpoint, threads=1, slots=CPU_SLOTS, precision="auto") as alone:
+        alone.translate(texts[:20], BEAM)
+        for name, (server, secret) in servers.items():
+            fields = {} if secret is None else {"api_key": secret}
+            row = asyncio.run(overhead.one_client(server, alone, texts, BEAM, repeats, **fields))
+            rows.append({"server": name, **row})
+    return rows
+
+
 def started(
-    stack: contextlib.ExitStack, size: str, arguments: argparse.Namespace
+    stack: contextlib.ExitStack, size: str, arguments: argparse.Namespace, served: Path
 ) -> dict[str, tuple[Server, str | None]]:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    served = folder / "checkpoints"
     sized(size, arguments.checkpoint, served / "de-en")
     file, secret = key(folder)
     guarded = {
@@ -160,9 +180,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows, goals = [], []
     for size in arguments.sizes:
         with contextlib.ExitStack() as stack:
-            servers = started(stack, size, arguments)
-            results = turns(servers, sentences(arguments.data), ASKED[size], arguments.rounds)
-        rows += [{"network": size, **row} for row in results]
+            served = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            servers = started(stack, size, arguments, served)
+            texts = sentences(arguments.data)
+            results = turns(servers, texts, ASKED[size], arguments.rounds)
+            costs = []
+            if size != "base":
+                costs = over_the_engine(servers, served / "de-en", texts[:ONE_CLIENTS], max(2, arguments.rounds // 2))
+        rows += [{"network": size, **row} for row in (*results, *costs)]
+        for row in costs:
+            if (most_ms := COST_GOALS_MS.get(row["server"])) is not None:
+                name = f"{row['server']}: HTTP and IPC over the engine, one client, median"
+                goals.append(goal(name, row["difference_ms"], most_ms, "ms", "lower"))
         goals += [
             goal(f"{size}: throughput with {row['server']} against none of it", row["ratio"], 0.9, "×", "higher")
             for row in results

@@ -23,14 +23,17 @@ from benchmarks.sweep import translation
 from benchmarks.wire import Client
 
 
-async def one_client(server: Server, engine: Engine, texts: Sequence[str], beam: int, repeats: int) -> dict[str, Any]:
+async def one_client(
+    server: Server, engine: Engine, texts: Sequence[str], beam: int, repeats: int, **fields: Any
+) -> dict[str, Any]:
     """The sentences one after another over HTTP and then in the engine alone, repeated; the fastest time of each
-    sentence on either side, which excludes disturbances of single runs; the median of the differences."""
+    sentence on either side, which excludes disturbances of single runs; the median of the differences. fields: more
+    of each request, such as its key."""
     http, alone = list[list[float]](), list[list[float]]()
     for _ in range(repeats):
         client = Client(server.port)
-        await closed_loop(client, [translation(text) for text in texts[:5]], 1)
-        outcomes, _ = await closed_loop(client, [translation(text) for text in texts], 1)
+        await closed_loop(client, [translation(text, **fields) for text in texts[:5]], 1)
+        outcomes, _ = await closed_loop(client, [translation(text, **fields) for text in texts], 1)
         client.close()
         assert all(o.succeeded for o in outcomes), [o.answer.body for o in outcomes if not o.succeeded][:1]
         http.append([outcome.latency_s for outcome in outcomes])
