@@ -431,7 +431,7 @@ class Connection(HttpToolsProtocol):
         if self._closing or self._raw is None:
             return
         self._closing = True
-        if self._head:  # of an answer whose body has failed
+        if self._head:  # the answer's body has failed, and its head still waits here
             self._write(b"")
         if (self._in_body or self._discarding) and self._raw.can_write_eof() and not self._raw.is_closing():
             self._discarding = True

@@ -95,7 +95,7 @@ def _read_keys(path: Path) -> Keys:
 
 
 def _parsers(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of the program, and those of its commands by name. --file is taken before and behind the command."""
+    """The program's parser, and each command's by its name. Users may give --file before or after the command."""
     default = os.environ.get(VARIABLE)
     help_of_file = f"the keys file, instead of {VARIABLE}"
     parser = argparse.ArgumentParser(prog=program, description="API keys of a server.")

@@ -98,7 +98,7 @@ class LoadedPairs:
         return list(dict.fromkeys(code for pair in self.pairs for code in pair))
 
     def _missing(self, wanted: str, field: str, meant: str = "") -> EngineError:
-        """meant: the codes whose names the request may have given in their place."""
+        """meant: the code, or "de → en", to ask about where the request has a language's name; "" for no question."""
         if any(state in ("starting", "restarting") for state in self._engine.status().devices.values()):
             return EngineUnavailable("Models are loading; try again in a few seconds.", reason="loading")
         names = [f"{source} → {target}" for source, target in dict.fromkeys(self.pairs)]

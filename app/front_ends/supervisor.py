@@ -65,8 +65,8 @@ class FrontEndProcess:
         self.listening.set()
 
     async def reap(self) -> int:
-        """The exit status, negative for a signal, of a process whose connection has ended. A process
-        that has not ended `REAP_TIMEOUT_S` later is killed."""
+        """Waits for the process, whose connection has closed, and kills it after `REAP_TIMEOUT_S`. Returns its exit
+        status; a signal's number is negative."""
         assert self.process is not None
         if self.process.poll() is None:
             try:

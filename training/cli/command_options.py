@@ -186,7 +186,7 @@ def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | Non
     if given is not None and not isinstance(given, str):
         raise TrainingError(f"data.from must be a text, not {given!r} ({arguments.config}).")
     if given is not None:  # reading it takes seconds, and fetching it minutes
-        raise_all([*unknown_options(arguments), "--out is missing" * (out is None)])
+        raise_all([*unknown_options(arguments), "--out is missing" if out is None else ""])
     languages = {
         override.key: str(override.value)
         for override in arguments.overrides

@@ -48,8 +48,8 @@ class CoreSet:
 
 @dataclass(frozen=True, slots=True)
 class CpuTopology:
-    """cores: that have a CPU which this process may use, in the order of their first CPUs. quota: CPUs whose time its
-    control groups grant to it."""
+    """cores: the physical cores on which this process may run, in the order of their first CPUs. quota: the CPU limit
+    of its control groups, in CPUs."""
 
     cores: tuple[Core, ...]
     quota: float = math.inf
@@ -151,7 +151,7 @@ def _cpu_list(cpus: Set[int]) -> str:
 
 
 def _cpu_quota(root: Path) -> float:
-    """CPUs whose time this process' control groups grant to it, the least of all levels; infinity without a limit."""
+    """The CPU limit of this process' control groups, in CPUs: the lowest of all levels; infinity without a limit."""
     quota, mounts = math.inf, root / "sys/fs/cgroup"
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():

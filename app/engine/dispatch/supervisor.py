@@ -1,8 +1,8 @@
 """Spawns and watches device processes, and respawns dead ones with exponential backoff. A process is killed when it is
 silent for `hang_timeout_s`, or needs more than `start_timeout_s` to load a model; the next process gets twice the time
-for that model, because a slow load alone leaves none out. A model whose load ends process after process is left out, so
-that the others are served. Time in which this process itself did not run (a suspended laptop, a blocked event loop)
-does not count."""
+for that model, and a model that is only slow is never left out. A model is left out, so that the others are served, if
+process after process crashes while it loads. Time in which this process itself did not run (a suspended laptop, a
+blocked event loop) does not count."""
 
 from __future__ import annotations
 
