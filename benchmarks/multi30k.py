@@ -3,13 +3,14 @@
 python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--ensemble [all]]
                               [--processes 1] [--at-once 2] [--student-epochs 10] [--minutes 90] [--plain]
                               [--recipe tiny] [--teachers 1] [--taught-by SEED ...] [--student-set KEY=VALUE ...]
-                              [--vocab-size N] [--moses] [--json] [--results FILE]
+                              [--vocab-size N] [--moses] [--rerank] [--json] [--results FILE]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
 training has ended; what it gave stands in DIR/NAME.test.json and is not measured again. A run that was cut off is
 gone on with, and models that are there already are only scored: seeds with different options of the student are trained
-by one command each, and then scored together, with --ensemble as one system too. Scores are printed in every form in
+by one command each, and then scored together, with --ensemble as one system too, whose beam the teachers of the other
+direction order anew with --rerank. Scores are printed in every form in
 which others have published theirs, see `published_bleu`; with --moses, which trains on lowercased Moses tokens, only in
 that one.
 """
@@ -32,6 +33,7 @@ from benchmarks.report import finish, goal
 from training.data.corpus_loading import read_pairs
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import translate
+from training.evaluation.reranking import Reranker
 
 TEST = "test_2016_flickr"
 SENTENCES = {"de": "Ein kleiner Hund rennt über die Wiese.", "en": "A small dog is running across the meadow."}
@@ -44,19 +46,23 @@ STUDENT_EPOCHS = 10  # what 90 minutes of a CPU have time for; each is three tim
 FORMS = ("cased", "lowercased", "moses", "spacy")
 
 
-def test(arguments: argparse.Namespace, name: str, folders: Sequence[Path]) -> dict[str, Any]:
+def test(
+    arguments: argparse.Namespace, name: str, folders: Sequence[Path], rerankers: Sequence[Path] = ()
+) -> dict[str, Any]:
     """Test-set scores of a finished model, or of an ensemble of several, one object for each of WAYS; stored beside the
-    models under `name`."""
+    models under `name`. rerankers: translators of the other direction that choose from the beam (`Reranker`)."""
     kept = folders[0].with_name(f"{name}.test.json")
     if kept.exists():
         actual: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return actual
-    checkpoint, network = load_ensemble(folders, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    checkpoint, network = load_ensemble(folders, device)
+    rerank = Reranker(rerankers, device) if rerankers else None
     expected = read_pairs(pairs(arguments.data, TEST, arguments.direction))
     language = arguments.direction.split("-")[1]
     result: dict[str, Any] = {}
     for way, beam in WAYS.items():
-        outputs = translate(checkpoint, network, expected.sources, beam=beam)
+        outputs = translate(checkpoint, network, expected.sources, beam=beam, rerank=rerank if beam > 1 else None)
         if arguments.moses:  # both sides are tokens already
             result[way] = {"moses": round(of_tokens(str.split, outputs, expected.targets), 2)}
         else:
@@ -106,6 +112,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--student-set", nargs="+", default=[], metavar="KEY=VALUE", help="options of the student")
     top.add_argument("--vocab-size", type=int, help="pieces, instead of the recipe's")
     top.add_argument("--moses", action="store_true", help="train on lowercased Moses tokens, and score in these alone")
+    text = "the teachers of the other direction choose from the beam of the --ensemble"
+    top.add_argument("--rerank", action="store_true", help=text)
     top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
     top.add_argument("--json", action="store_true")
     return top
@@ -115,6 +123,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
     if arguments.ensemble == "students" and len(arguments.seeds) < 2:
         raise SystemExit("An ensemble has two members at least: give --seeds 1 2.")
+    if arguments.rerank and (not arguments.ensemble or arguments.plain):
+        raise SystemExit("--rerank is of an --ensemble, and takes the teachers that --plain has none of.")
     if arguments.moses and GOALS[arguments.direction][0] != "moses":
         raise SystemExit(f"The goal of {arguments.direction} is not scored in Moses' tokens: leave --moses out.")
     # a package that is not there is missed now, not after hours
@@ -133,7 +143,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             seeds = range(1, arguments.teachers + 1)
             members += [teacher_folder(arguments, arguments.direction, seed) for seed in seeds]
             name += f"+{arguments.teachers}-teachers"
-        ensemble = test(arguments, f"multi30k-{arguments.direction}-{name}", members)
+        rerankers = []
+        if arguments.rerank:
+            other = "-".join(reversed(arguments.direction.split("-")))
+            rerankers = [teacher_folder(arguments, other, seed) for seed in range(1, arguments.teachers + 1)]
+            name += "-reranked"
+        ensemble = test(arguments, f"multi30k-{arguments.direction}-{name}", members, rerankers)
     rows = rows_of(results)
     rows += [{"ensemble": len(members), "search": way, **ensemble[way]} for way in WAYS if ensemble]
     source, target = arguments.direction.split("-")
@@ -142,7 +157,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     translation, ready_s, served = serve_and_ask(arguments.out, name, sentence, source, target)
     rows.append({"sentence": sentence, "translation": translation, "ready_s": ready_s, "served": served})
     aims = [goal_of(arguments.direction, list(results.values()))]
-    aims += [goal_of(arguments.direction, [ensemble], f", ensemble of {len(members)}")] if ensemble else []
+    what = f", ensemble of {len(members)}{', reranked' if arguments.rerank else ''}"
+    aims += [goal_of(arguments.direction, [ensemble], what)] if ensemble else []
     finish("multi30k", rows, aims, as_json=arguments.json, out=arguments.results)
 
 

@@ -42,12 +42,21 @@ METRICS = """\
 
 
 def write_translator(
-    folder: Path, source: str, target: str, seed: int = 0, depths: tuple[int, int] = (2, 2), head_width: int = 8
+    folder: Path,
+    source: str,
+    target: str,
+    seed: int = 0,
+    depths: tuple[int, int] = (2, 2),
+    head_width: int = 8,
+    *,
+    backwards: bool = False,
 ) -> Path:
-    """A word-level translator of 4 heads. depths: layers of encoder and decoder."""
+    """A word-level translator of 4 heads, of German words to English ones. depths: layers of encoder and decoder.
+    backwards: of English words to German ones."""
     torch.manual_seed(seed)
     config = TokenizerConfig(kind="word", joint=False)
-    tokenizers = {"source": word_tokenizer(config, GERMAN), "target": word_tokenizer(config, ENGLISH)}
+    texts = (ENGLISH, GERMAN) if backwards else (GERMAN, ENGLISH)
+    tokenizers = {"source": word_tokenizer(config, texts[0]), "target": word_tokenizer(config, texts[1])}
     shape = TransformerConfig(
         source_vocabulary=tokenizers["source"].size,
         target_vocabulary=tokenizers["target"].size,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -42,6 +43,12 @@ def test_goals_compare_in_the_form_of_the_others(direction: str, value: float, m
     assert multi30k.goal_of(direction, [result(value)])["met"] is met
 
 
+@pytest.mark.parametrize("asked", [["--rerank"], ["--rerank", "--plain", "--ensemble", "--seeds", "1", "2"]])
+def test_reranking_needs_an_ensemble_and_teachers(tmp_path: Path, asked: list[str]) -> None:
+    with pytest.raises(SystemExit, match="--rerank is of an --ensemble"):
+        multi30k.main(["--data", str(tmp_path), "--out", str(tmp_path), *asked])
+
+
 def test_an_ensemble_of_one_seed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--seeds 1 2"):
         multi30k.main(["--data", str(tmp_path), "--out", str(tmp_path), "--ensemble"])
@@ -76,6 +83,11 @@ def test_a_package_that_scores_need_is_missed_before_anything_is_trained(
             "multi30k-en-de-1+2+2-teachers",
             [*(f"multi30k-en-de-{n}" for n in (1, 2)), *(f"teachers/multi30k-en-de-{n}" for n in (1, 2))],
         ),
+        (
+            ["--ensemble", "--rerank"],
+            "multi30k-en-de-1+2-reranked",
+            ["multi30k-en-de-1", "multi30k-en-de-2"],
+        ),
     ],
 )
 def test_an_ensemble_is_scored_under_a_name_of_its_own(
@@ -84,8 +96,12 @@ def test_an_ensemble_is_scored_under_a_name_of_its_own(
     scored: dict[str, list[Path]] = {}
     printed: list[Any] = []
 
-    def scores_of(arguments: argparse.Namespace, name: str, folders: list[Path]) -> dict[str, Any]:
-        scored[name] = folders
+    reranked: dict[str, list[Path]] = {}
+
+    def scores_of(
+        arguments: argparse.Namespace, name: str, folders: list[Path], rerankers: Sequence[Path] = ()
+    ) -> dict[str, Any]:
+        scored[name], reranked[name] = folders, list(rerankers)
         return result(41.0 if len(folders) > 1 else 40.0)
 
     monkeypatch.setattr(multi30k, "scores", lambda *given: None)
@@ -98,6 +114,7 @@ def test_an_ensemble_is_scored_under_a_name_of_its_own(
     given = ["--data", str(tmp_path), "--out", str(tmp_path), "--direction", "en-de", "--seeds", "1", "2"]
     multi30k.main([*given, *asked])
     assert scored[name] == [tmp_path / member for member in members]
+    assert reranked[name] == [tmp_path / "teachers" / "multi30k-de-en-1"] * ("--rerank" in asked)
     _, rows, aims = printed
     assert [row["moses"] for row in rows if "ensemble" in row] == [41.0, 42.0]
     assert [(aim["value"], f"ensemble of {len(members)}" in aim["name"]) for aim in aims] == [

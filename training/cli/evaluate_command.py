@@ -18,7 +18,13 @@ from models.checkpoint import Checkpoint, CheckpointConfig
 from models.interface import Precision
 from models.networks.transformer import Transformer
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
-from training.cli.translate_command import add_slots, slots_problem
+from training.cli.translate_command import (
+    add_reranking,
+    add_slots,
+    reranking_of,
+    reranking_problems,
+    slots_problem,
+)
 from training.config.run_config import raise_all
 from training.data.corpus_loading import parse_columns, read_pairs, read_text
 from training.data.progress_bar import progress_bar
@@ -27,7 +33,15 @@ from training.errors import TrainingError, pluralize
 from training.evaluation.comet_score import DEFAULT_MODEL, comet_scores, find_program
 from training.evaluation.ensemble import Ensemble, load_ensemble, tokenizer_digest
 from training.evaluation.hypothesis_files import hypothesis_lines, read_hypotheses, write_hypotheses
-from training.evaluation.model_outputs import MAX_BEAM_SIZE, Languages, for_languages, load_model, load_translator
+from training.evaluation.model_outputs import (
+    MAX_BEAM_SIZE,
+    AnyLanguages,
+    Languages,
+    for_languages,
+    load_model,
+    load_translator,
+)
+from training.evaluation.reranking import Reranker
 from training.evaluation.sacrebleu_test_sets import PREFIX, is_test_set, read_test_set
 from training.evaluation.scores import Score, Search, score_lyricist, score_summary, translate_and_score
 from training.evaluation.system_comparison import System, compare_systems
@@ -36,6 +50,7 @@ from training.evaluation.text_metrics import FEW_SENTENCES, RESAMPLES, TextMetri
 PENALTIES = "-10..10"
 MAX_RESAMPLES = 100_000
 ENSEMBLE = "ensemble"  # its name among the systems
+UNKNOWN = ("source", "target")  # languages of models that name none
 TOKENIZERS = tuple(sacrebleu.BLEU.TOKENIZERS)
 UNSPACED = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # target language -> sacreBLEU's tokenizer for it
 # options of translators only: attribute -> option, in the order in which they are refused
@@ -49,6 +64,8 @@ TRANSLATOR_OPTIONS = {
     "length_penalty": "--length-penalty",
     "precision": "--precision",
     "slots": "--slots",
+    "rerank": "--rerank",
+    "rerank_weight": "--rerank-weight",
     "hypotheses": "--hypotheses",
     "reference": "--reference",
     "output": "--output",
@@ -85,6 +102,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     text = "of the weights in decoding (default: fp32, on a GPU bf16); int8 is the fastest on most CPUs"
     command.add_argument("--precision", choices=get_args(Precision), help=text)
     add_slots(command)
+    add_reranking(command)
     several = command.add_argument_group("several systems, the first of which is the baseline of paired tests")
     text = "outputs of another system, a line for each pair; may be repeated"
     several.add_argument("--hypotheses", metavar="NAME=FILE", action="append", help=text)
@@ -135,12 +153,15 @@ def _problems(arguments: argparse.Namespace) -> Iterator[str]:
     if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:
         yield f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}"
     yield slots_problem(arguments)
+    yield from reranking_problems(arguments, beam or 1)
     if penalty is not None and not -10 <= penalty <= 10:
         yield f"--length-penalty must lie in {PENALTIES}, not {penalty}"
     if penalty is not None and (beam or 1) <= 1:
         yield "--length-penalty needs a --beam of at least 2"
     if arguments.ensemble and len(arguments.folders) < 2:
         yield "--ensemble needs at least two folders"
+    if arguments.rerank and not arguments.folders:
+        yield "--rerank chooses among the hypotheses of a model: give its FOLDER"
     if arguments.weights is not None and not arguments.ensemble:
         yield "--weights are of the members of an --ensemble"
     if resamples is not None and not 1 <= resamples <= MAX_RESAMPLES:
@@ -212,7 +233,10 @@ def _evaluate_translators(
     for name, outputs in hypotheses.items():
         _note_tokenised(f"hypotheses {name}", outputs, arguments.tokenize)
     penalty = 1.0 if arguments.length_penalty is None else arguments.length_penalty
-    search = Search(arguments.beam or 1, penalty, arguments.precision, arguments.slots)
+    rerank = None
+    if reranking := reranking_of(arguments):
+        rerank = Reranker(reranking[0], device, _known(languages), reranking[1])
+    search = Search(arguments.beam or 1, penalty, arguments.precision, arguments.slots, rerank)
     ensemble = None
     if arguments.ensemble:
         ensemble = load_ensemble(arguments.folders, device, weights, languages, zero_shot=zero_shot)
@@ -270,16 +294,23 @@ def _named_files(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     return named
 
 
+def _known(languages: Languages | None) -> AnyLanguages:
+    """None for what `_languages` calls "source" and "target"."""
+    source, target = languages or UNKNOWN
+    return (None if source == UNKNOWN[0] else source, None if target == UNKNOWN[1] else target)
+
+
 def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointConfig]) -> Languages | None:
-    """The direction of all models; without models that of the options. TrainingError for models of several."""
+    """The direction of all models, with UNKNOWN for a language that a model does not name; without models that of the
+    options. TrainingError for models of several."""
     wanted = (arguments.source, arguments.target)
     if not configs:
-        return (wanted[0] or "source", wanted[1] or "target") if any(wanted) else None
+        return (wanted[0] or UNKNOWN[0], wanted[1] or UNKNOWN[1]) if any(wanted) else None
     first, *_ = configs
     directions = dict[Path, Languages]()
     for folder, config in configs.items():
         config = for_languages(Checkpoint(folder, config, {}), wanted, zero_shot=bool(arguments.zero_shot)).config
-        directions[folder] = (config.source_language or "source", config.target_language or "target")
+        directions[folder] = (config.source_language or UNKNOWN[0], config.target_language or UNKNOWN[1])
         if directions[folder] != directions[first]:
             theirs, ours = ("→".join(directions[name]) for name in (folder, first))
             raise TrainingError(f"{folder} translates {theirs} and {first} {ours}: compare models of one direction.")
@@ -347,6 +378,9 @@ def _translated(
         )
     if isinstance(network, Ensemble):
         score["members"] = len(network.members)
+    if isinstance(search.rerank, Reranker):
+        score["reranked_by"] = " ".join(map(str, search.rerank.folders))
+        score["rerank_weight"] = search.rerank.weight
     if count := score["longer_than_served"]:
         longer = "is longer" if count == 1 else "are longer"
         _note(

@@ -154,6 +154,8 @@ _TRANSLATE = {
     "--n-best N": "--num-hypotheses --num-return-sequences --nbest-size",
     "--scores": "--with-scores --with-score --score --print-scores",
     "--length-penalty POWER": "--lenpen --normalize --alpha",
+    "--rerank FOLDER": "--reranker --rescore --reverse-model --channel-model --model2",
+    "--rerank-weight W": "--ch-wt --channel-weight --reverse-weight",
     "--max-new-tokens TOKENS": "--max-length --max-len --max-len-b --max-decoding-length --max-output-length",
     "--threads N": "--cpu-threads --num-threads --inter-threads --intra-threads --workers --processes --cores -j",
     "--precision TYPE": "--compute-type --quantization --dtype --int8 --fp16 --half",

@@ -16,6 +16,7 @@ from training.cli.command_options import add_device, device_of
 from training.config.run_config import raise_all
 from training.errors import CannotStart, TrainingError, os_error_reason
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
+from training.evaluation.reranking import DEFAULT_WEIGHT
 from training.program import program
 from training.translation.file_translation import chunk_lines, say, translate_lines
 from training.translation.line_input import LineInput
@@ -24,11 +25,13 @@ from training.translation.output_formats import OutputFormat
 from training.translation.resumable_output import check_output_file, read_record
 
 DEFAULT_BEAM = 4  # as the server's
+MAX_RERANK_WEIGHT = 10
 EXAMPLES = """\
 examples:
   {program} translate checkpoints/my-de-en < in.txt > out.txt
   {program} translate checkpoints/my-de-en a.txt b.txt.gz --out out.txt --resume
   {program} translate m1 m2 m3 --ensemble --input in.txt --n-best 5 > lists.txt
+  {program} translate checkpoints/my-de-en --rerank checkpoints/my-en-de < in.txt > out.txt
 
 One line comes out for each line that goes in; an empty line stays empty. Files end lines with LF or CRLF; files that
 end in .gz are compressed. A line that is longer than the model takes is translated sentence by sentence."""
@@ -58,6 +61,34 @@ def add_precision(command: argparse.ArgumentParser, default: str | None) -> None
     add_slots(command)
 
 
+def add_reranking(command: argparse._ActionsContainer) -> None:
+    """The models that choose among the hypotheses of a beam, and their weight."""
+    text = (
+        "a translator of the other direction, which chooses among the hypotheses of the beam by how likely they make"
+        " the source; may be repeated, for an ensemble"
+    )
+    command.add_argument("--rerank", type=Path, metavar="FOLDER", action="append", help=text)
+    text = f"of its log-probability per token beside the score of the search (default: {DEFAULT_WEIGHT})"
+    command.add_argument("--rerank-weight", type=float, metavar="W", help=text)
+
+
+def reranking_problems(arguments: argparse.Namespace, beam: int) -> Iterator[str]:
+    """beam: of the search."""
+    weight = arguments.rerank_weight
+    if arguments.rerank and beam < 2:
+        yield "--rerank needs a --beam of at least 2, whose hypotheses it chooses from"
+    if weight is not None and not arguments.rerank:
+        yield "--rerank-weight is of --rerank, a translator of the other direction"
+    elif weight is not None and not 0 <= weight <= MAX_RERANK_WEIGHT:
+        yield f"--rerank-weight must lie in 0..{MAX_RERANK_WEIGHT}, not {weight:g}"
+
+
+def reranking_of(arguments: argparse.Namespace) -> tuple[list[Path], float] | None:
+    """Folders and weight of --rerank."""
+    weight = DEFAULT_WEIGHT if arguments.rerank_weight is None else arguments.rerank_weight
+    return (arguments.rerank, weight) if arguments.rerank else None
+
+
 def add_slots(command: argparse.ArgumentParser) -> None:
     text = "hypotheses in a batch, of all sentences (default: 64 or 128, on a GPU 1,024 or as many as fit)"
     command.add_argument("--slots", type=int, metavar="N", help=text)
@@ -83,6 +114,7 @@ def add_translate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ensemble", action="store_true", help=text)
     add_pair(command)
     add_search(command, DEFAULT_BEAM)
+    add_reranking(command)
     text = "the N best translations of each line, as lines of NUMBER ||| TEXT ||| F0= LOG-PROBABILITY ||| SCORE, from 0"
     command.add_argument("--n-best", "--nbest", type=int, metavar="N", help=text)
     command.add_argument("--scores", action="store_true", help="SCORE, a tab, and the text on each line")
@@ -98,6 +130,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     files = [] if files == [Path("-")] else files
     arguments.out = None if arguments.out == Path("-") else arguments.out
     problems = [*_problems(arguments), slots_problem(arguments)]
+    problems += reranking_problems(arguments, DEFAULT_BEAM if arguments.beam is None else arguments.beam)
     options = search_options(arguments, DEFAULT_BEAM, problems)
     precision, size = arguments.precision, None
     if arguments.out is not None:
@@ -109,7 +142,8 @@ def run_translate(arguments: argparse.Namespace) -> None:
     processes = torch.get_num_threads() if device.type == "cpu" else 1
     if device.type == "cpu":
         torch.set_num_threads(1)  # a process for each core is faster than threads
-    translator = LineTranslator(folders, device, precision, (arguments.source, arguments.target), arguments.slots)
+    languages = (arguments.source, arguments.target)
+    translator = LineTranslator(folders, device, precision, languages, arguments.slots, reranking_of(arguments))
     source = LineInput(files, sys.stdin.buffer)
     if not files and sys.stdin.isatty():
         say("Type a sentence on each line; Ctrl-D ends.")

@@ -128,7 +128,7 @@ def load_ensemble(
     first = loaded[0][0]
     for checkpoint, _ in loaded:
         if checkpoint.config.kind != "translator":
-            raise TrainingError(f"{checkpoint.folder} is a lyricist, and an ensemble takes translators only.")
+            raise TrainingError(f"{checkpoint.folder} is a lyricist, not a translator.")
         for difference in _differences(first, checkpoint):
             raise TrainingError(f"{checkpoint.folder} cannot join {first.folder} in an ensemble: {difference}.")
     if len(loaded) == 1:

@@ -13,7 +13,7 @@ from models import checkpoint as checkpoints
 from models.backends.select import Network
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Precision, Prompt
 from models.networks.loading import load_network
 from training.errors import TrainingError
@@ -35,6 +35,8 @@ def load_model(folder: Path, device: torch.device) -> tuple[Checkpoint, Any]:
 Languages = tuple[str, str]  # source, target
 AnyLanguages = tuple[str | None, str | None]
 """Source and target as options name them; None stands for any language."""
+Rerank = Callable[[Checkpoint, Sequence[str], Sequence[list[Hypothesis]]], list[list[Hypothesis]]]
+"""Orders the beam of each source anew, best first; `training.evaluation.reranking.Reranker` is one."""
 
 
 def load_translator(
@@ -80,12 +82,14 @@ def hypotheses(
     length_penalty: float = 1.0,
     precision: Precision | None = None,
     slots: int | None = None,
+    rerank: Rerank | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[list[str]]:
     """The beam's hypotheses of each source, best first; at least one, which may be empty. precision, slots: None for
-    those of the device (`device_decoding`). progress: as of `decode`."""
+    those of the device (`device_decoding`). rerank: orders all hypotheses of the beam before the best n are taken.
+    progress: as of `decode`."""
     prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
-    shared = DecodingOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
+    shared = DecodingOptions(beam_size=beam, n_best=beam if rerank else n_best, length_penalty=length_penalty)
     options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
     rules = token_rules(checkpoint.config)
     device: torch.device = network.device  # type: ignore[union-attr]  # an ensemble has one, too
@@ -98,6 +102,8 @@ def hypotheses(
         precision=precision or default_precision(device),
         progress=progress,
     )
+    if rerank is not None:
+        beams = [beam[:n_best] for beam in rerank(checkpoint, sources, beams)]
     return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
 
 
@@ -110,6 +116,7 @@ def translate(
     length_penalty: float = 1.0,
     precision: Precision | None = None,
     slots: int | None = None,
+    rerank: Rerank | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[str]:
     """The best hypothesis of each source."""
@@ -121,6 +128,7 @@ def translate(
         length_penalty=length_penalty,
         precision=precision,
         slots=slots,
+        rerank=rerank,
         progress=progress,
     )
     return [best for best, *_ in beams]

@@ -21,7 +21,7 @@ from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize
 from training.evaluation.device_decoding import default_precision
 from training.evaluation.ensemble import Ensemble
-from training.evaluation.model_outputs import translate
+from training.evaluation.model_outputs import Rerank, translate
 from training.evaluation.text_metrics import TextMetrics, text_scores
 from training.kernels.training_backend import LyricistBackend
 
@@ -41,24 +41,34 @@ def score_summary(score: Score) -> str:
     return f"{score['nats_per_character']:.3f} nats per character"
 
 
-@torch.inference_mode()
 def reference_nats(checkpoint: Checkpoint, network: Transformer | Ensemble, pairs: Pairs) -> float:
     """Nats per reference token, end tokens included, with teacher forcing."""
+    log_probabilities, lengths = target_log_probabilities(checkpoint, network, pairs.sources, pairs.targets)
+    return -float(log_probabilities.sum()) / int(lengths.sum())
+
+
+@torch.inference_mode()
+def target_log_probabilities(
+    checkpoint: Checkpoint, network: Transformer | Ensemble, sources: Sequence[str], targets: Sequence[str]
+) -> tuple[Tensor, Tensor]:
+    """log p(target | source) of N pairs of texts, with teacher forcing: natural logarithms [N] in float64, and the
+    target tokens of each [N], which both count the end token."""
     end = () if checkpoint.config.eos is None else (checkpoint.config.eos,)
-    sources = [checkpoint.source_ids(text) for text in pairs.sources]
-    targets = [(*checkpoint.target_ids(text), *end) for text in pairs.targets]
-    lengths = [(len(s), len(t) - 1) for s, t in zip(sources, targets, strict=True)]
+    source_ids = [checkpoint.source_ids(text) for text in sources]
+    target_ids = [(*checkpoint.target_ids(text), *end) for text in targets]
+    sizes = [(len(s), len(t) - 1) for s, t in zip(source_ids, target_ids, strict=True)]
     pad = network.pad if isinstance(network, Ensemble) else network.config.pad
-    total, tokens = 0.0, 0
-    for group in batches_by_length(lengths, TOKENS_PER_BATCH, seed=0, epoch=0):
-        batch = pair_batch([sources[i] for i in group], [targets[i] for i in group], pad)
+    total = torch.zeros(len(sizes), dtype=torch.float64)
+    for group in batches_by_length(sizes, TOKENS_PER_BATCH, seed=0, epoch=0) if sizes else ():
+        batch = pair_batch([source_ids[i] for i in group], [target_ids[i] for i in group], pad)
         source, inputs, outputs = (part.to(network.device) for part in batch)
-        ends = torch.tensor([[lengths[i][1]] for i in group], device=outputs.device)
+        ends = torch.tensor([[sizes[i][1]] for i in group], device=outputs.device)
         real = torch.arange(outputs.shape[1], device=outputs.device) < ends
         logits = network.project(network.features(source, inputs)[real]).float()
-        total += F.cross_entropy(logits, outputs[real], reduction="sum").item()
-        tokens += int(real.sum())
-    return total / tokens
+        nats = torch.zeros(outputs.shape, dtype=torch.float64, device=outputs.device)
+        nats[real] = F.cross_entropy(logits, outputs[real], reduction="none").double()
+        total[list(group)] = -nats.sum(dim=1).cpu()
+    return total, torch.tensor([length for _, length in sizes])
 
 
 @torch.inference_mode()
@@ -89,12 +99,13 @@ def perplexity(nats: float) -> float:
 
 class Search(NamedTuple):
     """How translations are searched for. beam 1 is greedy; the length penalty is that of `DecodingOptions`. precision,
-    slots: None for those of the device."""
+    slots: None for those of the device. rerank: as of `hypotheses`."""
 
     beam: int = 1
     length_penalty: float = 1.0
     precision: Precision | None = None
     slots: int | None = None
+    rerank: Rerank | None = None
 
 
 def score_translator(
@@ -126,6 +137,7 @@ def translate_and_score(
             length_penalty=search.length_penalty,
             precision=precision,
             slots=search.slots,
+            rerank=search.rerank,
             progress=progress,
         )
     except RefusedError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,21 +70,22 @@ def identity(translator: LineTranslator, options: DecodingOptions, form: str, si
         *("beam_size", "n_best", "length_penalty", "max_new_tokens"),
         *("temperature", "top_k", "top_p", "seed", "scores"),
     )
-    config = translator.checkpoint.config
+    config, reranker = translator.checkpoint.config, translator.reranker
     return {
-        "model": model_digests(translator),
+        "model": digests(translator.folders),
         "precision": translator.precision,
         **({} if translator.slots is None else {"slots": translator.slots}),
         **{name: getattr(options, name) for name in chosen},
         "output format": form,
         "chunk size": size,
         "languages": f"{config.source_language} to {config.target_language}",
+        **({} if reranker is None else {"reranked by": f"{digests(reranker.folders)}, weight {reranker.weight:g}"}),
     }
 
 
-def model_digests(translator: LineTranslator) -> str:
+def digests(folders: Iterable[Path]) -> str:
     """The beginnings of the weights' checksums."""
-    return " ".join(read_config(folder).files[WEIGHTS][:16] for folder in translator.folders)
+    return " ".join(read_config(folder).files[WEIGHTS][:16] for folder in folders)
 
 
 def translate_lines(

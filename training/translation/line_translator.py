@@ -21,6 +21,7 @@ from training.errors import TrainingError
 from training.evaluation.device_decoding import GPU_SLOTS, decode_in_memory, default_precision
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import AnyLanguages, load_translator, token_rules
+from training.evaluation.reranking import Reranker
 
 GREEDY_ROWS, BEAM_ROWS = 128, 64  # of a batch on a CPU: more no longer fit the cache of a core
 SEEDS_PER_LINE = 1 << 40  # the parts of a long line are drawn apart
@@ -30,8 +31,8 @@ WITHOUT_SPACES = {"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"}  # languages
 
 
 class Candidate(NamedTuple):
-    """log_probability: natural, end token included. score: log_probability / length**length_penalty. Both are NaN
-    without scores."""
+    """log_probability: natural, end token included. score: log_probability / length**length_penalty, or a reranker's
+    sum. Both are NaN without scores."""
 
     text: str
     log_probability: float
@@ -53,8 +54,9 @@ EMPTY_LINE = TranslatedLine((Candidate("", 0.0, 0.0),), 0, False)
 class LineTranslator:
     """A translator, ready to decode in a precision; auto: the fastest of the device, as the server chooses it; None:
     fp32, on a GPU bf16. slots: rows of a batch; None: as many as suit the device. Several folders are an ensemble.
-    languages: the pair of a multilingual model. TrainingError for folders that cannot
-    translate, or not this pair."""
+    languages: the pair of a multilingual model. reranking: folders of translators of the other direction and their
+    weight (`Reranker`), which choose among all hypotheses of a beam. TrainingError for folders that cannot translate,
+    or not this pair."""
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class LineTranslator:
         precision: Precision | Literal["auto"] | None = "auto",
         languages: AnyLanguages | None = None,
         slots: int | None = None,
+        reranking: tuple[Sequence[Path], float] | None = None,
     ) -> None:
         self.folders, self.device, self.languages, self.slots = tuple(folders), device, languages, slots
         self._most_rows = sys.maxsize  # fewer, once memory has run out
@@ -74,6 +77,11 @@ class LineTranslator:
         )
         if self.checkpoint.config.kind != "translator":
             raise TrainingError(f"{folders[0]} is a lyricist, and only a translator can translate.")
+        self.reranker: Reranker | None = None
+        if reranking is not None:
+            config = self.checkpoint.config
+            others, weight = reranking
+            self.reranker = Reranker(others, device, (config.source_language, config.target_language), weight)
         try:
             if precision == "auto":
                 precision, selection = _fastest(network, device)
@@ -86,7 +94,8 @@ class LineTranslator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
-        return LineTranslator, (self.folders, self.device, self.precision, self.languages, self.slots)
+        reranking = None if self.reranker is None else (self.reranker.folders, self.reranker.weight)
+        return LineTranslator, (self.folders, self.device, self.precision, self.languages, self.slots, reranking)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """The network, with weights converted once (`models.backends.select.SelfDecoding`)."""
@@ -100,7 +109,8 @@ class LineTranslator:
         """options.max_new_tokens: None for the server's limit. first: the number of the first line, from 0; with
         `options.seed` it alone decides what is drawn for a line."""
         config = self.checkpoint.config
-        sources: list[tuple[int, ...]] = []
+        sources: list[str] = []
+        prompts: list[Prompt] = []
         seeds: list[int] = []
         places: list[list[int]] = []  # of each line, in `sources`
         known: dict[str, list[int]] = {}
@@ -110,35 +120,39 @@ class LineTranslator:
                 continue
             known[line] = own = list[int]()
             places.append(own)
-            for part, ids in enumerate(self._parts(line) if line.strip() else ()):
+            for part, (text, ids) in enumerate(self._parts(line) if line.strip() else ()):
                 own.append(len(sources))
-                sources.append(ids)
+                sources.append(text)
+                prompts.append(Prompt(ids, tuple(config.target_prefix)))
                 seeds.append((options.seed or 0) + number + part * SEEDS_PER_LINE)
-        limits = [options.max_new_tokens or new_token_limit(len(ids), config.max_new_tokens) for ids in sources]
+        limits = [options.max_new_tokens or new_token_limit(len(p.source), config.max_new_tokens) for p in prompts]
+        n_best = options.n_best if self.reranker is None else options.beam
         each = [
-            replace(options, max_new_tokens=limit, seed=seed, streamed=False)
+            replace(options, max_new_tokens=limit, seed=seed, streamed=False, n_best=n_best)
             for limit, seed in zip(limits, seeds, strict=True)
         ]
-        prompts = [Prompt(ids, tuple(config.target_prefix)) for ids in sources]
         rows = self._rows(options)
         beams, fitting = decode_in_memory(
             self, token_rules(config), prompts, each, slots=rows, precision=self.precision
         )
         if fitting < rows:
             self._most_rows = fitting
+        if self.reranker is not None:
+            beams = self.reranker(self.checkpoint, sources, beams)
         return [self._joined([beams[i] for i in own], options) if own else EMPTY_LINE for own in places]
 
     def _rows(self, options: DecodingOptions) -> int:
         own = GPU_SLOTS if self.device.type != "cpu" else GREEDY_ROWS if options.beam == 1 else BEAM_ROWS
         return max(min(self.slots or own, self._most_rows), options.beam)
 
-    def _parts(self, line: str) -> Iterator[tuple[int, ...]]:
+    def _parts(self, line: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The line, or the parts that fit, with their token ids."""
         ids = self.checkpoint.source_ids(line)
         if len(ids) <= self.checkpoint.config.max_source_tokens:
-            yield ids
+            yield line, ids
             return
         for part in parts_that_fit(line, self.checkpoint.config.source_language or "en", self.fits):
-            yield self.checkpoint.source_ids(part)
+            yield part, self.checkpoint.source_ids(part)
 
     def _joined(self, beams: Sequence[list[Hypothesis]], options: DecodingOptions) -> TranslatedLine:
         """The hypotheses of a line's parts, joined rank by rank; where a part has fewer, its last one stands in."""
@@ -148,10 +162,13 @@ class LineTranslator:
             parts = [beam[min(rank, len(beam) - 1)] for beam in beams]
             text = space.join(self.checkpoint.decode(part.tokens) for part in parts)
             log_probability = sum(part.log_probability for part in parts)
-            length = sum(len(part.tokens) + part.finished for part in parts)
+            lengths = [len(part.tokens) + part.finished for part in parts]
             score = parts[0].score
-            if len(parts) > 1:
-                score = log_probability / max(length, 1) ** options.length_exponent
+            if len(parts) > 1 and self.reranker is not None:  # a mean over the tokens, as the score of one part is
+                scores = [part.score * length for part, length in zip(parts, lengths, strict=True)]
+                score = sum(scores) / max(sum(lengths), 1)
+            elif len(parts) > 1:
+                score = log_probability / max(sum(lengths), 1) ** options.length_exponent
             candidates.append(Candidate(_one_line(text), log_probability, score))
         unfinished = any(not beam[0].finished for beam in beams)
         return TranslatedLine(tuple(candidates), len(beams), unfinished)

@@ -24,6 +24,7 @@ from training.__main__ import main
 from training.data.sentence_pairs import Pairs
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import load_model, translate
+from training.evaluation.reranking import Reranker
 from training.evaluation.scores import score_lyricist, score_translator
 
 SENTENCES = 24
@@ -41,7 +42,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("evaluate")
     for number, name in enumerate(SEEDS, start=1):
         folders.write_translator(root / name, "de", "en", seed=number)
-    folders.write_translator(root / "back", "en", "de")
+    folders.write_translator(root / "back", "en", "de", backwards=True)
     for number in (1, 2):
         folders.write_lyricist(root / f"song-{number}", seed=number)
     with pytest.MonkeyPatch.context() as patch:
@@ -175,6 +176,20 @@ def test_an_ensemble_stands_beside_each_model_alone(here: Path, capsys: pytest.C
     weighted = compared(capsys, "seed-1", "seed-2", "--ensemble", "--weights", "1000000,1", "--paired-bs-n", "9")
     first, _, both = weighted["systems"]
     assert both["nats_per_token"] == pytest.approx(first["nats_per_token"], abs=2e-4)
+
+
+def test_the_other_direction_chooses_from_each_systems_beam(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shorten(here, 9)
+    names = ("seed-1", "seed-2")
+    rerank = ("--beam", "3", "--rerank", "back", "--rerank-weight", "6")
+    result = compared(capsys, *names, "--ensemble", *rerank, "--output", "out", "--paired-bs-n", "9")
+    reranker, sources = Reranker([here / "back"], CPU, ("de", "en"), 6.0), pairs_of(here).sources
+    loaded = [load_model(here / name, CPU) for name in names]
+    for name, model in zip((*names, "ensemble"), (*loaded, load_ensemble([here / n for n in names], CPU)), strict=True):
+        outputs = (here / "out" / f"{name}.txt").read_text().splitlines()
+        assert outputs == translate(*model, sources, beam=3, rerank=reranker)
+        assert outputs != translate(*model, sources, beam=3)
+    assert [(each["reranked_by"], each["rerank_weight"]) for each in result["systems"]] == [("back", 6.0)] * 3
 
 
 @pytest.mark.parametrize("output", ["new/hyps.txt", "-"])

@@ -168,7 +168,7 @@ def test_models_that_cannot_vote_on_one_token_are_refused(seeds: list[Path], tmp
             load_ensemble(members, CPU, weights)
         return str(error.value)
 
-    assert refused(seeds[0], lyricist) == f"{lyricist} is a lyricist, and an ensemble takes translators only."
+    assert refused(seeds[0], lyricist) == f"{lyricist} is a lyricist, not a translator."
     prefix = f"{backwards} cannot join {seeds[0]} in an ensemble: "
     direction = "it translates en→de and the other de→en; give models of one direction."
     assert refused(seeds[0], seeds[1], backwards) == prefix + direction

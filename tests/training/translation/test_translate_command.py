@@ -19,10 +19,12 @@ import torch
 
 from models import checkpoint as checkpoints
 from models.networks.loading import load_network
+from tests.tiny import write_translator
 from tests.training.cli.commands import refused
 from training.__main__ import main
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import hypotheses, translate
+from training.evaluation.reranking import Reranker
 from training.translation import file_translation
 from training.translation.file_translation import ChunkTranslation, shown_rate
 from training.translation.line_input import LineChunk
@@ -177,6 +179,7 @@ def test_a_stopped_command_goes_on_and_ends_as_an_undisturbed_one(
 def test_other_options_models_and_inputs_are_not_mixed_into_a_partial_output(
     here: Path, model: str, tiny_checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    back = write_translator(here / "back", "en", "de")
     monkeypatch.setattr(file_translation, "LEAST_CHUNK_LINES", 2)
     work = ChunkTranslation.__call__
 
@@ -196,6 +199,7 @@ def test_other_options_models_and_inputs_are_not_mixed_into_a_partial_output(
         ((model, *common, "--precision", "bf16"), "begun with another precision (fp32, now bf16)"),
         ((str(tiny_checkpoints / "tiny-en-es"), *common, *fp32), "begun with another model"),
         ((model, *common, *fp32, "--scores"), "begun with another output format (text, now scores)"),
+        ((model, *common, *fp32, "--rerank", str(back)), "begun with another reranked by"),
     ):
         assert problem in refused(capsys, "translate", *arguments, "--resume")
     (here / "in.txt").write_text("ba\n" + "\n".join(LINES[1:]) + "\n")
@@ -210,6 +214,46 @@ def test_an_ensemble_translates_as_its_members_together(here: Path, model: str) 
     assert [line for line in output("out.txt") if line] == [
         t for t in translate(checkpoint, ensemble, texts, beam=4) if t
     ]
+
+
+def test_the_other_direction_chooses_from_the_beam(
+    here: Path, model: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = write_translator(tmp_path_factory.mktemp("back") / "back", "en", "de", backwards=True)
+    rerank = ("--rerank", str(back), "--rerank-weight", "4")
+    assert run(model, "in.txt", "--out", "out.txt", *rerank) == 0
+    checkpoint, texts = checkpoints.read(Path(model)), [line for line in LINES if line.strip()]
+    reranker = Reranker([back], torch.device("cpu"), ("de", "en"), 4.0)
+    network = load_network(checkpoint)
+    beams = hypotheses(checkpoint, network, texts, beam=4, n_best=4, rerank=reranker)
+    chosen = iter(beams)
+    assert output("out.txt") == [next(chosen)[0] if line.strip() else "" for line in LINES]
+    assert output("out.txt") != expected(model, LINES, 4)
+    assert run(model, "in.txt", "--out", "out.json", "--json", "--n-best", "3", *rerank) == 0
+    objects = [json.loads(row) for row in output("out.json")]
+    kept = [[each["text"] for each in o["n_best"]] for o in objects if o["source"].strip()]
+    assert kept == [beam[:3] for beam in beams]
+    for o in objects:
+        scores = [each["score"] for each in o.get("n_best", [])]
+        assert scores == sorted(scores, reverse=True)
+    monkeypatch.setattr(file_translation, "LEAST_CHUNK_LINES", 2)
+    assert run(model, "in.txt", "--out", "two.txt", *rerank, "--threads", "2") == 0
+    assert output("two.txt") == output("out.txt")
+
+
+def test_a_line_in_parts_has_the_mean_of_the_reranked_scores(
+    here: Path, model: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    back = write_translator(tmp_path_factory.mktemp("back") / "back", "en", "de", backwards=True)
+    most = checkpoints.read(Path(model)).config.max_source_tokens
+    sentences = [f"Ab {'ba ' * (most // 2)}abab.", f"Ba {'a ' * (most // 2)}abab."]
+    (here / "in.txt").write_text(f"{' '.join(sentences)}\n{sentences[0]}\n{sentences[1]}\n", encoding="utf-8")
+    rerank = ("--rerank", str(back), "--rerank-weight", "4", "--max-new-tokens", "6", "--json")
+    assert run(model, "in.txt", "--out", "out.json", *rerank) == 0
+    both, first, second = map(json.loads, output("out.json"))
+    assert both["parts"] == 2
+    assert both["text"] == f"{first['text']} {second['text']}"
+    assert both["score"] == pytest.approx((first["score"] + second["score"]) / 2, abs=1e-3), "six tokens each"
 
 
 def test_mistakes_are_one_sentence(
@@ -233,6 +277,13 @@ def test_mistakes_are_one_sentence(
     assert of(model, "--n-best", "100") == "This cannot start: --n-best must be at least 1 and at most 64, not 100."
     assert of(model, "--outt", "x") == "This cannot start: --outt is no option, did you mean --out?"
     assert "--num-beams is no option, did you mean --beam N?" in of(model, "--num-beams", "4")
+    assert "--rerank needs a --beam of at least 2" in of(model, "in.txt", "--beam", "1", "--rerank", model)
+    assert "and not en → de" in of(model, "in.txt", "--rerank", model)
+    assert "--rerank-weight is of --rerank" in of(model, "in.txt", "--rerank-weight", "1")
+    for weight in ("-1", "nan", "11"):
+        assert "--rerank-weight must lie in 0..10" in of(
+            model, "in.txt", "--rerank", model, f"--rerank-weight={weight}"
+        )
     assert "--n-best 3 needs a --beam of at least 3, not 2" in of(model, "in.txt", "--beam", "2", "--n-best", "3")
     (here / "latin.txt").write_bytes("ab\nb\xe4\n".encode("latin-1"))
     assert "latin.txt is not valid UTF-8: line 2" in of(model, "latin.txt", "--out", "out.txt")
