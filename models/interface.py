@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,57 @@ class Likeliest(Protocol):
     def likeliest(self, state: Any, tokens: Tensor, suppressed: tuple[int, ...]) -> Tensor:
         """A step whose result is the likeliest token of each row, [B], the first of equals, as it is in the logits of
         `Decodable.step` without the suppressed tokens."""
+
+
+@dataclass(slots=True, eq=False)
+class BeamTable:
+    """The arrays of beams of one width k over `room` places, which `models.decoding.beam.Beams` describes, and the
+    rules of `TokenRules`. tokens, parents [room, longest, k], int64; log_probabilities [room, k], float32; shared
+    [room, k, k]; ended_scores [room, k], float64; divisors [room, longest + 2]; lengths, limits, ended_counts [room];
+    full, done [room], bool; worst [room], float64. All are contiguous and keep their places in memory."""
+
+    eos: int | None
+    suppressed: tuple[int, ...]
+    renormalise: bool
+    forced_end: bool
+    tokens: Ints
+    parents: Ints
+    log_probabilities: npt.NDArray[np.float32]
+    lengths: Ints
+    limits: Ints
+    shared: Ints
+    full: npt.NDArray[np.bool_]
+    done: npt.NDArray[np.bool_]
+    worst: npt.NDArray[np.float64]
+    ended_scores: npt.NDArray[np.float64]
+    ended_counts: Ints
+    divisors: npt.NDArray[np.float64]
+    call: Any = None
+    """What the network keeps for its next call."""
+
+
+class EndedBeam(NamedTuple):
+    """Hypothesis `row` of beam `beam`, ended by the end token at `length` tokens. log_probability: in nats, the end
+    token's included."""
+
+    beam: int
+    row: int
+    length: int
+    log_probability: float
+    score: float
+
+
+@runtime_checkable
+class AdvancesBeams(Protocol):
+    """A `Decodable` that advances beams itself, several steps a call."""
+
+    def advance_beams(
+        self, state: Any, table: BeamTable, rows: Ints, prefix_lengths: Ints, feed: Ints, seconds: float
+    ) -> tuple[int, list[EndedBeam]]:
+        """Steps of G beams, which have all live rows: rows [G, k], those of their hypotheses; prefix_lengths [G]; feed
+        [slots], the next tokens, which change, as the table does. Ends when a beam is done, when `seconds` are over, or
+        before a step that it leaves to the caller, such as one that cuts hypotheses off. Returns the number of steps,
+        maybe 0, and the hypotheses that have ended."""
 
 
 class TeacherForced(Protocol):

@@ -22,8 +22,8 @@ class ActiveRequest:
 
 @dataclass(slots=True)
 class StepResult:
-    """The output of one step: new tokens of streamed requests (of a beam, the tokens on which all hypotheses that can
-    still win agree), log-probabilities in nats and top tokens where the options want them, finished requests. late:
+    """The output of `steps` steps: new tokens of streamed requests (of a beam, the tokens on which all hypotheses that
+    can still win agree), log-probabilities in nats and top tokens where the options want them, finished requests. late:
     whether the results are those of the previous step, which requests that have joined since were not part of."""
 
     tokens: list[tuple[int, int]] = field(default_factory=list)
@@ -31,3 +31,4 @@ class StepResult:
     top: dict[int, TopTokens] = field(default_factory=dict)
     finished: list[tuple[int, list[Hypothesis]]] = field(default_factory=list)
     late: bool = False
+    steps: int = 1

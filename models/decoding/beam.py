@@ -7,7 +7,7 @@ and fairseq): 0 prefers short hypotheses, 1 compares them per token."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from models.backends.top_k import Continuations
 from models.decoding.active_request import ActiveRequest
 from models.decoding.constrained_beam import BeamConstraints
 from models.decoding.options import Hypothesis
+from models.interface import BeamTable, EndedBeam
 
 Ints = npt.NDArray[np.int64]
 
@@ -64,14 +65,17 @@ class Beams:
         self.shared_with_best = np.zeros((room, width), dtype=np.int64)  # tokens in common with the best ended one
         self.untracked = np.zeros(room, dtype=bool)  # beams whose shared tokens were not kept up to date
         self.worst = np.zeros(room)  # the score of the last ended one, where `full`
+        self.ended_scores, self.ended_counts = np.zeros((room, width)), np.zeros(room, dtype=np.int64)  # of `ended`
         self.divisors = np.zeros((room, longest + 2))  # by length
         self.origins = self.new_tokens = self.common = self.parents[:0, 0]
         self.done = np.zeros(0, dtype=bool)
         self._arrays: tuple[npt.NDArray[np.generic], ...] = (
             *(self.log_probabilities, self.lengths, self.limits, self.reported, self.streamed, self.full),
             *(self.shared, self.shared_with_best, self.untracked, self.worst, self.divisors),
+            *(self.ended_scores, self.ended_counts),
         )
         self._constrained = 0  # beams with constraints
+        self._table: BeamTable | None = None
         self._places, self._columns = np.arange(room), np.arange(width)
         self._first = self._places[:, None] * width  # flat index of each beam's first hypothesis in a [G, k] array
 
@@ -98,6 +102,29 @@ class Beams:
         self._constrained -= request.constraints is not None
         self.requests[place], self.ended[place] = self.requests[last], self.ended[last]
         del self.requests[last], self.ended[last]
+
+    def table(self, suppressed: tuple[int, ...], renormalise: bool) -> BeamTable:
+        """The arrays, for a network that advances beams itself; `done` of the table is by place."""
+        if self._table is None:
+            names = ("tokens", "parents", "log_probabilities", "lengths", "limits", "shared", "full")
+            arrays = {
+                name: getattr(self, name) for name in (*names, "worst", "ended_scores", "ended_counts", "divisors")
+            }
+            done = np.zeros(len(self.lengths), dtype=bool)
+            self._table = BeamTable(self.eos, suppressed, renormalise, self.forced_end, done=done, **arrays)
+        return self._table
+
+    def follow(self, ended: Sequence[EndedBeam]) -> None:
+        """Takes over what a network has done with the table. ended: since the last call, in order."""
+        assert self._table is not None
+        for place, row, length, log_probability, score in ended:
+            self._insert(place, EndedHypothesis(score, log_probability, row, length, True))
+        self.done = self._table.done[: len(self.requests)]
+
+    @property
+    def plain(self) -> bool:
+        """Whether no beam has constraints or sends tokens before it is done."""
+        return not self._constrained and not np.count_nonzero(self.streamed[: len(self.requests)])
 
     @property
     def constraints(self) -> list[BeamConstraints | None]:
@@ -213,8 +240,10 @@ class Beams:
         ended.insert(at, hypothesis)
         if at == 0:
             self.shared_with_best[place] = self.shared[place, hypothesis.row]
-        if len(ended) >= self.width:
-            del ended[self.width :]
+        del ended[self.width :]
+        self.ended_counts[place] = len(ended)
+        self.ended_scores[place, : len(ended)] = [each.score for each in ended]
+        if len(ended) == self.width:
             self.full[place], self.worst[place] = True, ended[-1].score
 
     def _end_all(self, place: int, length: int) -> None:

@@ -20,8 +20,10 @@ from models.decoding.device_step import DeviceStep, Layout, StepResults, Submitt
 from models.decoding.logits_processors import suppress_tokens
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.decoding.row_state import ChosenTokens, Floats, Ints, Mask, RowState
-from models.interface import Decodable, Likeliest, Precision, Prompt
+from models.interface import AdvancesBeams, Decodable, Likeliest, Precision, Prompt
 from models.tokenizer.word_parts import WordParts
+
+CALL_S = 0.001  # requests that wait or leave do so between calls
 
 
 class Decoder:
@@ -49,6 +51,8 @@ class Decoder:
         self._device: DeviceStep | None = None
         # here and not at every step, where the protocol's look at all its members takes 0.1 ms
         self._likeliest = network if isinstance(network, Likeliest) else None
+        self._advances_beams = network if isinstance(network, AdvancesBeams) else None
+        self._alike: Beams | None = None  # the beams of all live rows, if the network may advance them itself
         if isinstance(network, Graphed):
             self._device = DeviceStep(network, self.state, rules, slots, target_length + 1)
         self._on_host = set[int]()  # requests that only the host's step can serve
@@ -155,8 +159,9 @@ class Decoder:
             self._release([request])
 
     def step(self) -> StepResult:
-        """Decodes one token for every live row. With CUDA graphs the result is that of the step before, which is read
-        after the next one has begun."""
+        """Decodes a token for every live row; of beams that a network advances itself more, as long as that takes less
+        than CALL_S. With CUDA graphs the result is that of the step before, which is read after the next one has
+        begun."""
         return self._step_on_host() if self._device is None else self._step_ahead(self._device)
 
     @torch.inference_mode()
@@ -164,6 +169,8 @@ class Decoder:
         result = StepResult()
         if not self.owners:
             return result
+        if self._alike is not None and self._follow_network(self._alike, result):
+            return self._finished(result)
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
         if self._likeliest is not None and not self.beams and self.rows.greedy:
             chosen = self._likeliest.likeliest(self.state, feed, self.rules.suppressed)
@@ -179,6 +186,19 @@ class Decoder:
         if self.beams:
             self._advance_beams(logits, result, suppressed_logsumexp)
         return self._finished(result)
+
+    def _follow_network(self, beams: Beams, result: StepResult) -> bool:
+        """Lets the network advance the beams of all rows. False if it leaves the next step to `_step_on_host`."""
+        assert self._advances_beams is not None
+        table = beams.table(self.rules.suppressed, self.rules.renormalise)
+        steps, ended = self._advances_beams.advance_beams(
+            self.state, table, beams.rows, beams.prefix_lengths, self.rows.feed, CALL_S
+        )
+        if steps:
+            beams.follow(ended)
+            self._record_beams(beams, result)
+            result.steps = steps
+        return steps > 0
 
     def _finish_rows(self, ended: Mask, done: Ints, result: StepResult) -> None:
         """Adds the hypotheses of rows without a beam that are done. ended, by row: by the end token."""
@@ -348,6 +368,10 @@ class Decoder:
                 continue
             beams.rows = np.array([request.rows for request in beams.requests], dtype=np.int64)
             beams.prefix_lengths = np.array([len(request.prompt.prefix) for request in beams.requests], dtype=np.int64)
+        self._alike = None
+        if self._advances_beams is not None and len(self.beams) == 1 and not len(self.rows.alone):
+            (beams,) = self.beams.values()
+            self._alike = beams if beams.plain else None
         # if all beams have one width and aligned rows, the network reads each source once per beam
         widths = {len(request.rows) for request in self.requests.values()}
         self._group = widths.pop() if len(widths) == 1 else 1

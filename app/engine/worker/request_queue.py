@@ -283,12 +283,12 @@ class ModelQueue:
         if len(tickets) > 1:
             self.tally.padded_tokens += padded_tokens(tickets) - read
 
-    def stepped(self, rows: int, began: float, now: float, *, late: bool = False) -> None:
-        """Counts a step of `rows` rows and sets the time of first tokens. late: the results that were read are those of
+    def stepped(self, rows: int, began: float, now: float, *, late: bool = False, steps: int = 1) -> None:
+        """Counts steps of `rows` rows and sets the time of first tokens. late: the results that were read are those of
         the step before the one that has begun (`StepResult.late`), so tickets that joined it have no token yet."""
-        self.steps += 1
-        self.tally.step_seconds.append(now - began)
-        self.tally.step_rows += rows
+        self.steps += steps
+        self.tally.step_seconds += [(now - began) / steps] * steps
+        self.tally.step_rows += rows * steps
         if self._fresh or self._first_step:
             first = self._first_step if late else self._first_step + self._fresh
             for ticket in first:

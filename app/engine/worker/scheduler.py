@@ -232,7 +232,7 @@ class Scheduler:
             reason = f"The step failed: {error}."
         else:
             now = time.monotonic()
-            queue.stepped(rows, began, now, late=result.late)
+            queue.stepped(rows, began, now, late=result.late, steps=result.steps)
             if result.tokens:
                 self._sender.add(result.tokens, now, result.log_probabilities, result.top)
             finished: list[m.FromDevice] = []

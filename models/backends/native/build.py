@@ -47,7 +47,7 @@ class Variant:
     needed: frozenset[str]
     flags: tuple[str, ...]
     sources: tuple[str, ...] = (
-        *("team.c", "products.c", "attention.c", "likeliest.c", "screen.c", "copying.c", "transformer.c"),
+        *("team.c", "products.c", "attention.c", "likeliest.c", "screen.c", "copying.c", "transformer.c", "beam.c"),
     )
     headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "neon.h", "tiles.h", "unroll.h")
     folder: Path = HERE

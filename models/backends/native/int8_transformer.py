@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.backends.native.beam_search import BeamCall
 from models.backends.native.build import address_of, check_status
 from models.backends.native.packing import Norm, Packer, Product
 from models.backends.native.shortlist import Shortlist, shortlist, shortlist_refusal
 from models.backends.top_k import argmax, padded_to_blocks
 from models.backends.torch.kv_cache import Ints, zeros
-from models.interface import Prompt
+from models.interface import BeamTable, EndedBeam, Prompt
 from models.networks.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, Transformer
 
 
@@ -110,7 +111,10 @@ class NativeTransformer:
         self.packer = Packer(library, [tuple(p.shape) for p in network.parameters() if p.ndim == 2])
         self.model = self._model()
         self.outputs: int = self.model.projection.outputs  # here, for it takes two objects
-        functions = ((library.encode, 4), (library.decode, 7), (library.decode_likeliest, 9), (library.copy, 5))
+        functions = (
+            *((library.encode, 4), (library.decode, 7), (library.decode_likeliest, 9), (library.copy, 5)),
+            (library.advance_beams, 8),
+        )
         for function, arrays in functions:
             function.restype = c_int64
             function.argtypes = *(c_void_p,) * 3, c_int64, *(c_void_p,) * arrays
@@ -268,6 +272,21 @@ class NativeTransformer:
         if shortlist is not None:
             shortlist.count(count, computed.value if choice[1] else None)
         return chosen
+
+    def advance_beams(
+        self, state: NativeState, table: BeamTable, rows: Ints, prefix_lengths: Ints, feed: Ints, seconds: float
+    ) -> tuple[int, list[EndedBeam]]:
+        """As of `models.interface.AdvancesBeams`. A first step, of which all rows are twins, is the caller's."""
+        if state.twinned or not BeamCall.suits(table, self.outputs):
+            return 0, []
+        if table.call is None:
+            table.call = BeamCall(table)
+        call: BeamCall = table.call
+        call.search.nanoseconds = int(seconds * 1e9)
+        self._call(
+            self.library.advance_beams, state, len(rows), feed, *state.addresses, rows, prefix_lengths, *call.addresses
+        )
+        return call.search.steps, call.ended()
 
     def _projection_without(self, suppressed: tuple[int, ...]) -> int:
         """The address of the output matrix with a bias of -inf for suppressed tokens."""

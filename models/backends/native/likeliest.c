@@ -116,29 +116,33 @@ static void search_hypothesis(const void *job, int64_t hypothesis, int64_t threa
     s->totals[hypothesis] = log_total(row, s->columns, own.values[0], s->x + s->rows[later] * s->stride);
 }
 
-/* The likeliest continuations of beams of `width` hypotheses. rows [beams, width]: which row of x is which hypothesis;
-   so_far [beams, width]: their log-probabilities; count: continuations of each that are looked at, at most 2·width.
-   values, parents, tokens [beams, kept]: log-probability, hypothesis, token. row_values [beams, width, count + 1] and
-   row_places [beams, width, count]: room for what is found in each row. threads: at most. */
+/* Writes values, parents and tokens of what it is given, and the room for them. threads: of `begin_team`. */
+void find_continuations(int64_t threads, const Continuing *c) {
+    int64_t hypotheses = c->beams * c->width;
+    float *totals = c->row_values + hypotheses * c->count;
+    Searched job = {c->x, c->stride, c->columns, c->count, hypotheses, threads, c->rows, c->row_values, totals, c->row_places};
+    share(threads, search_hypothesis, &job, hypotheses);
+    for (int64_t beam = 0; beam < c->beams; beam++) {
+        /* places: hypothesis · columns + token */
+        Best best = {c->values + beam * c->kept, c->tokens + beam * c->kept, 0, c->kept};
+        for (int64_t h = 0; h < c->width; h++) {
+            int64_t hypothesis = beam * c->width + h;
+            for (int64_t at = hypothesis * c->count; at < (hypothesis + 1) * c->count; at++) {
+                float value = (c->row_values[at] - totals[hypothesis]) + c->so_far[hypothesis];
+                if (!insert(&best, value, h * c->columns + c->row_places[at])) break;
+            }
+        }
+        for (int64_t i = beam * c->kept; i < (beam + 1) * c->kept; i++)
+            c->parents[i] = c->tokens[i] / c->columns, c->tokens[i] %= c->columns;
+    }
+}
+
+/* The likeliest continuations of beams, as of `Continuing`. threads: at most. */
 void continuations(const float *x, int64_t stride, int64_t columns, const int64_t *rows, int64_t beams, int64_t width,
                    const float *so_far, int64_t count, int64_t kept, float *values, int64_t *parents, int64_t *tokens,
                    float *row_values, int64_t *row_places, int64_t threads) {
+    Continuing asked = {x, stride, columns, beams, width, count, kept, rows, so_far, values, row_values, parents, tokens, row_places};
     threads = begin_team(threads);
-    int64_t hypotheses = beams * width;
-    float *totals = row_values + hypotheses * count;
-    Searched job = {x, stride, columns, count, hypotheses, threads, rows, row_values, totals, row_places};
-    share(threads, search_hypothesis, &job, hypotheses);
+    find_continuations(threads, &asked);
     end_team(threads);
-    for (int64_t beam = 0; beam < beams; beam++) {
-        Best best = {values + beam * kept, tokens + beam * kept, 0, kept}; /* places: hypothesis · columns + token */
-        for (int64_t h = 0; h < width; h++) {
-            int64_t hypothesis = beam * width + h;
-            for (int64_t at = hypothesis * count; at < (hypothesis + 1) * count; at++) {
-                float value = (row_values[at] - job.totals[hypothesis]) + so_far[hypothesis];
-                if (!insert(&best, value, h * columns + row_places[at])) break;
-            }
-        }
-        for (int64_t i = beam * kept; i < (beam + 1) * kept; i++)
-            parents[i] = tokens[i] / columns, tokens[i] %= columns;
-    }
 }

@@ -100,6 +100,29 @@ typedef struct {
     float *highest; /* [rows, panels]: of each panel of outputs */
 } Bounds;
 
+/* A search for the likeliest continuations of beams. x: logits, rows `stride` apart and `columns` wide. rows [beams,
+   width]: which row of x is which hypothesis; so_far [beams, width]: their log-probabilities; count: continuations of
+   each that are looked at, at most 2·width. values, parents, tokens [beams, kept]: log-probability, hypothesis, token.
+   row_values [beams, width, count + 1] and row_places [beams, width, count]: room for what is found in each row. */
+typedef struct {
+    const float *x;
+    int64_t stride, columns, beams, width, count, kept;
+    const int64_t *rows;
+    const float *so_far;
+    float *values, *row_values;
+    int64_t *parents, *tokens, *row_places;
+} Continuing;
+
+/* What `decode_continuations` makes of its logits, which stand in the memory of continuing.x. suppressed: tokens that are
+   never chosen; renormalise: their share goes to the others. log_probabilities: as continuing.so_far, which is room for
+   them without that share. spread: whether the search is worth several threads. */
+typedef struct {
+    Continuing continuing;
+    const int64_t *suppressed;
+    int64_t suppressed_count, renormalise, spread;
+    const float *log_probabilities;
+} Scoring;
+
 /* Threads that share the parts of one call, see team.c. Wherever `threads` is asked for, it is of `begin_team`, or 1. */
 enum { MOST_THREADS = 16 };
 typedef void Task(const void *job, int64_t part, int64_t thread); /* thread: from 0, below `threads` */
@@ -117,6 +140,15 @@ void multiply_row(const Product *p, Bytes x, int64_t row, int64_t panel, float *
 void find_likeliest(const float *x, int64_t width, float *value, int64_t *place);
 int64_t choose_likeliest(int64_t threads, const Product *projection, const Screen *screen, int64_t rows, Bytes bytes,
                          int64_t *tokens, int64_t *computed);
+void find_continuations(int64_t threads, const Continuing *c);
+void log_totals(const float *x, int64_t rows, int64_t stride, int64_t width, const float *largest, float *totals);
+void likeliest(const float *x, int64_t rows, int64_t stride, int64_t width, int64_t count, float *values,
+               int64_t *places);
+int64_t copy(const Model *model, const Cache *cache, const float *positions, int64_t count, const int64_t *sources,
+             const int64_t *destinations, const int64_t *since, const int64_t *lengths, const int64_t *source_lengths);
+int64_t decode_continuations(const Model *m, const Cache *cache, const float *positions, int64_t rows,
+                             const int64_t *ids, const int64_t *slots, const int64_t *places, const int64_t *sources,
+                             const int64_t *source_lengths, const Scoring *scoring);
 void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, float *y);
 void attend(const Model *model, const float *query, Readable row, Readable next, float *scores,
             float *context);

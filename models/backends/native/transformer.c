@@ -1,6 +1,7 @@
 /* The Transformer over rows that each are one token of some sequence: nothing is padded and nothing masked. */
 #include "native.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,4 +247,41 @@ int64_t decode_likeliest(const Model *m, const Cache *cache, const float *positi
     status = choose_likeliest(work.threads, projection, screen, rows, work.bytes, tokens, computed);
     end(&work);
     return status;
+}
+
+/* The log of the sum of the exponentials of all logits of a row, and -log of what is left without `suppressed`: what the
+   log-probabilities over the others are too large by, in float64 as `models.decoding.logits_processors` has it. */
+static double suppressed_logsumexp(const float *row, int64_t columns, const Scoring *s) {
+    const double most = 1 - 0x1p-24;
+    float largest, whole;
+    int64_t place;
+    double mass = 0;
+    likeliest(row, 1, columns, columns, 1, &largest, &place);
+    log_totals(row, 1, columns, columns, &largest, &whole);
+    for (int64_t i = 0; i < s->suppressed_count; i++) mass += exp((double)(row[s->suppressed[i]] - whole));
+    return -log1p(-(mass > most ? most : mass));
+}
+
+/* A step of beams: tokens of rows 0..rows-1 as of `read_tokens`, whose likeliest continuations go to
+   scoring->continuing. */
+int64_t decode_continuations(const Model *m, const Cache *cache, const float *positions, int64_t rows,
+                             const int64_t *ids, const int64_t *slots, const int64_t *places, const int64_t *sources,
+                             const int64_t *source_lengths, const Scoring *scoring) {
+    const Continuing *c = &scoring->continuing;
+    Work work;
+    int64_t status = read_tokens(&work, m, cache, positions, rows, ids, slots, places, sources, source_lengths);
+    if (status != DONE) return status;
+    float *logits = (float *)c->x, *so_far = (float *)c->so_far;
+    multiply(work.threads, &m->projection, work.bytes, rows, NULL, NO_ACTIVATION, logits);
+    for (int64_t h = 0; h < c->beams * c->width; h++) {
+        float *row = logits + c->rows[h] * c->columns;
+        double share_of_others = 0;
+        if (scoring->suppressed_count && !scoring->renormalise)
+            share_of_others = suppressed_logsumexp(row, c->columns, scoring);
+        so_far[h] = (float)((double)scoring->log_probabilities[h] - share_of_others);
+        for (int64_t i = 0; i < scoring->suppressed_count; i++) row[scoring->suppressed[i]] = -INFINITY;
+    }
+    find_continuations(scoring->spread ? work.threads : 1, c);
+    end(&work);
+    return DONE;
 }
