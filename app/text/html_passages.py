@@ -85,6 +85,8 @@ def tokenize_page(source: str) -> list[HtmlToken]:
     places = [lines[token.line - 1] + token.col for token in parsed]
     end = places[-1] + len(parsed[-1].source or parsed[-1].data or "") if parsed else 0
     tokens = []
+    if places and places[0]:  # "</>" is no token; within the page the token before it has it
+        tokens.append(HtmlToken("comment", source[: places[0]]))
     for token, start, stop in zip(parsed, places, [*places[1:], end][: len(parsed)], strict=True):
         kind, raw = kinds.get(token.type, "comment"), source[start:stop]
         text = raw if kind == "text" else (token.data or "") if kind == "reference" else ""

@@ -5,10 +5,10 @@ import time
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.text.html_page import parse_page, passage_html
+from app.text.html_page import page_sections, parse_page, passage_html
 from app.text.html_passages import tokenize_page
 from app.text.tag_placement import AlignedSpan
 from tests.app.text.scripted_translation import at_random, backwards, same, translated
@@ -138,6 +138,8 @@ def test_nesting_of_tags_survives_any_word_order(page: str, seed: int) -> None:
 
 
 @settings(deadline=None)
+@example("</></p>")
+@example("</></>a")
 @given(st.text("<>/!-?&;='\" \r\nabip&#x", max_size=60))
 def test_malformed_html_keeps_its_tags(page: str) -> None:
     assert "".join(token.raw for token in tokenize_page(page)) == page
@@ -145,6 +147,14 @@ def test_malformed_html_keeps_its_tags(page: str) -> None:
         out = translated(page, how)
         tags = [token.raw for token in tokenize_page(page) if token.kind in ("start", "end", "comment", "rest")]
         assert all(out.count(tag) >= tags.count(tag) for tag in tags)
+
+
+def test_an_end_tag_without_a_name_stays_in_its_section() -> None:
+    page = "</></p>a"
+    sections = list(page_sections(page, 1))
+    assert "".join(sections) == page
+    assert [text for section in sections for text in parse_page(section).texts] == ["a"]
+    assert translated(page, same) == page
 
 
 PIECES = re.split(
