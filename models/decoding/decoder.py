@@ -4,6 +4,7 @@ boundaries. Evaluation in training and the serving engine share it, so both deco
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -397,6 +398,7 @@ def decode(
     prompt. Long sources start first, and freed rows are refilled. progress: called with the number of prompts that a
     step has finished."""
     each = [options] * len(prompts) if isinstance(options, DecodingOptions) else list(options)
+    each = [replace(one, streamed=False) if one.streamed else one for one in each]  # no step is looked at
     if not prompts:
         return []
     slots = max(slots, *(o.beam for o in each))

@@ -19,16 +19,22 @@ void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, fl
     }
 }
 
-enum { TOGETHER = 4 }; /* positions */
+/* x [width] -> y [width] */
+void halve(const float *x, int64_t width, Half *y) {
+    for (int64_t i = 0; i < width; i += LANES) store_half(y + i, before(i, width), load(before(i, width), x + i));
+}
+
+enum { TOGETHER = 4 };                        /* positions */
+enum { OF_LINE = 64 / (int)sizeof(Half) };    /* numbers of a line of memory */
 
 /* The keys `t` positions after the first of a row, where those behind its end are the next row's. */
-static inline const float *keys_at(Readable row, Readable next, int64_t t) {
+static inline const Half *keys_at(Readable row, Readable next, int64_t t) {
     if (t < row.length) return row.keys + t * row.stride;
     t -= row.length;
     return next.keys + (t < next.length ? t : 0) * next.stride;
 }
 
-static inline void fetch_line(const float *from) { fetch(from); }
+static inline void fetch_line(const Half *from) { fetch(from); }
 
 /* q·k of all heads with all positions; positions outside, because all heads of one stand together. Scores of a head
    are `room` apart. A position is a page of its own, so the CPU does not foresee what is read next: the values of the
@@ -38,23 +44,25 @@ static inline __attribute__((always_inline)) void score(const float *query, Read
     int64_t values = row.values - row.keys;
     for (int64_t t = 0; t < row.length; t += TOGETHER) {
         int64_t last = row.length - 1; /* behind it, it is read again, and what comes of that is not stored */
-        const float *k0 = row.keys + t * row.stride, *k1 = row.keys + (t + 1 < last ? t + 1 : last) * row.stride;
-        const float *k2 = row.keys + (t + 2 < last ? t + 2 : last) * row.stride;
-        const float *k3 = row.keys + (t + 3 < last ? t + 3 : last) * row.stride;
-        const float *n0 = keys_at(row, next, t + TOGETHER), *n1 = keys_at(row, next, t + TOGETHER + 1);
-        const float *n2 = keys_at(row, next, t + TOGETHER + 2), *n3 = keys_at(row, next, t + TOGETHER + 3);
+        const Half *k0 = row.keys + t * row.stride, *k1 = row.keys + (t + 1 < last ? t + 1 : last) * row.stride;
+        const Half *k2 = row.keys + (t + 2 < last ? t + 2 : last) * row.stride;
+        const Half *k3 = row.keys + (t + 3 < last ? t + 3 : last) * row.stride;
+        const Half *n0 = keys_at(row, next, t + TOGETHER), *n1 = keys_at(row, next, t + TOGETHER + 1);
+        const Half *n2 = keys_at(row, next, t + TOGETHER + 2), *n3 = keys_at(row, next, t + TOGETHER + 3);
         for (int64_t h = 0; h < heads; h++) {
             Floats s0 = every(0.0f), s1 = s0, s2 = s0, s3 = s0;
             for (int64_t d = h * width, end = d + width; d < end; d += LANES) {
                 Lanes lanes = before(d, end);
-                fetch_line(n0 + d), fetch_line(n1 + d), fetch_line(n2 + d), fetch_line(n3 + d);
-                fetch_line(k0 + values + d), fetch_line(k1 + values + d);
-                fetch_line(k2 + values + d), fetch_line(k3 + values + d);
+                if (d % OF_LINE < LANES) {
+                    fetch_line(n0 + d), fetch_line(n1 + d), fetch_line(n2 + d), fetch_line(n3 + d);
+                    fetch_line(k0 + values + d), fetch_line(k1 + values + d);
+                    fetch_line(k2 + values + d), fetch_line(k3 + values + d);
+                }
                 Floats q = load(lanes, query + d);
-                s0 = multiply_add(q, load(lanes, k0 + d), s0);
-                s1 = multiply_add(q, load(lanes, k1 + d), s1);
-                s2 = multiply_add(q, load(lanes, k2 + d), s2);
-                s3 = multiply_add(q, load(lanes, k3 + d), s3);
+                s0 = multiply_add(q, load_half(lanes, k0 + d), s0);
+                s1 = multiply_add(q, load_half(lanes, k1 + d), s1);
+                s2 = multiply_add(q, load_half(lanes, k2 + d), s2);
+                s3 = multiply_add(q, load_half(lanes, k3 + d), s3);
             }
             Four four = sums_of(s0, s1, s2, s3) * scale;
             store_four(scores + h * room + t, row.length - t, four);
@@ -89,7 +97,7 @@ static inline __attribute__((always_inline)) void gather(
                 Lanes lanes = before(d, (h + 1) * width);
                 Floats sum = load(lanes, context + d);
                 for (int64_t u = t; u < end; u++)
-                    sum = multiply_add(every(weights[h * room + u]), load(lanes, row.values + u * row.stride + d), sum);
+                    sum = multiply_add(every(weights[h * room + u]), load_half(lanes, row.values + u * row.stride + d), sum);
                 store(context + d, lanes, sum);
             }
     }
@@ -105,11 +113,12 @@ static inline __attribute__((always_inline)) void gather_few(
         Floats sums[REGISTERS];
         UNROLL(REGISTERS)
         for (int v = 0; v < REGISTERS; v++) sums[v] = every(0.0f);
-        const float *value = row.values + d, *weight = weights + d / width * room;
+        const Half *value = row.values + d;
+        const float *weight = weights + d / width * room;
         for (int64_t t = 0; t < row.length; t++, value += row.stride)
             UNROLL(REGISTERS)
             for (int v = 0; v < REGISTERS; v++)
-                sums[v] = multiply_add(every(weight[v / of_head * room + t]), load_whole(value + LANES * v), sums[v]);
+                sums[v] = multiply_add(every(weight[v / of_head * room + t]), load_whole_half(value + LANES * v), sums[v]);
         UNROLL(REGISTERS)
         for (int v = 0; v < REGISTERS; v++) store_whole(context + d + LANES * v, sums[v]);
     }

@@ -11,6 +11,7 @@ typedef __m128 Four;
 typedef __m512i Ints;
 typedef __mmask16 Lanes, Test;
 typedef int8_t Element; /* an int8 as `dot` reads it */
+typedef uint16_t Half;  /* a float in 16 bits, of IEEE 754; rounded to the nearest even */
 
 /* A product takes `TILE` rows times `VECTORS` vectors of outputs at once, `STEP` neighbours of each at a time; a lane of
    `dot` sums `PER_LANE` products of a row's element with a weight + OFFSET. */
@@ -26,6 +27,15 @@ static inline Floats load_whole(const float *from) { return _mm512_loadu_ps(from
 static inline Floats load(Lanes lanes, const float *from) { return _mm512_maskz_loadu_ps(lanes, from); }
 static inline void store_whole(float *to, Floats x) { _mm512_storeu_ps(to, x); }
 static inline void store(float *to, Lanes lanes, Floats x) { _mm512_mask_storeu_ps(to, lanes, x); }
+static inline Floats load_whole_half(const Half *from) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
+}
+static inline Floats load_half(Lanes lanes, const Half *from) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from));
+}
+static inline void store_half(Half *to, Lanes lanes, Floats x) {
+    _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 static inline void store_four(float *to, int64_t count, Four x) {
     _mm_mask_storeu_ps(to, (__mmask8)before(0, count) & 15, x);
 }

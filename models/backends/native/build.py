@@ -58,7 +58,7 @@ class Variant:
 
 AVX512 = Variant(
     "avx512_vnni",
-    frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "bmi2", "adx"}),
+    frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "f16c", "fma", "bmi2", "adx"}),
     ("-march=cascadelake",),
 )
 # opt-in until its speed is measured: it has run on no CPU with AMX, and a special path without a figure may be slower
@@ -74,9 +74,9 @@ AMX = replace(
 )
 REFUSALS = {3: "the system does not let this process use its tiles", 4: "its products differ from plain ones"}  # amx.h
 AVX_VNNI = Variant(
-    "avx_vnni", frozenset({"avx2", "fma", "avx_vnni"}), ("-mavx2", "-mfma", "-mavxvnni", "-mtune=haswell")
+    "avx_vnni", frozenset({"avx2", "fma", "f16c", "avx_vnni"}), ("-mavx2", "-mfma", "-mf16c", "-mavxvnni", "-mtune=haswell")
 )
-AVX2 = Variant("avx2", frozenset({"avx2", "fma"}), ("-mavx2", "-mfma", "-mtune=haswell"))
+AVX2 = Variant("avx2", frozenset({"avx2", "fma", "f16c"}), ("-mavx2", "-mfma", "-mf16c", "-mtune=haswell"))
 # Armv8.2 has new atomic operations, which compilers then use
 NEON_I8MM = Variant(
     "neon_i8mm",

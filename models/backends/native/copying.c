@@ -22,21 +22,21 @@ static int64_t positions_of(const Moves *m, int64_t i) {
     return count > 0 ? count : 0;
 }
 
-/* cache [layers, slots, length, position]: as many floats. room: for what one layer moves, or null. */
-static void move(float *cache, int64_t layers, int64_t slots, int64_t length, int64_t position, const Moves *m,
-                 float *room) {
+/* cache [layers, slots, length, position]: as many numbers. room: for what one layer moves, or null. */
+static void move(Half *cache, int64_t layers, int64_t slots, int64_t length, int64_t position, const Moves *m,
+                 Half *room) {
     for (int64_t layer = 0; layer < layers; layer++, cache += slots * length * position) {
-        float *held = room;
+        Half *held = room;
         for (int pass = room ? 0 : 1; pass < 2; pass++, held = room)
             for (int64_t i = 0; i < m->count; i++) {
                 int64_t first = m->first ? m->first[i] : 0, size = positions_of(m, i) * position;
-                const float *from = cache + (m->sources[i] * length + first) * position;
-                float *onto = cache + (m->destinations[i] * length + first) * position;
+                const Half *from = cache + (m->sources[i] * length + first) * position;
+                Half *onto = cache + (m->destinations[i] * length + first) * position;
                 if (room) {
-                    memcpy(pass ? onto : held, pass ? held : from, (size_t)size * sizeof(float));
+                    memcpy(pass ? onto : held, pass ? held : from, (size_t)size * sizeof(Half));
                     held += size;
                 } else {
-                    memcpy(onto, from, (size_t)size * sizeof(float));
+                    memcpy(onto, from, (size_t)size * sizeof(Half));
                 }
             }
     }
@@ -59,10 +59,10 @@ int64_t copy(const Model *model, const Cache *cache, const float *positions, int
         most += positions_of(&own, i);
         if (source_lengths) of_sources += positions_of(&read, i);
     }
-    float *room = NULL;
+    Half *room = NULL;
     if (of_sources > most) most = of_sources;
     if (most && entangled(&own)) {
-        room = malloc((size_t)(most * position) * sizeof(float));
+        room = malloc((size_t)(most * position) * sizeof(Half));
         if (!room) return NO_MEMORY;
     }
     move(cache->own, model->decoder_layers, cache->slots, cache->target_length, position, &own, room);

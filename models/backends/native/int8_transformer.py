@@ -74,8 +74,8 @@ class NativeState:
     ) -> None:
         """widths: layers, heads, head width. positions [>= T, C]. threads: of a step."""
         (layers, *heads), device = widths, torch.device("cpu")
-        self.cache = zeros((layers, slots, target_length, 2, *heads), torch.float32, device)  # [L, slots, T, 2, H, D]
-        self.source_cache = zeros((layers, slots, source_length, 2, *heads), torch.float32, device)
+        self.cache = zeros((layers, slots, target_length, 2, *heads), torch.float16, device)  # [L, slots, T, 2, H, D]
+        self.source_cache = zeros((layers, slots, source_length, 2, *heads), torch.float16, device)
         self.lengths, self.source_lengths = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
         self.positions, self.slots = positions, np.arange(slots)
         self.twins, self.twinned = np.arange(slots), False

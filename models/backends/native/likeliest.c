@@ -4,10 +4,17 @@
 
 #include <math.h>
 
-typedef struct { /* the best so far, descending */
+typedef struct { /* the best so far, descending; bounded: whether only what is above `least` can be one of them */
     float *values;
     int64_t *places, found, room;
+    float least;
+    int bounded;
 } Best;
+
+/* Nothing yet, with room for so many. */
+static inline Best best_in(float *values, int64_t *places, int64_t room) {
+    return (Best){values, places, 0, room, 0.0f, 0};
+}
 
 static inline int is_above(float x, float y) { return isnan(x) ? !isnan(y) : x > y; }
 
@@ -23,13 +30,14 @@ static inline int insert(Best *best, float value, int64_t place) {
     for (; at > 0 && is_above(value, best->values[at - 1]); at--)
         best->values[at] = best->values[at - 1], best->places[at] = best->places[at - 1];
     best->values[at] = value, best->places[at] = place;
+    if (best->found == best->room) best->least = best->values[best->room - 1], best->bounded = 1;
     return 1;
 }
 
 /* Of a vector of numbers those above the worst of the best: all, until there are enough. */
 static inline void look(Best *best, const float *x, int64_t i, Lanes lanes) {
     uint32_t found = bits_of(lanes);
-    if (best->found == best->room) found &= above(load(lanes, x + i), every(best->values[best->room - 1]));
+    if (best->bounded) found &= above(load(lanes, x + i), every(best->least));
     for (; found; found &= found - 1) {
         int64_t place = i + __builtin_ctz(found);
         insert(best, x[place], place);
@@ -38,12 +46,37 @@ static inline void look(Best *best, const float *x, int64_t i, Lanes lanes) {
 
 enum { BLOCK = 64, PARTS = BLOCK / LANES };
 
+enum { LONG = 8 * BLOCK, MOST = 64 }; /* MOST: that is searched for, as in logit_kernels.py */
+
+/* The `count`th largest of the maxima of interleaved parts of x, which at least `count` numbers are no smaller than. In
+   most rows few are larger, and each number that enters the best takes as long as a hundred that do not. */
+static float floor_of(const float *x, int64_t width, int64_t count) {
+    Floats most[PARTS];
+    for (int part = 0; part < PARTS; part++) most[part] = every(-INFINITY);
+    for (int64_t i = 0; i + BLOCK <= width; i += BLOCK)
+        UNROLL(8)
+        for (int part = 0; part < PARTS; part++) most[part] = larger(most[part], load_whole(x + i + LANES * part));
+    int parts = PARTS;
+    for (; parts % 2 == 0 && parts / 2 * LANES >= 4 * count; parts /= 2)
+        for (int part = 0; part < parts / 2; part++) most[part] = larger(most[part], most[part + parts / 2]);
+    float maxima[BLOCK], values[MOST];
+    int64_t places[MOST];
+    for (int part = 0; part < parts; part++) store_whole(maxima + LANES * part, most[part]);
+    Best best = best_in(values, places, count);
+    for (int i = 0; i < LANES * parts; i++) insert(&best, maxima[i], i);
+    return values[count - 1];
+}
+
 /* x [width] -> the `best->room` largest, at most width. */
 static void find(const float *x, int64_t width, Best *best) {
     int64_t i = 0;
-    for (; i < width && best->found < best->room; i += LANES) look(best, x, i, before(i, width));
+    if (width >= LONG && best->room > 1 && best->room <= MOST) {
+        float least = floor_of(x, width, best->room);
+        if (least > -INFINITY) best->least = nextafterf(least, -INFINITY), best->bounded = 1;
+    }
+    for (; i < width && !best->bounded; i += LANES) look(best, x, i, before(i, width));
     for (; i + BLOCK <= width; i += BLOCK) { /* most of them hold nothing new */
-        Floats least = every(best->values[best->room - 1]);
+        Floats least = every(best->least);
         uint32_t any = 0;
         UNROLL(8)
         for (int part = 0; part < PARTS; part++) any |= above(load_whole(x + i + LANES * part), least);
@@ -55,7 +88,7 @@ static void find(const float *x, int64_t width, Best *best) {
 
 /* The first of the largest numbers of x [width], and its place. */
 void find_likeliest(const float *x, int64_t width, float *value, int64_t *place) {
-    Best best = {value, place, 0, 1};
+    Best best = best_in(value, place, 1);
     find(x, width, &best);
 }
 
@@ -86,7 +119,7 @@ static float log_total(const float *x, int64_t width, float largest, const float
 void likeliest(const float *x, int64_t rows, int64_t stride, int64_t width, int64_t count, float *values,
                int64_t *places) {
     for (int64_t row = 0; row < rows; row++, x += stride) {
-        Best best = {values + row * count, places + row * count, 0, count};
+        Best best = best_in(values + row * count, places + row * count, count);
         find(x, width, &best);
     }
 }
@@ -111,7 +144,7 @@ static void search_hypothesis(const void *job, int64_t hypothesis, int64_t threa
     int64_t later = hypothesis + s->threads; /* which this thread will probably take next */
     const float *row = s->x + s->rows[hypothesis] * s->stride;
     if (later >= s->hypotheses) later = hypothesis;
-    Best own = {s->values + hypothesis * s->count, s->places + hypothesis * s->count, 0, s->count};
+    Best own = best_in(s->values + hypothesis * s->count, s->places + hypothesis * s->count, s->count);
     find(row, s->columns, &own);
     s->totals[hypothesis] = log_total(row, s->columns, own.values[0], s->x + s->rows[later] * s->stride);
 }
@@ -124,7 +157,7 @@ void find_continuations(int64_t threads, const Continuing *c) {
     share(threads, search_hypothesis, &job, hypotheses);
     for (int64_t beam = 0; beam < c->beams; beam++) {
         /* places: hypothesis · columns + token */
-        Best best = {c->values + beam * c->kept, c->tokens + beam * c->kept, 0, c->kept};
+        Best best = best_in(c->values + beam * c->kept, c->tokens + beam * c->kept, c->kept);
         for (int64_t h = 0; h < c->width; h++) {
             int64_t hypothesis = beam * c->width + h;
             for (int64_t at = hypothesis * c->count; at < (hypothesis + 1) * c->count; at++) {

@@ -77,7 +77,7 @@ typedef struct { /* see screen.c */
 } Screen;
 
 typedef struct { /* [L, slots, T, 2, H, D] and [L, slots, S, 2, H, D] */
-    float *own, *source;
+    Half *own, *source;
     int64_t slots, target_length, source_length, threads; /* threads: that a call may use */
 } Cache;
 
@@ -88,9 +88,10 @@ typedef struct { /* rows in int8, as a product reads them */
     int64_t stride;
 } Bytes;
 
-/* A row of positions to attend to: keys and values of one position are `stride` floats before those of the next. */
+/* A row of positions to attend to: keys and values of one position are `stride` numbers before those of the next. They
+   have 16 bits, since a step of many rows waits for the memory that they are read from. */
 typedef struct {
-    const float *keys, *values;
+    const Half *keys, *values;
     int64_t stride, length;
 } Readable;
 
@@ -149,6 +150,7 @@ int64_t copy(const Model *model, const Cache *cache, const float *positions, int
 int64_t decode_continuations(const Model *m, const Cache *cache, const float *positions, int64_t rows,
                              const int64_t *ids, const int64_t *slots, const int64_t *places, const int64_t *sources,
                              const int64_t *source_lengths, const Scoring *scoring);
+void halve(const float *x, int64_t width, Half *y);
 void normalize(const Norm *norm, const float *x, int64_t rows, int64_t width, float *y);
 void attend(const Model *model, const float *query, Readable row, Readable next, float *scores,
             float *context);

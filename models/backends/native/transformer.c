@@ -11,6 +11,7 @@ typedef struct {
     float *x, *normed, *parts, *context, *wide;           /* [rows, C], [rows, C], [rows, 3·H·D], [rows, H·D], [rows, I] */
     float *scores;                                        /* [threads, H, longest] */
     Readable *readable;                                   /* [rows] */
+    Half *read;                                           /* [rows, 2·H·D] keys and values that no cache keeps */
     int64_t stride;                                       /* of what `attend_rows` reads in parts */
     Bytes bytes;
     void *memory;
@@ -25,14 +26,16 @@ static void *take(char **free_memory, int64_t size) {
     return taken;
 }
 
-/* 0 if there is no memory; otherwise `end` frees it. */
-static int begin(Work *work, const Model *m, int64_t rows, int64_t longest, int64_t most_threads) {
+/* 0 if there is no memory; otherwise `end` frees it. encodes: whether rows attend to one another without a cache. */
+static int begin(Work *work, const Model *m, int64_t rows, int64_t longest, int64_t most_threads, int encodes) {
     int64_t attended = m->heads * m->head_width, widest = m->inner > m->width ? m->inner : m->width;
     if (attended > widest) widest = attended;
     int64_t threads = most_threads > 1 ? MOST_THREADS : 1; /* helpers of an earlier call may take part */
     int64_t floats = rows * (2 * m->width + 4 * attended + m->inner + 1) + threads * m->heads * longest;
     int64_t bytes = rows * padded(widest) * (int64_t)sizeof(Element);
-    work->memory = aligned_alloc(64, (size_t)padded(padded(floats * 4) + bytes + rows * (4 + (int64_t)sizeof(Readable)) + 16 * 64));
+    int64_t halves = encodes ? rows * 2 * attended * (int64_t)sizeof(Half) : 0;
+    int64_t size = padded(floats * 4) + bytes + halves + rows * (4 + (int64_t)sizeof(Readable)) + 16 * 64;
+    work->memory = aligned_alloc(64, (size_t)padded(size));
     if (!work->memory) return 0;
     char *next = work->memory;
     work->model = m, work->rows = rows, work->longest = longest;
@@ -40,7 +43,7 @@ static int begin(Work *work, const Model *m, int64_t rows, int64_t longest, int6
     work->parts = take(&next, rows * 3 * attended * 4), work->context = take(&next, rows * attended * 4);
     work->wide = take(&next, rows * m->inner * 4), work->scores = take(&next, threads * m->heads * longest * 4);
     work->bytes.stride = padded(widest), work->bytes.bytes = take(&next, bytes);
-    work->readable = take(&next, rows * (int64_t)sizeof(Readable));
+    work->readable = take(&next, rows * (int64_t)sizeof(Readable)), work->read = take(&next, halves);
     work->bytes.largest = take(&next, rows * 4), work->bytes.sums = take(&next, rows * 4);
     work->threads = begin_team(most_threads);
     return 1;
@@ -126,6 +129,15 @@ static void attend_rows(Work *work, int64_t stride) {
     share(work->threads, attend_part, work, (work->rows + ROWS_OF_A_PART - 1) / ROWS_OF_A_PART);
 }
 
+/* The keys and values of rows that stand in work->parts behind their queries. */
+static void halve_part(const void *job, int64_t part, int64_t thread) {
+    (void)thread;
+    const Work *work = job;
+    int64_t attended = work->model->heads * work->model->head_width, last = (part + 1) * ROWS_OF_A_PART;
+    for (int64_t row = part * ROWS_OF_A_PART; row < last && row < work->rows; row++)
+        halve(work->parts + row * 3 * attended + attended, 2 * attended, work->read + row * 2 * attended);
+}
+
 /* Tokens of `count` sources, one below the other; places: where in its source each stands. Their representation goes,
    as keys and values of each decoder layer, to the sources' slots. */
 int64_t encode(const Model *m, const Cache *cache, const float *positions, int64_t count, const int64_t *lengths,
@@ -136,15 +148,16 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
         !within(ids, rows, m->source_vocabulary))
         return OUT_OF_RANGE;
     Work work;
-    if (!begin(&work, m, rows, longest, cache->threads)) return NO_MEMORY;
+    if (!begin(&work, m, rows, longest, cache->threads, 1)) return NO_MEMORY;
     embed(&work, m->source_embedding, positions, ids, places);
     for (int64_t s = 0, row = 0; s < count; s++) {
-        const float *first = work.parts + row * 3 * attended;
+        const Half *first = work.read + row * 2 * attended;
         for (int64_t last = row + lengths[s]; row < last; row++)
-            work.readable[row] = (Readable){first + attended, first + 2 * attended, 3 * attended, lengths[s]};
+            work.readable[row] = (Readable){first, first + attended, 2 * attended, lengths[s]};
     }
     for (const Encoding *layer = m->encoding; layer < m->encoding + m->encoder_layers; layer++) {
         enter(&work, &layer->attention.around, &layer->attention.projection, NO_ACTIVATION, work.parts);
+        share(work.threads, halve_part, &work, (rows + ROWS_OF_A_PART - 1) / ROWS_OF_A_PART);
         attend_rows(&work, 3 * attended);
         leave(&work, &layer->attention.around, &layer->attention.output, work.context);
         feed_forward(&work, &layer->feed_forward);
@@ -155,7 +168,7 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
         const float *from = work.parts;
         for (int64_t s = 0; s < count; from += lengths[s] * 2 * attended, s++) {
             int64_t first = (number * cache->slots + slots[s]) * cache->source_length;
-            memcpy(cache->source + first * 2 * attended, from, (size_t)(lengths[s] * 2 * attended) * sizeof(float));
+            halve(from, lengths[s] * 2 * attended, cache->source + first * 2 * attended);
         }
     }
     end(&work);
@@ -163,29 +176,29 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
 }
 
 /* Attention to what stands before each row in its slot, itself included, once its own keys and values are written. */
-static void self_attention(Work *work, const SelfAttention *layer, float *cache, int64_t length, const int64_t *slots,
+static void self_attention(Work *work, const SelfAttention *layer, Half *cache, int64_t length, const int64_t *slots,
                            const int64_t *places) {
     const Model *m = work->model;
     int64_t attended = m->heads * m->head_width, position = 2 * attended;
     enter(work, &layer->around, &layer->projection, NO_ACTIVATION, work->parts);
     for (int64_t row = 0; row < work->rows; row++)
-        memcpy(cache + (slots[row] * length + places[row]) * position, work->parts + row * 3 * attended + attended,
-               (size_t)position * sizeof(float));
+        halve(work->parts + row * 3 * attended + attended, position,
+              cache + (slots[row] * length + places[row]) * position);
     for (int64_t row = 0; row < work->rows; row++) {
-        const float *first = cache + slots[row] * length * position;
+        const Half *first = cache + slots[row] * length * position;
         work->readable[row] = (Readable){first, first + attended, position, places[row] + 1};
     }
     attend_rows(work, 3 * attended);
     leave(work, &layer->around, &layer->output, work->context);
 }
 
-static void cross_attention(Work *work, const CrossAttention *layer, const float *cache, int64_t length,
+static void cross_attention(Work *work, const CrossAttention *layer, const Half *cache, int64_t length,
                             const int64_t *sources, const int64_t *source_lengths) {
     const Model *m = work->model;
     int64_t attended = m->heads * m->head_width, position = 2 * attended;
     enter(work, &layer->around, &layer->query, NO_ACTIVATION, work->parts);
     for (int64_t row = 0; row < work->rows; row++) {
-        const float *first = cache + sources[row] * length * position;
+        const Half *first = cache + sources[row] * length * position;
         work->readable[row] = (Readable){first, first + attended, position, source_lengths[row]};
     }
     attend_rows(work, attended);
@@ -207,7 +220,7 @@ static int64_t read_tokens(Work *work, const Model *m, const Cache *cache, const
         !within(sources, rows, cache->slots) || !within(source_lengths, rows, cache->source_length + 1) ||
         !within(ids, rows, m->target_vocabulary))
         return OUT_OF_RANGE;
-    if (!begin(work, m, rows, longest, cache->threads)) return NO_MEMORY;
+    if (!begin(work, m, rows, longest, cache->threads, 0)) return NO_MEMORY;
     embed(work, m->target_embedding, positions, ids, places);
     for (int64_t number = 0; number < m->decoder_layers; number++) {
         const Decoding *layer = m->decoding + number;

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models.exactness import difference
-from models.networks.transformer import Projection
+from models.networks.transformer import MultiHeadAttention, Projection
 
 LARGEST = 127.0
 ROWS = (1, 3, 6, 12, 24, 48, 96)
@@ -56,11 +56,12 @@ class Product:
 
 
 class Int8Linear(nn.Module):
-    """Replaces a linear map with frozen weights. rows: see `networks.transformer.Projection`."""
+    """Replaces a linear map with frozen weights. rows: see `networks.transformer.Projection`. halved: outputs from this
+    one on are rounded to float16, as the caches of our kernels hold keys and values."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, halved: int | None = None) -> None:
         super().__init__()
-        self.of = weight.detach(), None if bias is None else bias.detach()
+        self.of, self.halved = (weight.detach(), None if bias is None else bias.detach()), halved
         self.products: dict[tuple[int | None, int | None], Product] = {}
 
     @property
@@ -81,7 +82,10 @@ class Int8Linear(nn.Module):
             weight, bias = weight[rows], None if bias is None else bias[rows]
             found = Product(*rounded_weight(weight), bias, fastest_kernels(*weight.shape))
             self.products[rows.start, rows.stop] = found
-        return found(x.reshape(-1, x.size(-1))).view(*x.shape[:-1], -1)
+        y = found(x.reshape(-1, x.size(-1)))
+        if self.halved is not None and (first := max(self.halved - (rows.start or 0), 0)) < y.size(1):
+            y[:, first:] = y[:, first:].half()
+        return y.view(*x.shape[:-1], -1)
 
 
 def quantize(network: nn.Module) -> None:
@@ -92,7 +96,9 @@ def quantize(network: nn.Module) -> None:
                 continue
             plain = type(child)(child.in_features, child.out_features, bias=child.bias is not None, device="meta")
             if difference(child, plain) is None:
-                setattr(module, name, Int8Linear(child.weight, child.bias))
+                projects = isinstance(module, MultiHeadAttention) and name == "projection"
+                halved = child.out_features // 3 if projects else None  # queries come first
+                setattr(module, name, Int8Linear(child.weight, child.bias, halved))
 
 
 @cache

@@ -21,7 +21,7 @@ from models.backends.native.build import (
 )
 from models.backends.native.cpu import apple_flags, linux_arm_flags, x86_flags
 
-ZEN_3 = {"fma", "avx2", "bmi1", "bmi2", "adx"}
+ZEN_3 = {"fma", "f16c", "avx2", "bmi1", "bmi2", "adx"}
 SKYLAKE_X = ZEN_3 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 ICE_LAKE = SKYLAKE_X | {"avx512_vnni"}
 SAPPHIRE_RAPIDS = ICE_LAKE | {"avx_vnni", "amx_tile", "amx_int8", "amx_bf16"}
