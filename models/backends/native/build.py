@@ -194,8 +194,16 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
 
 
 def opened(path: Path, variant: Variant) -> ctypes.CDLL:
-    """The loaded library. OSError if its own trial refuses it."""
-    found = ctypes.CDLL(str(path))
+    """The loaded library. One of the cache that cannot be loaded is compiled anew: a machine with a newer C library may
+    have left it in a shared home directory. OSError if its own trial refuses it."""
+    try:
+        found = ctypes.CDLL(str(path))
+    except OSError as error:
+        if path.parent == variant.folder:
+            raise
+        log.warning("%s is compiled anew: %s", variant.name, error)
+        compile_to(path, variant)
+        found = ctypes.CDLL(str(path))
     if variant.trial and (status := getattr(found, variant.trial)()):
         raise OSError(f"{variant.name}: {REFUSALS[status]}")
     return found
@@ -274,6 +282,8 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.chmod(0o755)  # many umasks make new files group-writable, which `built` would refuse
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())  # a power loss would leave the name with half of the file
         fresh.replace(path)
 
 
