@@ -47,6 +47,7 @@ MAX_PIPELINED = 16  # requests of one connection that wait for the answer before
 MAX_LINGERING = 256  # connections that have their answer and are not closed yet; beyond that the oldest is closed
 LINGERING_BYTES = 256 * 2**20  # that are read and thrown away while a connection lingers
 RETRY_AFTER_S = 2
+JOINED_BYTES = 64 * 1024  # of a body that is copied behind its head
 SPARE_DESCRIPTORS = 128  # of files, device processes, connections that linger
 
 
@@ -284,9 +285,11 @@ class Connection(HttpToolsProtocol):
                 return
         if self._head:
             head, self._head = self._head, b""
-            self._raw.writelines((head, data))
-        else:
-            self._raw.write(data)
+            if len(data) <= JOINED_BYTES:
+                data = head + data
+            else:  # no `writelines`: asyncio of Python 3.12.0 to 3.12.8 and 3.13.0 to 3.13.1 pauses no writer after it
+                self._raw.write(head)
+        self._raw.write(data)
 
     def data_received(self, data: bytes) -> None:
         if self._discarding:

@@ -43,8 +43,8 @@ METRICS = """\
 
 def write_translator(
     folder: Path,
-    source: str,
-    target: str,
+    source: str | None,
+    target: str | None,
     seed: int = 0,
     depths: tuple[int, int] = (2, 2),
     head_width: int = 8,

@@ -18,6 +18,8 @@ from typing import NoReturn
 
 import torch
 
+from models.backends.native.build import CHOICE, UnavailableVariant, runnable
+from models.backends.native.cpu import cpu_flags
 from training import STARTED
 from training.cli.commands import COMMANDS
 from training.cli.option_names import command_suggestion, unknown_options
@@ -116,6 +118,8 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     """Runs the parsed command; the exit code. Leaves `arguments.workers` as the group that it has joined, if any."""
     workers: Workers = arguments.workers
     try:
+        if choice := os.environ.get(CHOICE):  # now, and not in one of the command's processes behind minutes of work
+            runnable(choice, cpu_flags())
         if arguments.command in SHARED:
             if arguments.processes > 1 and not torchrun.launch_name():
                 return launch_processes(arguments.processes, MODULE, given)
@@ -130,6 +134,9 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     except TrainingError as error:
         workers.print_error(f"error: {error}")
         return error.exit_code
+    except UnavailableVariant as error:
+        workers.print_error(f"error: {error}.")
+        return 2
     except MemoryError:
         workers.print_error(NO_MEMORY)
         return 2

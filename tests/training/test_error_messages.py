@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint as checkpoints
+from models.backends.native.cpu import cpu_flags
+from tests.tiny import write_translator
 from tests.training import group_runs
 from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.groups import together
@@ -37,6 +39,18 @@ def test_wrong_number_of_processes_is_reported_with_other_problems(
 ) -> None:
     expected = "This cannot start: --processes must be at least 1, not -1; loop.max_epochs must be at least 1, not 0."
     assert refused(capsys, *SING, "--processes", "-1", "--max-epochs", "0") == expected
+
+
+@pytest.mark.parametrize("kernels", ["avx", "neon" if "amx_tile" in cpu_flags() else "amx"])
+def test_kernels_that_this_cpu_cannot_run_are_one_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kernels: str
+) -> None:
+    write_translator(here / "model", "de", "en")
+    (here / "in.txt").write_text("ein hund\n")
+    monkeypatch.setenv("PARLANCE_NATIVE", kernels)
+    for precision in ("auto", "fp32"):
+        message = refused(capsys, "translate", "model", "in.txt", "--device", "cpu", "--precision", precision)
+        assert message.startswith(f'PARLANCE_NATIVE is "{kernels}": ')
 
 
 def test_unreadable_corpus_files_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -235,7 +235,7 @@ def _evaluate_translators(
     penalty = 1.0 if arguments.length_penalty is None else arguments.length_penalty
     rerank = None
     if reranking := reranking_of(arguments):
-        rerank = Reranker(reranking[0], device, _known(languages), reranking[1])
+        rerank = Reranker(reranking[0], device, _known(languages), reranking[1], zero_shot=zero_shot)
     search = Search(arguments.beam or 1, penalty, arguments.precision, arguments.slots, rerank)
     ensemble = None
     if arguments.ensemble:
@@ -301,16 +301,17 @@ def _known(languages: Languages | None) -> AnyLanguages:
 
 
 def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointConfig]) -> Languages | None:
-    """The direction of all models, with UNKNOWN for a language that a model does not name; without models that of the
-    options. TrainingError for models of several."""
+    """The direction of all models; of a model that does not name its languages, and without models, that of the
+    options, with UNKNOWN for a language that they do not name either. TrainingError for models of several."""
     wanted = (arguments.source, arguments.target)
+    source, target = wanted[0] or UNKNOWN[0], wanted[1] or UNKNOWN[1]
     if not configs:
-        return (wanted[0] or UNKNOWN[0], wanted[1] or UNKNOWN[1]) if any(wanted) else None
+        return (source, target) if any(wanted) else None
     first, *_ = configs
     directions = dict[Path, Languages]()
     for folder, config in configs.items():
         config = for_languages(Checkpoint(folder, config, {}), wanted, zero_shot=bool(arguments.zero_shot)).config
-        directions[folder] = (config.source_language or UNKNOWN[0], config.target_language or UNKNOWN[1])
+        directions[folder] = (config.source_language or source, config.target_language or target)
         if directions[folder] != directions[first]:
             theirs, ours = ("→".join(directions[name]) for name in (folder, first))
             raise TrainingError(f"{folder} translates {theirs} and {first} {ours}: compare models of one direction.")

@@ -11,6 +11,7 @@ language model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ DEFAULT_WEIGHT = 0.2
 
 class Reranker:
     """One translator of the other direction, or several as an ensemble. weight: of their log-probabilities, at least 0.
-    languages: source and target of the translations that are reranked. Calls load nothing, and may run side by side.
-    TrainingError for a folder without a translator of the other direction, or that cannot join an ensemble."""
+    languages: source and target of the translations that are reranked. zero_shot: as of `load_translator`. Calls load
+    nothing; they come from one thread at a time, as the networks' tables of positions grow. TrainingError for a folder
+    without a translator of the other direction, or that cannot join an ensemble."""
 
     def __init__(
         self,
@@ -36,14 +38,20 @@ class Reranker:
         device: torch.device,
         languages: AnyLanguages = (None, None),
         weight: float = DEFAULT_WEIGHT,
+        *,
+        zero_shot: bool = False,
     ) -> None:
         self.folders, self.device, self.languages, self.weight = tuple(folders), device, languages, weight
+        self.zero_shot = zero_shot
         source, target = languages
-        self._checkpoint, self._network = load_ensemble(folders, device, languages=(target, source))
+        self._checkpoint, self._network = load_ensemble(
+            folders, device, languages=(target, source), zero_shot=zero_shot
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
-        return Reranker, (self.folders, self.device, self.languages, self.weight)
+        load = partial(Reranker, zero_shot=self.zero_shot)
+        return load, (self.folders, self.device, self.languages, self.weight)
 
     def __call__(
         self, translator: Checkpoint, sources: Sequence[str], beams: Sequence[list[Hypothesis]]
@@ -55,7 +63,8 @@ class Reranker:
         total, lengths = target_log_probabilities(
             self._checkpoint, self._network, [text for text, _ in pairs], [source for _, source in pairs]
         )
-        reverse = dict(zip(pairs, (total / lengths).tolist(), strict=True))
+        means = total / lengths.clamp(min=1)  # without an end token, a source that has no pieces has no tokens at all
+        reverse = dict(zip(pairs, means.tolist(), strict=True))
         return [
             sorted(
                 (

@@ -26,6 +26,7 @@ from training.evaluation.text_metrics import TextMetrics, text_scores
 from training.kernels.training_backend import LyricistBackend
 
 TOKENS_PER_BATCH = 4096
+TOKENS_PROJECTED = 512  # at once: the logits of a batch over 60,000 pieces would take 2 GB
 IGNORED_TARGET = -100  # ignored by cross-entropy
 
 Score = dict[str, float | int | str]
@@ -64,9 +65,12 @@ def target_log_probabilities(
         source, inputs, outputs = (part.to(network.device) for part in batch)
         ends = torch.tensor([[sizes[i][1]] for i in group], device=outputs.device)
         real = torch.arange(outputs.shape[1], device=outputs.device) < ends
-        logits = network.project(network.features(source, inputs)[real]).float()
+        features, tokens = network.features(source, inputs)[real], outputs[real]
+        parts = zip(torch.split(features, TOKENS_PROJECTED), torch.split(tokens, TOKENS_PROJECTED), strict=True)
         nats = torch.zeros(outputs.shape, dtype=torch.float64, device=outputs.device)
-        nats[real] = F.cross_entropy(logits, outputs[real], reduction="none").double()
+        nats[real] = torch.cat(
+            [F.cross_entropy(network.project(part).float(), own, reduction="none").double() for part, own in parts]
+        )
         total[list(group)] = -nats.sum(dim=1).cpu()
     return total, torch.tensor([length for _, length in sizes])
 

@@ -79,9 +79,10 @@ class LineTranslator:
             raise TrainingError(f"{folders[0]} is a lyricist, and only a translator can translate.")
         self.reranker: Reranker | None = None
         if reranking is not None:
-            config = self.checkpoint.config
+            config, (source, target) = self.checkpoint.config, languages or (None, None)
             others, weight = reranking
-            self.reranker = Reranker(others, device, (config.source_language, config.target_language), weight)
+            known = (config.source_language or source, config.target_language or target)
+            self.reranker = Reranker(others, device, known, weight)
         try:
             if precision == "auto":
                 precision, selection = _fastest(network, device)

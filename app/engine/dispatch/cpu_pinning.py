@@ -154,7 +154,7 @@ def _cpu_quota(root: Path) -> float:
     """The CPU limit of this process' control groups, in CPUs: the lowest of all levels; infinity without a limit."""
     quota, mounts = math.inf, root / "sys/fs/cgroup"
     with contextlib.suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
+        for line in os.fsdecode((root / "proc/self/cgroup").read_bytes()).splitlines():  # of any bytes
             _, controllers, path = line.split(":", 2)  # "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1
             if controllers and "cpu" not in controllers.split(","):
                 continue

@@ -90,7 +90,7 @@ def worker_config(settings: EngineSettings, workers: int, pinned: Mapping[str, C
     cores_each = len(next(iter(pinned.values())).cores) if pinned else 0
     return Configure(
         device="",
-        threads=settings.cpu_threads or cores_each or threads_each(0, workers),
+        threads=cores_each or settings.cpu_threads or threads_each(0, workers),  # `pin` took no more than cpu_threads
         slots=0 if settings.slots_per_model == "auto" else settings.slots_per_model,
         precision=settings.precision,
         beam=settings.beam_size,

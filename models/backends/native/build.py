@@ -36,6 +36,10 @@ NONE = "none"
 NO_MEMORY, OUT_OF_RANGE = 1, 2
 
 
+class UnavailableVariant(ValueError):
+    """PARLANCE_NATIVE names no variant, or one that this CPU does not support. The message is a clause."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One library for one instruction set. needed: CPU flags as in /proc/cpuinfo. flags: compiler flags that enable no
@@ -105,18 +109,18 @@ FP32 = tuple(
 
 def runnable(choice: str, flags: set[str]) -> list[Variant]:
     """The variants for a CPU with these flags, best first. choice: the name of a variant, NONE, or "" for all but the
-    opt-in ones, which also follow an opt-in choice. ValueError for an unknown variant or one that the CPU does not
-    support."""
+    opt-in ones, which also follow an opt-in choice. UnavailableVariant for an unknown variant or one that the CPU does
+    not support."""
     if choice == NONE:
         return []
     if choice and choice not in NAMES:
-        raise ValueError(f'{CHOICE} is "{choice}": it should be one of {", ".join(NAMES)}, or {NONE}')
+        raise UnavailableVariant(f'{CHOICE} is "{choice}": it should be one of {", ".join(NAMES)}, or {NONE}')
     others = [variant for variant in VARIANTS if variant.needed <= flags and not variant.opt_in]
     if not choice:
         return others
     chosen = VARIANTS[NAMES.index(choice)]
     if missing := chosen.needed - flags:
-        raise ValueError(f'{CHOICE} is "{choice}": this CPU does not have {", ".join(sorted(missing))}')
+        raise UnavailableVariant(f'{CHOICE} is "{choice}": this CPU does not have {", ".join(sorted(missing))}')
     return [chosen, *others] if chosen.opt_in else [chosen]
 
 
@@ -141,7 +145,7 @@ BUILD_LIMIT_S = 30  # less than the start timeout of a device process: a hanging
 
 
 def library() -> ctypes.CDLL | None:
-    """The best int8 library for this CPU, or None (the log says why). ValueError if PARLANCE_NATIVE is unavailable."""
+    """The best int8 library for this CPU, or None (the log says why). UnavailableVariant."""
     return loaded("int8", os.environ.get(CHOICE, ""))
 
 
@@ -190,8 +194,16 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
 
 
 def opened(path: Path, variant: Variant) -> ctypes.CDLL:
-    """The loaded library. OSError if its own trial refuses it."""
-    found = ctypes.CDLL(str(path))
+    """The loaded library. One of the cache that cannot be loaded is compiled anew: a machine with a newer C library may
+    have left it in a shared home directory. OSError if its own trial refuses it."""
+    try:
+        found = ctypes.CDLL(str(path))
+    except OSError as error:
+        if path.parent == variant.folder:
+            raise
+        log.warning("%s is compiled anew: %s", variant.name, error)
+        compile_to(path, variant)
+        found = ctypes.CDLL(str(path))
     if variant.trial and (status := getattr(found, variant.trial)()):
         raise OSError(f"{variant.name}: {REFUSALS[status]}")
     return found
@@ -270,6 +282,8 @@ def compile_to(path: Path, variant: Variant, *, patient: bool = False) -> None:
         if done.returncode:
             raise OSError(f"{compiler[0]}: {done.stderr.strip()[-500:]}")
         fresh.chmod(0o755)  # many umasks make new files group-writable, which `built` would refuse
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())  # a power loss would leave the name with half of the file
         fresh.replace(path)
 
 

@@ -192,6 +192,26 @@ def test_the_other_direction_chooses_from_each_systems_beam(here: Path, capsys: 
     assert [(each["reranked_by"], each["rerank_weight"]) for each in result["systems"]] == [("back", 6.0)] * 3
 
 
+def test_a_model_reranks_a_direction_that_it_was_not_trained_for_where_that_is_wanted(
+    here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shorten(here, 3)
+    folders.write_multilingual(tmp_path / "many", [("de", "en"), ("en", "de"), ("en", "fr"), ("fr", "en")])
+    wanted = ("many", "--source", "de", "--target", "fr", "--beam", "2", "--rerank", "many", "--zero-shot")
+    assert compared(capsys, *wanted)["reranked_by"] == "many"
+
+
+def test_a_model_that_names_no_languages_is_reranked_in_those_of_the_options(
+    here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shorten(here, 3)
+    folders.write_translator(tmp_path / "nameless", None, None)
+    folders.write_multilingual(tmp_path / "many", [("en", "de"), ("en", "fr")])
+    wanted = ("nameless", "--beam", "2", "--rerank", "many")
+    assert refused(capsys, *wanted, *TEST).endswith("(--source, --target).")
+    assert compared(capsys, *wanted, "--source", "de", "--target", "en")["reranked_by"] == "many"
+
+
 @pytest.mark.parametrize("output", ["new/hyps.txt", "-"])
 def test_outputs_are_a_line_for_each_pair(here: Path, capsys: pytest.CaptureFixture[str], output: str) -> None:
     assert evaluate("seed-1", "--test", "test.de,test.en", "--output", output, "--precision", "int8") == 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from models.decoding.options import Hypothesis
+from models.networks.transformer import Transformer
 from tests import tiny as folders
 from tests.training.small import CPU
 from training.errors import TrainingError
@@ -95,6 +98,41 @@ def test_empty_hypotheses_and_unknown_words_are_ranked(root: Path) -> None:
     (found,) = Reranker([root / "back-1"], CPU)(checkpoint, ["quastenflosser"], [beam])
     assert {each.tokens for each in found} == {each.tokens for each in beam}
     assert all(math.isfinite(each.score) for each in found)
+
+
+def test_a_source_without_tokens_leaves_the_order_of_the_search(root: Path, tmp_path: Path) -> None:
+    """The model has no end token either, so that there is nothing to be likely or not."""
+    folder = tmp_path / "endless"
+    shutil.copytree(root / "back-1", folder)
+    (folder / "config.sha256").unlink()
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "eos": None}), encoding="utf-8")
+    checkpoint, _ = load_model(root / "forth", CPU)
+    beam = [Hypothesis(checkpoint.target_ids("the dog")[1:], -2.0, -0.7, True), Hypothesis((), -1.0, -1.0, True)]
+    assert Reranker([folder], CPU)(checkpoint, [""], [beam]) == [beam]
+
+
+def test_logits_of_a_wide_beam_are_never_all_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a batch would take gigabytes with a vocabulary of 60,000 pieces."""
+    sizes, project = list[int](), Transformer.project
+    checkpoint, _ = load_model(root / "forth", CPU)
+    words = checkpoint.target_ids("i want a beer the dog sleeps")[1:]
+    beams = [[Hypothesis(words[: 1 + n % 7], -1.0, -1.0, True) for n in range(64)] for _ in range(100)]
+    sources = [f"{folders.GERMAN[n % 4]} {n}" for n in range(100)]
+    rerank = Reranker([root / "back-1"], CPU)
+    alone = [rerank(checkpoint, [source], [beam])[0] for source, beam in zip(sources, beams, strict=True)]
+
+    def measured(self: Transformer, features: torch.Tensor) -> torch.Tensor:
+        logits = project(self, features)
+        sizes.append(logits.numel() // logits.size(-1))
+        return logits
+
+    monkeypatch.setattr(Transformer, "project", measured)
+    together = rerank(checkpoint, sources, beams)
+    assert sum(sizes) > 3000
+    assert max(sizes) <= 512
+    for one, other in zip(alone, together, strict=True):
+        assert [each.score for each in other] == pytest.approx([each.score for each in one], abs=1e-5)
 
 
 def test_a_process_that_is_not_forked_loads_the_same(root: Path) -> None:

@@ -19,7 +19,7 @@ import torch
 
 from models import checkpoint as checkpoints
 from models.networks.loading import load_network
-from tests.tiny import write_translator
+from tests.tiny import write_multilingual, write_translator
 from tests.training.cli.commands import refused
 from training.__main__ import main
 from training.evaluation.ensemble import load_ensemble
@@ -239,6 +239,19 @@ def test_the_other_direction_chooses_from_the_beam(
     monkeypatch.setattr(file_translation, "LEAST_CHUNK_LINES", 2)
     assert run(model, "in.txt", "--out", "two.txt", *rerank, "--threads", "2") == 0
     assert output("two.txt") == output("out.txt")
+
+
+def test_a_model_that_names_no_languages_is_reranked_in_those_of_the_options(
+    here: Path, model: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = tmp_path_factory.mktemp("languages")
+    nameless = str(write_translator(folders / "nameless", None, None))
+    many = str(write_multilingual(folders / "many", [("en", "de"), ("en", "fr")]))
+    weight = ("--rerank", many, "--rerank-weight", "10")
+    assert run(model, "in.txt", "--out", "named.txt", *weight) == 0
+    assert refused(capsys, "translate", nameless, "in.txt", *weight).endswith("(--source, --target).")
+    assert run(nameless, "in.txt", "--out", "out.txt", *weight, "--source", "de", "--target", "en") == 0
+    assert output("out.txt") == output("named.txt")
 
 
 def test_a_line_in_parts_has_the_mean_of_the_reranked_scores(

@@ -124,6 +124,14 @@ def test_no_more_cores_are_taken_than_the_control_groups_grant_time_of(
     assert [len(cores.cores) for cores in pin(["cpu:0", "cpu:1"], topology).values()] == [1, 1]
 
 
+def test_control_group_may_have_any_name(tmp_path: Path) -> None:
+    root = one_socket(tmp_path)
+    write(root / "proc/self/cgroup", "")
+    (root / "proc/self/cgroup").write_bytes(b"0::/caf\xe9\n")
+    write(root / "sys/fs/cgroup/cpu.max", "250000 100000")
+    assert read_topology(root, set(range(16))).usable_cores == 2
+
+
 def test_control_groups_without_a_limit(tmp_path: Path) -> None:
     root = one_socket(tmp_path)
     write(root / "proc/self/cgroup", "4:cpu:/\n0::/")
@@ -167,6 +175,8 @@ def test_pinned_process_has_a_thread_for_each_core(tmp_path: Path) -> None:
     assert worker_config(settings, 1, pin(["cpu"], topology)).threads == 4
     given = EngineSettings(checkpoints=tmp_path, cpu_threads=1)
     assert worker_config(given, workers, pin(names, topology, 1)).threads == 1
+    more = EngineSettings(checkpoints=tmp_path, cpu_threads=8)
+    assert worker_config(more, workers, pin(names, topology, 8)).threads == 2
 
 
 def test_process_that_is_started_again_gets_the_same_cores(fake: type[FakeProcess]) -> None:

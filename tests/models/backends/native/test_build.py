@@ -78,6 +78,26 @@ def test_a_library_beside_its_sources_needs_no_compiler(fresh: Path, monkeypatch
     assert build.built(of_nothing) == fresh / build.file_name(of_nothing)
 
 
+@pytest.mark.parametrize("content", [b"", b"\x7fELF of another machine"])
+def test_a_cached_library_that_cannot_be_loaded_is_compiled_anew(
+    fresh: Path, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    if not any(map(shutil.which, build.COMPILERS)):
+        pytest.skip("no C compiler is installed")
+    (fresh / "seven.c").write_text("int seven(void) { return 7; }\n", encoding="utf-8")
+    variant = Variant("seven", frozenset(), (), sources=("seven.c",), headers=(), folder=fresh)
+    (fresh / "parlance").mkdir(mode=0o700)
+    (fresh / "parlance" / build.file_name(variant)).write_bytes(content)
+    found = build.first_loadable([variant], "int8")
+    assert found is not None
+    assert found.seven() == 7
+    assert "seven is compiled anew" in caplog.text
+    shipped = fresh / build.file_name(variant)
+    shipped.write_bytes(content)
+    assert build.first_loadable([variant], "int8") is None, "an image's files are left as they are"
+    assert shipped.read_bytes() == content
+
+
 def test_kernels_of_another_cpu_are_not_loaded(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
