@@ -78,7 +78,9 @@ AMX = replace(
 )
 REFUSALS = {3: "the system does not let this process use its tiles", 4: "its products differ from plain ones"}  # amx.h
 AVX_VNNI = Variant(
-    "avx_vnni", frozenset({"avx2", "fma", "f16c", "avx_vnni"}), ("-mavx2", "-mfma", "-mf16c", "-mavxvnni", "-mtune=haswell")
+    "avx_vnni",
+    frozenset({"avx2", "fma", "f16c", "avx_vnni"}),
+    ("-mavx2", "-mfma", "-mf16c", "-mavxvnni", "-mtune=haswell"),
 )
 AVX2 = Variant("avx2", frozenset({"avx2", "fma", "f16c"}), ("-mavx2", "-mfma", "-mf16c", "-mtune=haswell"))
 # Armv8.2 has new atomic operations, which compilers then use

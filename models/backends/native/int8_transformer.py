@@ -276,9 +276,14 @@ class NativeTransformer:
     def advance_beams(
         self, state: NativeState, table: BeamTable, rows: Ints, prefix_lengths: Ints, feed: Ints, seconds: float
     ) -> tuple[int, list[EndedBeam]]:
-        """As of `models.interface.AdvancesBeams`. A first step, of which all rows are twins, is the caller's."""
-        if state.twinned or not BeamCall.suits(table, self.outputs):
+        """As of `models.interface.AdvancesBeams`. A step of which most rows are twins is left to the caller, because
+        `step` computes twins once."""
+        live = rows.size
+        if state.twinned and 2 * np.count_nonzero(state.twins[:live] < state.slots[:live]) >= live:
             return 0, []
+        if not BeamCall.suits(table, self.outputs):
+            return 0, []
+        state.forget_twins()
         if table.call is None:
             table.call = BeamCall(table)
         call: BeamCall = table.call
