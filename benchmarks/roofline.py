@@ -25,7 +25,7 @@ from models.backends.native.cpu import cpu_flags
 from models.networks.transformer import TransformerConfig
 
 PEAK_S = 0.3
-KEY_BYTES = 4
+KEY_BYTES = 2  # of a number in the caches of int8 translators
 
 
 @dataclass(frozen=True, slots=True)

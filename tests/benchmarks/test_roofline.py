@@ -34,7 +34,7 @@ def test_rows_multiply_the_decoder_and_processes_read_their_own_weights() -> Non
     row -= demand(config, one, 1).multiply_adds
     source = demand(config, one, 1).multiply_adds - row
     assert demand(config, beam, 1).multiply_adds == 8 * source + 8 * 3 * 4 * row
-    keys = 4 * 2 * SHAPE.layers * SHAPE.width  # bytes of a position's keys and values
+    keys = 2 * 2 * SHAPE.layers * SHAPE.width  # bytes of a position's keys and values
     # two processes read all weights twice, and the same keys and values
     position_reads = 3 * (8 * 4 * (2 + 1) + 8 * 1) * keys
     assert demand(config, beam, 2).bytes == pytest.approx(2 * demand(config, beam, 1).bytes - position_reads)

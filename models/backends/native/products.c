@@ -282,8 +282,11 @@ static void multiply_part(const void *job, int64_t part, int64_t thread) {
     const Product *p = m->product;
     int64_t steps = steps_of(p->inputs), first = part * m->outputs, last = first + m->outputs;
     if (last > p->outputs) last = p->outputs;
-    for (int64_t row = 0; row < m->rows; row += CHUNK) { /* so many rows stay in the cache while W goes past */
-        int64_t end = row + CHUNK < m->rows ? row + CHUNK : m->rows;
+    /* Rows stay in the cache while W goes past, CHUNK at most; a few that are left over would be as long on the way. */
+    int64_t chunks = m->rows > CHUNK ? (m->rows + CHUNK - 1) / CHUNK : 1;
+    int64_t chunk = ((m->rows + chunks - 1) / chunks + TILE - 1) / TILE * TILE;
+    for (int64_t row = 0; row < m->rows; row += chunk) {
+        int64_t end = row + chunk < m->rows ? row + chunk : m->rows;
 #ifdef AMX
         if (end - row >= LEAST_ROWS) {
             multiply_by_tiles(m, row, end, first, last);

@@ -19,6 +19,7 @@ typedef struct {
 } Work;
 
 enum { ROWS_OF_A_PART = 4 }; /* in tasks between the products */
+enum { ENCODED_ROWS = 512 };
 
 static void *take(char **free_memory, int64_t size) {
     void *taken = *free_memory;
@@ -138,10 +139,9 @@ static void halve_part(const void *job, int64_t part, int64_t thread) {
         halve(work->parts + row * 3 * attended + attended, 2 * attended, work->read + row * 2 * attended);
 }
 
-/* Tokens of `count` sources, one below the other; places: where in its source each stands. Their representation goes,
-   as keys and values of each decoder layer, to the sources' slots. */
-int64_t encode(const Model *m, const Cache *cache, const float *positions, int64_t count, const int64_t *lengths,
-               const int64_t *slots, const int64_t *ids, const int64_t *places) {
+static int64_t encode_together(const Model *m, const Cache *cache, const float *positions, int64_t count,
+                               const int64_t *lengths, const int64_t *slots, const int64_t *ids,
+                               const int64_t *places) {
     int64_t attended = m->heads * m->head_width, rows = 0, longest = 0;
     for (int64_t s = 0; s < count; s++) rows += lengths[s], longest = lengths[s] > longest ? lengths[s] : longest;
     if (longest > cache->source_length || !within(slots, count, cache->slots) ||
@@ -172,6 +172,22 @@ int64_t encode(const Model *m, const Cache *cache, const float *positions, int64
         }
     }
     end(&work);
+    return DONE;
+}
+
+/* Tokens of `count` sources, one below the other; places: where in its source each stands. Their representation goes,
+   as keys and values of each decoder layer, to the sources' slots. So many sources are read together that what stands
+   between the products stays in the cache; nothing depends on which. */
+int64_t encode(const Model *m, const Cache *cache, const float *positions, int64_t count, const int64_t *lengths,
+               const int64_t *slots, const int64_t *ids, const int64_t *places) {
+    for (int64_t first = 0, last; first < count; first = last) {
+        int64_t rows = lengths[first];
+        for (last = first + 1; last < count && rows + lengths[last] <= ENCODED_ROWS; last++) rows += lengths[last];
+        int64_t status =
+            encode_together(m, cache, positions, last - first, lengths + first, slots + first, ids, places);
+        if (status != DONE) return status;
+        ids += rows, places += rows;
+    }
     return DONE;
 }
 
