@@ -227,7 +227,8 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     """How log lines are written: for people, or each as a JSON object."""
     request_log: bool = True
-    """Log each request: method, route, status, milliseconds, id, the key's name; never texts, keys or addresses."""
+    """Log each request, except answered probes (/health, /metrics): method, route, status, milliseconds, id, the key's
+    name; never texts, keys or addresses."""
     cors_origins: Origins = ""
     """Comma-separated origins whose pages may call this service, such as "https://example.org" or
     "chrome-extension://ID", or "*" for all; empty allows none."""

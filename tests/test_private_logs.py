@@ -145,8 +145,20 @@ def test_json_log_line_describes_the_answer(written: io.StringIO, tmp_path: Path
 
 def test_access_log_can_be_disabled(written: io.StringIO) -> None:
     client = Client(request_log=False)
-    client.get("/health")
+    client.get("/languages")
     assert "app.requests" not in written.getvalue()
+
+
+def test_answered_probes_are_counted_and_not_logged(written: io.StringIO) -> None:
+    client = Client()
+    for path in ("/health", "/health/live", "/metrics"):
+        assert client.get(path).status_code == 200
+    assert "app.requests" not in written.getvalue()
+    assert client.post("/health/live", json={}).status_code == 405
+    assert client.get("/languages").status_code == 200
+    lines = [line for line in written.getvalue().splitlines() if "app.requests" in line]
+    assert ["405" in lines[0], "GET /languages 200" in lines[1]] == [True, True]
+    assert 'route="/health/live",status="200"' in client.get("/metrics").text
 
 
 def test_uvicorn_access_log_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ from app.access.rate_limits import Rate, Window
 from app.engine.admission import ORIGIN
 from app.errors import EngineError
 
-_MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
+MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 # LibreTranslate's clients send no key to these; the name of a download is secret.
-OPEN_PATHS = _MONITORED_PATHS | {"/languages", "/frontend/settings", "/download_file/{name}"}
+OPEN_PATHS = MONITORED_PATHS | {"/languages", "/frontend/settings", "/download_file/{name}"}
 RATE_LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy")
 _NAMES = tuple(name.lower().encode() for name in RATE_LIMIT_HEADERS)
 _SCHEMES = (b"bearer", b"deepl-auth-key")

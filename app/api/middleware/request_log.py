@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.key_file import ANONYMOUS
+from app.api.access_control import MONITORED_PATHS
 from app.api.errors import error_response, internal_error
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
@@ -29,7 +30,8 @@ _LINE = "%(method)s %(route)s %(status)d %(ms).1f ms %(bytes)d bytes, %(caller)s
 
 class RequestLog:
     """Pure ASGI. Echoes a usable X-Request-Id, or else makes one. Logs and counts the route's template, never
-    a path, query, text, key or address: clients make those up, and they may be private. spans: None without traces."""
+    a path, query, text, key or address: clients make those up, and they may be private. Answered probes are counted and
+    not logged: every few seconds they say nothing new. spans: None without traces."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, enabled: bool, spans: RequestSpans | None = None) -> None:
         self.app, self.metrics, self.enabled, self.spans = app, metrics, enabled, spans
@@ -73,10 +75,15 @@ class RequestLog:
             CURRENT_WORK.reset(token)
             if self.spans is not None and work is not None:
                 self.spans.add(scope, method, began_ns, status, work)
-            if self.enabled and logger.isEnabledFor(logging.INFO):
+            route = getattr(scope.get("route"), "path", "other")
+            if (
+                self.enabled
+                and logger.isEnabledFor(logging.INFO)
+                and not (route in MONITORED_PATHS and 200 <= status < 300)
+            ):
                 fields = {
                     "method": method,
-                    "route": getattr(scope.get("route"), "path", "other"),
+                    "route": route,
                     "status": status,
                     "ms": round(1000 * (time.perf_counter() - began), 1),
                     "bytes": size_bytes,

@@ -107,8 +107,7 @@ def exactly(found: dict[int, list[Hypothesis]], expected: dict[int, list[Hypothe
         assert repr(found[key]) == repr(hypotheses)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("rules", RULES, ids=range(len(RULES)))
+@pytest.mark.parametrize(("name", "rules"), list(zip(NETWORKS * 3, RULES, strict=True)), ids=range(len(RULES)))
 def test_results_are_those_of_single_steps(name: str, rules: TokenRules) -> None:
     network, ended = native(name, 3), set[bool]()
     for end, width, slots in ((5, 4, 8), (8, 3, 12), (11, 2, 32), (14, None, 16)):
