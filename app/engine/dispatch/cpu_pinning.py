@@ -104,7 +104,7 @@ def read_topology(root: Path = Path("/"), allowed: Set[int] | None = None) -> Cp
                 f"PARLANCE_CPU_PINNING is true, and {folder} does not say which CPUs share a core; leave it false."
             )
         cores.add(Core(tuple(sorted(siblings & allowed)), node_of.get(cpu, 0)))
-    return CpuTopology(tuple(sorted(cores, key=lambda core: core.cpus)), _cpu_quota(root))
+    return CpuTopology(tuple(sorted(cores, key=lambda core: core.cpus)), cpu_quota(root))
 
 
 def pin(names: Sequence[str], topology: CpuTopology, cpu_threads: int = 0) -> dict[str, CoreSet]:
@@ -150,8 +150,8 @@ def _cpu_list(cpus: Set[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
-def _cpu_quota(root: Path) -> float:
-    """The CPU limit of this process' control groups, in CPUs: the lowest of all levels; infinity without a limit."""
+def cpu_quota(root: Path = Path("/")) -> float:
+    """The CPU limit of this process' control groups, in CPUs: the lowest of all levels; infinity without one."""
     quota, mounts = math.inf, root / "sys/fs/cgroup"
     with contextlib.suppress(OSError):
         for line in os.fsdecode((root / "proc/self/cgroup").read_bytes()).splitlines():  # of any bytes

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from app.engine.dispatch.cpu_pinning import CoreSet
+from app.engine.dispatch.cpu_pinning import CoreSet, cpu_quota
 from app.engine.dispatch.cuda_devices import CudaReport, cuda_report, has_trace
 from app.engine.interface import EngineSettings
 from app.engine.protocol.messages import Configure
@@ -110,8 +110,16 @@ def torch_device(name: str) -> str:
 
 def threads_each(cpu_threads: int, cpu_workers: int) -> int:
     """Threads per device process; 0: torch's default, all cores. Workers share the cores: oversubscription is slow."""
-    return cpu_threads if cpu_threads or cpu_workers == 1 else max(1, cores() // cpu_workers)
+    if cpu_threads:
+        return cpu_threads
+    return 0 if cpu_workers == 1 and cpu_quota() >= _affinity() else max(1, cores() // cpu_workers)
 
 
 def cores() -> int:
+    """CPUs that this process may use: those of its affinity, and no more than its control groups grant time for, such
+    as the limit of a container."""
+    return max(1, int(min(_affinity(), cpu_quota())))
+
+
+def _affinity() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

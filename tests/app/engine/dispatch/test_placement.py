@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import logging
+import math
+import os
 
 import pytest
 
 from app.engine.dispatch import placement
 from app.engine.dispatch.cuda_devices import CudaReport, Gpu
-from app.engine.dispatch.placement import NoDevice, cpu_workers, place, threads_each, torch_device
+from app.engine.dispatch.placement import NoDevice, cores, cpu_workers, place, threads_each, torch_device
 
 NO_CUDA = CudaReport("2.13.0+cpu", problem="PyTorch 2.13.0+cpu is built without CUDA")
 
@@ -89,3 +91,15 @@ def test_by_default_there_is_a_worker_for_each_of_few_cores(monkeypatch: pytest.
         monkeypatch.setattr(placement, "cores", lambda count=count: count)
         result[count] = cpu_workers(0), cpu_workers(7)
     assert result == {1: (1, 7), 2: (2, 7), 64: (4, 7)}
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"), [(math.inf, (8, 4, 0, 2)), (16.0, (8, 4, 0, 2)), (3.5, (3, 3, 3, 1)), (0.25, (1, 1, 1, 1))]
+)
+def test_a_containers_limit_bounds_cores_workers_and_threads(
+    monkeypatch: pytest.MonkeyPatch, quota: float, expected: tuple[int, int, int, int]
+) -> None:
+    """With one worker and no limit torch chooses its threads itself."""
+    monkeypatch.setattr(placement, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    assert (cores(), cpu_workers(0), threads_each(0, 1), threads_each(0, 4)) == expected
