@@ -19,6 +19,7 @@ import torch
 
 from models.checkpoint import Checkpoint
 from models.decoding.options import Hypothesis
+from training.errors import TrainingError
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import AnyLanguages
 from training.evaluation.scores import target_log_probabilities
@@ -44,9 +45,11 @@ class Reranker:
         self.folders, self.device, self.languages, self.weight = tuple(folders), device, languages, weight
         self.zero_shot = zero_shot
         source, target = languages
-        self._checkpoint, self._network = load_ensemble(
-            folders, device, languages=(target, source), zero_shot=zero_shot
-        )
+        try:
+            loaded = load_ensemble(folders, device, languages=(target, source), zero_shot=zero_shot)
+        except TrainingError as error:  # which does not say of which option it speaks
+            raise TrainingError(f"Translations cannot be reranked: {error}") from error
+        self._checkpoint, self._network = loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
