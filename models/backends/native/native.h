@@ -1,4 +1,4 @@
-/* What the files of this library share. `Product`, `Norm`, ... are laid out as in library.py.
+/* What the files of this library share. `Product`, `Norm`, ... are laid out as in packing.py and int8_transformer.py.
 
    Rows are float32, one below the other. C d_model, H heads, D head width, I inputs and O outputs of a product. */
 #pragma once
