@@ -17,10 +17,10 @@ from fastapi import Request
 from app.access.authorization import AccessControl, KeyMissing, KeyWrong, QuotaExceeded, RateLimited
 from app.access.key_file import ANONYMOUS, Caller
 from app.access.rate_limits import Rate, Window
+from app.api.middleware.request_log import MONITORED_PATHS
 from app.engine.admission import ORIGIN
 from app.errors import EngineError
 
-MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 # LibreTranslate's clients send no key to these; the name of a download is secret.
 OPEN_PATHS = MONITORED_PATHS | {"/languages", "/frontend/settings", "/download_file/{name}"}
 RATE_LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy")

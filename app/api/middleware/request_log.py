@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access.key_file import ANONYMOUS
-from app.api.access_control import MONITORED_PATHS
 from app.api.errors import error_response, internal_error
 from app.engine.metrics.collector import Metrics
 from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
@@ -24,6 +23,7 @@ REQUEST_ID_HEADER = "X-Request-Id"
 _NAME = REQUEST_ID_HEADER.lower().encode()
 # A client's id goes into our log and into headers: only characters that break no line of either.
 _ACCEPTED = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
+MONITORED_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 logger = logging.getLogger("app.requests")
 _LINE = "%(method)s %(route)s %(status)d %(ms).1f ms %(bytes)d bytes, %(caller)s, %(request_id)s"
 
