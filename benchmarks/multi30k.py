@@ -9,10 +9,9 @@ FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
 training has ended; what it gave stands in DIR/NAME.test.json and is not measured again. A run that was cut off is
 gone on with, and models that are there already are only scored: seeds with different options of the student are trained
-by one command each, and then scored together, with --ensemble as one system too, whose beam the teachers of the other
-direction order anew with --rerank. Scores are printed in every form in
-which others have published theirs, see `published_bleu`; with --moses, which trains on lowercased Moses tokens, only in
-that one.
+by one command each, and then scored together. --ensemble scores all seeds as one system too; with --rerank the teachers
+of the other direction choose from the beam of that system. Scores are printed in every form in which others have
+published theirs, see `published_bleu`; with --moses, which trains on lowercased Moses tokens, only in that one.
 """
 
 from __future__ import annotations

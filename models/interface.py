@@ -117,10 +117,10 @@ class AdvancesBeams(Protocol):
     def advance_beams(
         self, state: Any, table: BeamTable, rows: Ints, prefix_lengths: Ints, feed: Ints, seconds: float
     ) -> tuple[int, list[EndedBeam]]:
-        """Steps of G beams, which have all live rows: rows [G, k], those of their hypotheses; prefix_lengths [G]; feed
-        [slots], the next tokens, which change, as the table does. Ends when a beam is done, when `seconds` are over, or
-        before a step that it leaves to the caller, such as one that cuts hypotheses off. Returns the number of steps,
-        maybe 0, and the hypotheses that have ended."""
+        """Advances G beams, which occupy all live rows. rows [G, k]: the rows of their hypotheses; prefix_lengths [G];
+        feed [slots]: the next tokens. The call updates feed and the table. It returns when a beam is done, when
+        `seconds` are over, or before a step that the caller has to take, such as one that cuts hypotheses off: the
+        number of steps, maybe 0, and the hypotheses that have ended."""
 
 
 class TeacherForced(Protocol):

@@ -116,8 +116,8 @@ def threads_each(cpu_threads: int, cpu_workers: int) -> int:
 
 
 def cores() -> int:
-    """CPUs that this process may use: those of its affinity, and no more than its control groups grant time for, such
-    as the limit of a container."""
+    """The number of CPUs of this process' affinity, or the CPU limit of its control groups (a container's limit) where
+    that is lower."""
     return max(1, int(min(_affinity(), cpu_quota())))
 
 

@@ -284,8 +284,8 @@ class ModelQueue:
             self.tally.padded_tokens += padded_tokens(tickets) - read
 
     def stepped(self, rows: int, began: float, now: float, *, late: bool = False, steps: int = 1) -> None:
-        """Counts steps of `rows` rows and sets the time of first tokens. late: the results that were read are those of
-        the step before the one that has begun (`StepResult.late`), so tickets that joined it have no token yet."""
+        """Counts `steps` steps of `rows` rows each and sets the time of first tokens. late: the results are of the
+        previous step (`StepResult.late`), so tickets that joined the latest step have no token yet."""
         self.steps += steps
         self.tally.step_seconds += [(now - began) / steps] * steps
         self.tally.step_rows += rows * steps

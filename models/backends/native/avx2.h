@@ -4,7 +4,6 @@
 
 #include <immintrin.h>
 #include <stdint.h>
-#include <string.h>
 
 typedef __m256 Floats, Test;
 typedef __m128 Four;
@@ -40,21 +39,8 @@ static inline void store(float *to, Lanes lanes, Floats x) {
         _mm256_maskstore_ps(to, mask_of(lanes), x);
 }
 static inline Floats load_whole_half(const Half *from) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from)); }
-static inline Floats load_half(Lanes lanes, const Half *from) {
-    if (lanes >= LANES) return load_whole_half(from);
-    Half some[LANES] = {0};
-    if (lanes > 0) memcpy(some, from, (size_t)lanes * sizeof(Half));
-    return load_whole_half(some);
-}
-static inline void store_half(Half *to, Lanes lanes, Floats x) {
-    __m128i half = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    if (lanes >= LANES) {
-        _mm_storeu_si128((__m128i *)to, half);
-        return;
-    }
-    Half some[LANES];
-    _mm_storeu_si128((__m128i *)some, half);
-    if (lanes > 0) memcpy(to, some, (size_t)lanes * sizeof(Half));
+static inline void store_whole_half(Half *to, Floats x) {
+    _mm_storeu_si128((__m128i *)to, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline void store_four(float *to, int64_t count, Four x) {
     if (count >= 4)

@@ -45,12 +45,6 @@ typedef struct { /* memory of a call; candidates [G, 2k], best first */
 
 enum { WORTH_THREADS = 1 << 17 }; /* logits, as in logit_kernels.py */
 
-static void *take(char **free_memory, int64_t size) {
-    void *taken = *free_memory;
-    *free_memory += padded(size);
-    return taken;
-}
-
 static int begin(Room *room, const Model *m, const Beams *b, int64_t beams, const int64_t *rows, const Search *s) {
     int64_t k = b->width, hypotheses = beams * k, candidates = 2 * hypotheses, columns = m->projection.outputs;
     int64_t floats = hypotheses * columns + hypotheses + candidates + hypotheses * (2 * k + 1);

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__aarch64__)
 #include "neon.h"
@@ -14,6 +15,24 @@
 #include "avx512.h"
 #else
 #include "avx2.h"
+#endif
+
+#ifndef __AVX512F__ /* whose loads and stores have masks of 16 bits */
+static inline Floats load_half(Lanes lanes, const Half *from) {
+    if (lanes >= LANES) return load_whole_half(from);
+    Half some[LANES] = {0};
+    if (lanes > 0) memcpy(some, from, (size_t)lanes * sizeof(Half));
+    return load_whole_half(some);
+}
+static inline void store_half(Half *to, Lanes lanes, Floats x) {
+    if (lanes >= LANES) {
+        store_whole_half(to, x);
+        return;
+    }
+    Half some[LANES];
+    store_whole_half(some, x);
+    if (lanes > 0) memcpy(to, some, (size_t)lanes * sizeof(Half));
+}
 #endif
 
 enum { DONE, NO_MEMORY, OUT_OF_RANGE }; /* what a call comes to */
@@ -156,6 +175,13 @@ void attend(const Model *model, const float *query, Readable row, Readable next,
             float *context);
 
 static inline int64_t padded(int64_t size) { return (size + 63) & ~(int64_t)63; }
+
+/* The next `size` bytes of memory that was allocated for several arrays; each begins with a line of the cache. */
+static inline void *take(char **free_memory, int64_t size) {
+    void *taken = *free_memory;
+    *free_memory += padded(size);
+    return taken;
+}
 
 /* e^x within 2 units in the last place; 0 for -inf. */
 static inline Floats exponential(Floats x) {

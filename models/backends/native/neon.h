@@ -53,22 +53,7 @@ static inline void store(float *to, Lanes lanes, Floats x) {
     if (lanes > 2) vst1q_lane_f32(to + 2, x, 2);
 }
 static inline Floats load_whole_half(const Half *from) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))); }
-static inline Floats load_half(Lanes lanes, const Half *from) {
-    if (lanes >= LANES) return load_whole_half(from);
-    Half some[LANES] = {0};
-    if (lanes > 0) memcpy(some, from, (size_t)lanes * sizeof(Half));
-    return load_whole_half(some);
-}
-static inline void store_half(Half *to, Lanes lanes, Floats x) {
-    uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32(x));
-    if (lanes >= LANES) {
-        vst1_u16(to, half);
-        return;
-    }
-    Half some[LANES];
-    vst1_u16(some, half);
-    if (lanes > 0) memcpy(to, some, (size_t)lanes * sizeof(Half));
-}
+static inline void store_whole_half(Half *to, Floats x) { vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
 static inline void store_four(float *to, int64_t count, Four x) { store(to, count, x); }
 
 static inline Floats multiply_add(Floats a, Floats b, Floats c) { return vfmaq_f32(c, a, b); }

@@ -36,12 +36,6 @@ typedef struct {
     void *memory;
 } Room;
 
-static void *take(char **free_memory, int64_t size) {
-    void *taken = *free_memory;
-    *free_memory += padded(size);
-    return taken;
-}
-
 /* The first fields of the room are set. 0 if there is no memory. */
 static int begin(Room *room) {
     int64_t kept = room->screen->prefix.inputs, rows = room->rows, stride = room->x.stride;

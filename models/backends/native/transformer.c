@@ -21,12 +21,6 @@ typedef struct {
 enum { ROWS_OF_A_PART = 4 }; /* in tasks between the products */
 enum { ENCODED_ROWS = 512 };
 
-static void *take(char **free_memory, int64_t size) {
-    void *taken = *free_memory;
-    *free_memory += padded(size);
-    return taken;
-}
-
 /* 0 if there is no memory; otherwise `end` frees it. encodes: whether rows attend to one another without a cache. */
 static int begin(Work *work, const Model *m, int64_t rows, int64_t longest, int64_t most_threads, int encodes) {
     int64_t attended = m->heads * m->head_width, widest = m->inner > m->width ? m->inner : m->width;
