@@ -87,7 +87,14 @@ def everything_is_asked(client: Client) -> None:
         ask(SECRET.upper().replace("-", ""), "/translate", headers=headers)
 
 
-@pytest.mark.parametrize("failure", [None, *quoting()], ids=lambda each: type(each).__name__)
+def failures() -> list[Any]:
+    """No failure and one of each kind; in the fast suite those that bring other errors with them."""
+    nested = (EngineFailed, ExceptionGroup)
+    made = quoting()
+    return [None, *(each if isinstance(each, nested) else pytest.param(each, marks=pytest.mark.slow) for each in made)]
+
+
+@pytest.mark.parametrize("failure", failures(), ids=lambda each: type(each).__name__)
 def test_logs_and_metrics_contain_nothing_of_a_request(
     written: io.StringIO, tmp_path: Path, failure: BaseException | None
 ) -> None:

@@ -38,35 +38,69 @@ typedef struct { /* the rules of a call, what bounds it, and what it comes to */
 
 typedef struct { /* memory of a call; candidates [G, 2k], best first */
     Scoring scoring;
-    int64_t *sources, *origins, *old_shared; /* [rows]; [k]; [k, k] */
-    int64_t *from, *to, *since, *until;      /* rows of the caches that move, [rows] each */
+    int64_t *read;                                            /* [G, k]: as scoring.continuing.rows */
+    int64_t *ids, *slots, *places, *sources, *source_lengths; /* of the rows that a step reads, as of `read_tokens` */
+    int64_t *origins, *old_shared;                            /* [k]; [k, k] */
+    int64_t *from, *to, *since, *until;                       /* rows of the caches that move, [rows] each */
     void *memory;
 } Room;
 
 enum { WORTH_THREADS = 1 << 17 }; /* logits, as in logit_kernels.py */
 
-static int begin(Room *room, const Model *m, const Beams *b, int64_t beams, const int64_t *rows, const Search *s) {
+static int begin(Room *room, const Model *m, const Beams *b, int64_t beams, const Search *s) {
     int64_t k = b->width, hypotheses = beams * k, candidates = 2 * hypotheses, columns = m->projection.outputs;
     int64_t floats = hypotheses * columns + hypotheses + candidates + hypotheses * (2 * k + 1);
-    int64_t integers = 2 * candidates + hypotheses * 2 * k + 5 * hypotheses + k + k * k;
-    room->memory = aligned_alloc(64, (size_t)padded(4 * floats + 8 * integers + 16 * 64));
+    int64_t integers = 2 * candidates + hypotheses * 2 * k + 10 * hypotheses + k + k * k;
+    room->memory = aligned_alloc(64, (size_t)padded(4 * floats + 8 * integers + 20 * 64));
     if (!room->memory) return 0;
     char *next = room->memory;
     Continuing *c = &room->scoring.continuing;
-    *c = (Continuing){.stride = columns, .columns = columns, .beams = beams, .width = k, .count = 2 * k, .kept = 2 * k, .rows = rows};
+    *c = (Continuing){.stride = columns, .columns = columns, .beams = beams, .width = k, .count = 2 * k, .kept = 2 * k};
     c->x = take(&next, 4 * hypotheses * columns), c->so_far = take(&next, 4 * hypotheses);
     c->values = take(&next, 4 * candidates), c->row_values = take(&next, 4 * hypotheses * (2 * k + 1));
     c->parents = take(&next, 8 * candidates), c->tokens = take(&next, 8 * candidates);
     c->row_places = take(&next, 8 * hypotheses * 2 * k);
-    room->sources = take(&next, 8 * hypotheses), room->origins = take(&next, 8 * k);
-    room->old_shared = take(&next, 8 * k * k);
+    c->rows = room->read = take(&next, 8 * hypotheses);
+    room->ids = take(&next, 8 * hypotheses), room->slots = take(&next, 8 * hypotheses);
+    room->places = take(&next, 8 * hypotheses), room->sources = take(&next, 8 * hypotheses);
+    room->source_lengths = take(&next, 8 * hypotheses);
+    room->origins = take(&next, 8 * k), room->old_shared = take(&next, 8 * k * k);
     room->from = take(&next, 8 * hypotheses), room->to = take(&next, 8 * hypotheses);
     room->since = take(&next, 8 * hypotheses), room->until = take(&next, 8 * hypotheses);
     room->scoring.suppressed = s->suppressed, room->scoring.suppressed_count = s->suppressed_count;
     room->scoring.renormalise = s->renormalise, room->scoring.spread = hypotheses * columns >= WORTH_THREADS;
     room->scoring.log_probabilities = b->log_probabilities;
-    for (int64_t h = 0; h < hypotheses; h++) room->sources[rows[h]] = rows[h / k * k]; /* a beam has one source */
     return 1;
+}
+
+/* Lists the rows that the next step reads: of each hypothesis, but one of a beam that has no tokens yet, whose rows are
+   equal. Returns how many. */
+static int64_t list_rows(Room *room, const Beams *b, int64_t beams, const int64_t *rows, const int64_t *feed,
+                         const int64_t *places, const int64_t *source_lengths) {
+    int64_t k = b->width, count = 0;
+    for (int64_t beam = 0; beam < beams; beam++)
+        for (int64_t h = beam * k; h < (beam + 1) * k; h++) {
+            int64_t row = rows[h];
+            if (b->lengths[beam] || h == beam * k) {
+                room->ids[count] = feed[row], room->slots[count] = row, room->places[count] = places[row];
+                room->sources[count] = rows[beam * k]; /* a beam has one source */
+                room->source_lengths[count++] = source_lengths[row];
+            }
+            room->read[h] = count - 1;
+        }
+    return count;
+}
+
+/* The position that a step has read into one row of each beam without tokens, for the beam's other rows. */
+static int64_t spread_first(const Room *room, const Model *m, const Cache *cache, const float *positions,
+                            const Beams *b, int64_t beams, const int64_t *rows, const int64_t *places) {
+    int64_t k = b->width, count = 0;
+    for (int64_t beam = 0; beam < beams; beam++)
+        for (int64_t i = 1; i < k && !b->lengths[beam]; i++, count++) {
+            room->from[count] = rows[beam * k], room->to[count] = rows[beam * k + i];
+            room->since[count] = places[rows[beam * k]], room->until[count] = room->since[count] + 1;
+        }
+    return count ? copy(m, cache, positions, count, room->from, room->to, room->since, room->until, NULL) : DONE;
 }
 
 /* Whether `beams` beams of these rows are what the arrays can hold. */
@@ -161,20 +195,22 @@ static int64_t now(void) {
 }
 
 /* Advances `beams` beams, which are all rows 0..beams·k-1, until one of them is done, a step is not for here, or the
-   bounds of the search are reached. feed [rows]: the next tokens; slots, places, source_lengths [slots]: 0, 1, ...; tokens
-   that are in each row; tokens of its source. rows [beams, k]: of the hypotheses; prefixes [beams]: tokens before their
-   own, the first of feed included. s->steps may be 0. */
+   bounds of the search are reached. feed [rows]: the next tokens; places, source_lengths [slots]: tokens that are in
+   each row; tokens of its source. rows [beams, k]: of the hypotheses; prefixes [beams]: tokens before their own, the
+   first of feed included. s->steps may be 0. */
 int64_t advance_beams(const Model *m, const Cache *cache, const float *positions, int64_t beams, int64_t *feed,
-                      const int64_t *slots, int64_t *places, const int64_t *source_lengths, const int64_t *rows,
+                      int64_t *places, const int64_t *source_lengths, const int64_t *rows,
                       const int64_t *prefixes, const Beams *b, Search *s) {
     int64_t hypotheses = beams * b->width, end = now() + s->nanoseconds, status = DONE, ended = 0;
     s->steps = s->ended_count = 0;
     if (!fits(m, cache, b, beams, rows, s)) return OUT_OF_RANGE;
     Room room;
-    if (!begin(&room, m, b, beams, rows, s)) return NO_MEMORY;
+    if (!begin(&room, m, b, beams, s)) return NO_MEMORY;
     while (!ended && s->steps < s->most_steps && !cut(b, beams, s)) {
-        status = decode_continuations(m, cache, positions, hypotheses, feed, slots, places, room.sources,
-                                      source_lengths, &room.scoring);
+        int64_t read = list_rows(&room, b, beams, rows, feed, places, source_lengths);
+        status = decode_continuations(m, cache, positions, read, room.ids, room.slots, room.places, room.sources,
+                                      room.source_lengths, &room.scoring);
+        if (status == DONE) status = spread_first(&room, m, cache, positions, b, beams, rows, places);
         if (status != DONE || dead(&room.scoring.continuing, s)) break;
         int64_t moved = 0;
         for (int64_t row = 0; row < hypotheses; row++) places[row]++;

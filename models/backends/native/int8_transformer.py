@@ -113,7 +113,7 @@ class NativeTransformer:
         self.outputs: int = self.model.projection.outputs  # here, for it takes two objects
         functions = (
             *((library.encode, 4), (library.decode, 7), (library.decode_likeliest, 9), (library.copy, 5)),
-            (library.advance_beams, 8),
+            (library.advance_beams, 7),
         )
         for function, arrays in functions:
             function.restype = c_int64
@@ -276,11 +276,7 @@ class NativeTransformer:
     def advance_beams(
         self, state: NativeState, table: BeamTable, rows: Ints, prefix_lengths: Ints, feed: Ints, seconds: float
     ) -> tuple[int, list[EndedBeam]]:
-        """As of `models.interface.AdvancesBeams`. A step of which most rows are twins is left to the caller, because
-        `step` computes twins once."""
-        live = rows.size
-        if state.twinned and 2 * np.count_nonzero(state.twins[:live] < state.slots[:live]) >= live:
-            return 0, []
+        """As of `models.interface.AdvancesBeams`."""
         if not BeamCall.suits(table, self.outputs):
             return 0, []
         state.forget_twins()
@@ -288,9 +284,9 @@ class NativeTransformer:
             table.call = BeamCall(table)
         call: BeamCall = table.call
         call.search.nanoseconds = int(seconds * 1e9)
-        self._call(
-            self.library.advance_beams, state, len(rows), feed, *state.addresses, rows, prefix_lengths, *call.addresses
-        )
+        _, places, lengths = state.addresses
+        arrays = feed, places, lengths, rows, prefix_lengths, *call.addresses
+        self._call(self.library.advance_beams, state, len(rows), *arrays)
         return call.search.steps, call.ended()
 
     def _projection_without(self, suppressed: tuple[int, ...]) -> int:

@@ -285,8 +285,8 @@ static double suppressed_logsumexp(const float *row, int64_t columns, const Scor
     return -log1p(-(mass > most ? most : mass));
 }
 
-/* A step of beams: tokens of rows 0..rows-1 as of `read_tokens`, whose likeliest continuations go to
-   scoring->continuing. */
+/* A step of beams: tokens as of `read_tokens`, whose likeliest continuations go to scoring->continuing. Hypotheses that
+   have the logits of one row stand together. */
 int64_t decode_continuations(const Model *m, const Cache *cache, const float *positions, int64_t rows,
                              const int64_t *ids, const int64_t *slots, const int64_t *places, const int64_t *sources,
                              const int64_t *source_lengths, const Scoring *scoring) {
@@ -296,13 +296,15 @@ int64_t decode_continuations(const Model *m, const Cache *cache, const float *po
     if (status != DONE) return status;
     float *logits = (float *)c->x, *so_far = (float *)c->so_far;
     multiply(work.threads, &m->projection, work.bytes, rows, NULL, NO_ACTIVATION, logits);
+    double share_of_others = 0;
     for (int64_t h = 0; h < c->beams * c->width; h++) {
         float *row = logits + c->rows[h] * c->columns;
-        double share_of_others = 0;
-        if (scoring->suppressed_count && !scoring->renormalise)
-            share_of_others = suppressed_logsumexp(row, c->columns, scoring);
+        if (h == 0 || c->rows[h] != c->rows[h - 1]) {
+            if (scoring->suppressed_count && !scoring->renormalise)
+                share_of_others = suppressed_logsumexp(row, c->columns, scoring);
+            for (int64_t i = 0; i < scoring->suppressed_count; i++) row[scoring->suppressed[i]] = -INFINITY;
+        }
         so_far[h] = (float)((double)scoring->log_probabilities[h] - share_of_others);
-        for (int64_t i = 0; i < scoring->suppressed_count; i++) row[scoring->suppressed[i]] = -INFINITY;
     }
     find_continuations(scoring->spread ? work.threads : 1, c);
     end(&work);

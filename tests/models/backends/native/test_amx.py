@@ -132,6 +132,7 @@ def loaded_of(variant: Variant, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return build.name_of(first_loadable([replace(variant, sources=TRIAL_SOURCES), other], "int8"))
 
 
+@pytest.mark.slow  # compiles
 def test_cpu_whose_products_differ_is_refused_at_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,6 +176,7 @@ int64_t misuse(int64_t which) {
 """
 
 
+@pytest.mark.slow  # compiles
 def test_emulation_stops_where_a_cpu_would(tmp_path: Path) -> None:
     needs(AMX_EMULATED)
     (tmp_path / "misuse.c").write_text(MISUSES, encoding="utf-8")

@@ -182,7 +182,6 @@ def test_what_does_not_fit_is_refused() -> None:
     def after(change: Any) -> None:
         decoder = Decoder(network, RULES[0], slots=6, source_length=9, target_length=24)
         decoder.join([(0, Prompt((5, 6), (1,)), beam), (1, Prompt((5, 6), (1,)), beam)])
-        decoder.step()
         (beams,) = decoder.beams.values()
         change(decoder, beams)
         decoder.step()
@@ -194,7 +193,7 @@ def test_what_does_not_fit_is_refused() -> None:
         beams.limits[1] = 99
 
     def token(decoder: Decoder, beams: Any) -> None:
-        decoder.rows.feed[4] = 99
+        decoder.rows.feed[3] = 99
 
     for change in (rows, limits, token):
         with pytest.raises(IndexError):
