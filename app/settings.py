@@ -207,7 +207,7 @@ class Settings(BaseSettings):
     max_alternatives: int = Field(default=8, ge=0)
     """Alternatives per text in POST /translate."""
     max_new_tokens: int = Field(default=1024, ge=1)
-    """Tokens that one POST /generate may write."""
+    """Tokens that may be asked for in one text: a continuation, or the translation of a sentence."""
     max_samples: int = Field(default=16, ge=1)
     """Continuations (n) in one POST /generate."""
     max_attention_values: int = Field(default=262_144, ge=1)

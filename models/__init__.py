@@ -3,7 +3,8 @@ Read `networks/` first: a network depends on none of the other modules.
 
 networks/    the Transformer, the recurrent language model and its cells, loading
 interface    the protocols by which a decoder steps a network and scoring reads it
-backends/    steps a network on a device: PyTorch on its own modules, or C kernels that compute the same
+backends/    steps a network on a device: PyTorch on its own modules, or kernels in C (CPU) or Triton (GPU) that
+             compute the same
 exactness    checks that a network is exactly the one that a kernel was written for
 decoding/    options, the decoding loop for any network, beam search, sampling
 undrawn      builds networks without random weights, which loaded ones replace

@@ -52,11 +52,11 @@ def expected(
     parts = []
     for start in range(0, len(features), WINDOW):
         table = log_probabilities(network.project(features[start : start + WINDOW]), rules)
-        parts.append(judged(table, outputs[start : start + WINDOW], top_k))
+        parts.append(scores_of(table, outputs[start : start + WINDOW], top_k))
     return Expected(*(torch.cat(column).cpu() for column in zip(*parts, strict=True)))
 
 
-def judged(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
+def scores_of(table: Tensor, outputs: Tensor, top_k: int) -> Expected:
     """table [T, V] of log-probabilities; outputs [n <= T]. Tokens of equal probability share the best rank."""
     of_outputs = table[: len(outputs)].gather(1, outputs[:, None])
     ranks = 1 + (table[: len(outputs)] > of_outputs).sum(dim=1)

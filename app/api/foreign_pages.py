@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -80,7 +81,7 @@ class ForeignPages:
         name = given.partition(":")[0].rstrip(".").lower()
         if given.startswith("[") or "." not in name or name in self._hosts or name.endswith(_LOCAL_ENDINGS):
             return
-        if not _is_address(name):
+        if _address(name) is None:
             raise HTTPException(403, _UNKNOWN_HOST.format(host=quotable(name)))
 
 
@@ -94,13 +95,15 @@ def _scheme(origin: str) -> str:
     return scheme.lower() if separator else ""
 
 
-def _is_address(name: str) -> bool:
+@lru_cache(maxsize=64)
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that is written so, None of what is none. Most requests name one of few."""
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_loopback(name: str) -> bool:
-    return _is_address(name) and ipaddress.ip_address(name).is_loopback
+    address = _address(name)
+    return address is not None and address.is_loopback

@@ -8,16 +8,21 @@ from pydantic import BaseModel
 from app.api.field_types import doc, example_of
 from app.engine.interface import TokenExpectation, Usage
 from app.engine.output.text_stream import WrittenToken
-from models.decoding.options import DecodingOptions
+from app.errors import InvalidRequest
+from models.decoding.options import DecodingOptions, OptionError
 
 NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within 1e-4
 
 
 def decoding_options(request: BaseModel, **changes: float | None) -> DecodingOptions:
-    """Every option that the request has as a field of the same name, and `changes`."""
+    """The request's fields that are named as those of `DecodingOptions`, and `changes`: renaming one side alone drops
+    the option. Raises InvalidRequest for options that contradict one another."""
     options = {name: value for name, value in vars(request).items() if name in DecodingOptions.__dataclass_fields__}
     options.update(changes)
-    return DecodingOptions(**options)
+    try:
+        return DecodingOptions(**options)
+    except OptionError as error:
+        raise InvalidRequest(str(error), field=error.field) from None
 
 
 class Likely(BaseModel):

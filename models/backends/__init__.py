@@ -1,1 +1,2 @@
-"""Backends that step a network on a device: PyTorch on its own modules, or faster C kernels that compute the same."""
+"""Backends that step a network on a device: PyTorch on its own modules, or faster kernels that compute the same, in C
+for CPUs and in Triton for GPUs."""

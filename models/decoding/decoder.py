@@ -173,7 +173,7 @@ class Decoder:
         if self._alike is not None and self._follow_network(self._alike, result):
             return self._finished(result)
         feed = self.rows.fed[: len(self.owners)].to(self.network.device, non_blocking=True)
-        if self._likeliest is not None and not self.beams and self.rows.greedy:
+        if self._likeliest is not None and not self.beams and self.rows.argmax_suffices:
             chosen = self._likeliest.likeliest(self.state, feed, self.rules.suppressed)
             self._finish_rows(*self.rows.record_tokens(chosen.numpy(), self.owners, result), result)
             return self._finished(result)
@@ -398,7 +398,7 @@ def decode(
     prompt. Long sources start first, and freed rows are refilled. progress: called with the number of prompts that a
     step has finished."""
     each = [options] * len(prompts) if isinstance(options, DecodingOptions) else list(options)
-    each = [replace(one, streamed=False) if one.streamed else one for one in each]  # no step is looked at
+    each = [replace(one, streamed=False) if one.streamed else one for one in each]  # callers see final hypotheses alone
     if not prompts:
         return []
     slots = max(slots, *(o.beam for o in each))

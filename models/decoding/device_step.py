@@ -361,7 +361,7 @@ class DeviceStep:
         return tokens
 
     def _penalised(self, logits: Tensor, rows: int) -> Tensor:
-        """See `RepetitionProcessors`; a row without penalties has neutral ones."""
+        """See `RowLogitsProcessors`; a row without penalties has neutral ones."""
         assert self._times is not None and self._listed is not None
         times = self._times[:rows]
         repetition, frequency, presence = self._floats[REPETITION : PRESENCE + 1, :rows, None].float()

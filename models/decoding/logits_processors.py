@@ -82,7 +82,7 @@ class TokenCounts:
         self.counts[place] += 1
 
 
-class RepetitionProcessors:
+class RowLogitsProcessors:
     """Penalties and n-gram bans of the rows without a beam. active: whether a row of the next step has any."""
 
     def __init__(self) -> None:

@@ -147,7 +147,8 @@ class TokenRules:
 
     forced_end: the last token within the limit is always the end token, at no cost, so that a hypothesis that reaches
     the limit competes with ended ones (Hugging Face's `forced_eos_token_id`). Otherwise such hypotheses count only if
-    none has ended. Either way they are not finished."""
+    none has ended. Either way they are not finished, but for greedy search, which sees whether the end token would have
+    come at the limit anyway."""
 
     eos: int | None
     suppressed: tuple[int, ...] = ()

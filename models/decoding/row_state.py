@@ -14,7 +14,7 @@ from models.backends.native import build
 from models.backends.native.logit_kernels import Chooser
 from models.backends.top_k import argmax, logsumexp, row_maxima, top_k
 from models.decoding.active_request import ActiveRequest, StepResult
-from models.decoding.logits_processors import RepetitionProcessors
+from models.decoding.logits_processors import RowLogitsProcessors
 from models.decoding.options import DecodingOptions, Hypothesis, TopTokens
 from models.decoding.sampling import SamplingParameters, sample, uniform
 
@@ -36,8 +36,8 @@ class ChosenTokens(NamedTuple):
 
 
 class RowState:
-    """feed [slots]: the next input token of every row, including rows of beams. alone: the live rows without a beam;
-    all other arrays describe these only."""
+    """feed [slots]: the next input token of every row, including rows of beams. alone: the live rows without a beam.
+    The other arrays have a row per slot too, of which those in `alone` are valid."""
 
     def __init__(
         self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
@@ -59,7 +59,7 @@ class RowState:
         self.streamed = np.zeros(slots, dtype=bool)
         self.top_count = np.zeros(slots, dtype=np.int64)  # number of top tokens wanted per position
         self.top: dict[int, list[TopTokens]] = {}  # by row
-        self.repetition = RepetitionProcessors()
+        self.repetition = RowLogitsProcessors()
         self.alone = np.zeros(0, dtype=np.int64)
         # indices into `alone` of the rows that sample, want log-probabilities, and want top tokens
         self._drawing = self._scoring = self._listing = self.alone
@@ -124,12 +124,12 @@ class RowState:
         return self.record(rows, self._choose(logits, rows, suppressed_logsumexp), owners, result)
 
     @property
-    def greedy(self) -> bool:
+    def argmax_suffices(self) -> bool:
         """Whether all that the next step needs is the likeliest token of each row."""
         return not (len(self._drawing) or len(self._scoring) or self.repetition.active)
 
     def record_tokens(self, tokens: Ints, owners: Sequence[ActiveRequest], result: StepResult) -> tuple[Mask, Ints]:
-        """As `advance`, with the tokens of all rows, which are `greedy`."""
+        """As `advance`, with the tokens of all rows, for which `argmax_suffices`."""
         return self.record(self.alone, ChosenTokens(tokens, None, None, {}), owners, result)
 
     def record(
@@ -182,7 +182,7 @@ class RowState:
         return ended, rows[done]
 
     def _choose(self, logits: Tensor, rows: Ints, suppressed_logsumexp: Floats | None) -> ChosenTokens:
-        """logits [N, V] of `rows`; suppressed_logsumexp [N]. The only place where the host waits for the device."""
+        """logits [N, V] of `rows`; suppressed_logsumexp [N]. The host waits here until the device has computed them."""
         own, stuck, banned = logits, None, None  # own: before penalties and bans
         if self.repetition.active:
             logits = logits.clone() if len(self._scoring) else logits

@@ -15,7 +15,7 @@ from models.exactness import require_honoured
 from models.inspection.results import Candidate, OutputStep, WorkedRow
 from models.inspection.selection import KINDS, AttentionKind, Head, Row, SelectionError, known_kinds, within
 from models.networks.transformer import Attended, Capture, Transformer, TransformerConfig
-from models.scoring import judged
+from models.scoring import scores_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_
         raise ValueError(f"{len(logits)} rows of logits cannot tell of {len(outputs)} output tokens.")
     if not outputs:
         return []
-    found = judged(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
+    found = scores_of(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
     columns = (found.log_probabilities, found.ranks, found.entropies, found.tokens, found.token_log_probabilities)
     return [
         OutputStep(logprob, rank, entropy, [Candidate(*c) for c in zip(*top, strict=True) if c[1] > -torch.inf])

@@ -213,7 +213,8 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
 
 
 def is_text(corpus: str) -> bool:
-    """Whether a corpus without languages is a lyricist's text: a folder, data set, or file other than .tsv and .tmx."""
+    """Whether a corpus without languages is a lyricist's text: a folder, a data set of the hub, JSON Lines, or a
+    .txt, .text or suffixless file."""
     path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
     if not path.exists() and not on_hub:
         return "," not in corpus and not is_public_name(corpus)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-void norm_row(const Around *a, const float *x, float *y, float *statistics) {
+void norm_row(const ResidualNorm *a, const float *x, float *y, float *statistics) {
     int64_t width = a->width;
     Floats sum = all(0.0f), squares = all(0.0f), zero = all(0.0f);
     for (int64_t c = 0; c < width; c += LANES) sum += load_some(x + c, width - c, zero);
@@ -22,7 +22,7 @@ void norm_row(const Around *a, const float *x, float *y, float *statistics) {
 }
 
 /* dx of one row (onto it, where `onto` is given), and its part of the gradients of weight and bias. */
-void norm_row_back(const Around *a, const float *x, const float *dy, const float *statistics, const float *onto,
+void norm_row_back(const ResidualNorm *a, const float *x, const float *dy, const float *statistics, const float *onto,
                    float *dx, float *partial) {
     int64_t width = a->width;
     Floats mean = all(statistics[0]), scale = all(statistics[1]), zero = all(0.0f), sum = zero, dot = zero;
@@ -46,14 +46,14 @@ void norm_row_back(const Around *a, const float *x, const float *dy, const float
     }
 }
 
-const float *enter(const Around *a, int64_t first, int64_t rows) {
+const float *enter(const ResidualNorm *a, int64_t first, int64_t rows) {
     if (!a->before) return a->x + first * a->width;
     for (int64_t r = first; r < first + rows; r++)
         norm_row(a, a->x + r * a->width, a->normed + r * a->width, a->statistics + 2 * r);
     return a->normed + first * a->width;
 }
 
-void leave(const Around *a, int64_t first, int64_t rows, const float *output) {
+void leave(const ResidualNorm *a, int64_t first, int64_t rows, const float *output) {
     int64_t width = a->width;
     for (int64_t r = first; r < first + rows; r++, output += width) {
         const float *x = a->x + r * width;
@@ -70,7 +70,7 @@ void leave(const Around *a, int64_t first, int64_t rows, const float *output) {
 }
 
 /* The gradient of the sum, in `scratch` for a post-norm; `dropped` gets that of f's output. */
-const float *leave_back(const Around *a, int64_t block, int64_t first, int64_t rows, float *scratch) {
+const float *leave_back(const ResidualNorm *a, int64_t block, int64_t first, int64_t rows, float *scratch) {
     int64_t width = a->width;
     float *partial = a->partial + block * 2 * width;
     memset(partial, 0, (size_t)width * 2 * sizeof(float));
@@ -90,7 +90,7 @@ const float *leave_back(const Around *a, int64_t block, int64_t first, int64_t r
     return ds;
 }
 
-void enter_back(const Around *a, int64_t block, int64_t first, int64_t rows, const float *residual,
+void enter_back(const ResidualNorm *a, int64_t block, int64_t first, int64_t rows, const float *residual,
                 const float *dread) {
     int64_t width = a->width;
     for (int64_t r = 0; r < rows; r++, residual += width, dread += width) {
@@ -106,7 +106,7 @@ void enter_back(const Around *a, int64_t block, int64_t first, int64_t rows, con
     }
 }
 
-void norm_gradients(const Around *a, int64_t blocks) {
+void norm_gradients(const ResidualNorm *a, int64_t blocks) {
     for (int64_t c = 0; c < a->width; c++) {
         float weight = 0.0f, bias = 0.0f;
         for (int64_t b = 0; b < blocks; b++) {

@@ -15,16 +15,16 @@ typedef struct {
     float *y, *statistics, *normed, *sum;
     const float *dy;
     float *dx, *dropped, *partial;
-} Around;
+} ResidualNorm;
 
 /* Of rows first, ..., first + rows - 1: what f reads; y from f's output; the gradient of f's output; dx from that of
    f's input, which may stand where dx goes. */
-const float *enter(const Around *around, int64_t first, int64_t rows);
-void leave(const Around *around, int64_t first, int64_t rows, const float *output);
-const float *leave_back(const Around *around, int64_t block, int64_t first, int64_t rows, float *scratch);
-void enter_back(const Around *around, int64_t block, int64_t first, int64_t rows, const float *residual,
+const float *enter(const ResidualNorm *around, int64_t first, int64_t rows);
+void leave(const ResidualNorm *around, int64_t first, int64_t rows, const float *output);
+const float *leave_back(const ResidualNorm *around, int64_t block, int64_t first, int64_t rows, float *scratch);
+void enter_back(const ResidualNorm *around, int64_t block, int64_t first, int64_t rows, const float *residual,
                 const float *dread);
-void norm_row(const Around *around, const float *x, float *y, float *statistics);
-void norm_row_back(const Around *around, const float *x, const float *dy, const float *statistics, const float *onto,
+void norm_row(const ResidualNorm *around, const float *x, float *y, float *statistics);
+void norm_row_back(const ResidualNorm *around, const float *x, const float *dy, const float *statistics, const float *onto,
                    float *dx, float *partial);
-void norm_gradients(const Around *around, int64_t blocks);
+void norm_gradients(const ResidualNorm *around, int64_t blocks);

@@ -7,7 +7,7 @@
    [M, C]. context [N, I]. logsum [N, H]. Those with a d are gradients. */
 typedef struct {
     Packing packing;
-    Around around;
+    ResidualNorm around;
     Linear projection, key_value, output; /* key_value.outputs 0: self-attention */
     int64_t heads, head_width, causal;
     float scale;

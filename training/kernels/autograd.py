@@ -35,7 +35,7 @@ class Frame:
     scale: float
 
 
-class Around:
+class ResidualNorm:
     """The norm, residual and dropout around a sublayer in one call. x [N, C]; weight, bias [C]: of the norm. kept:
     saved by the forward pass for the backward pass."""
 
@@ -46,7 +46,7 @@ class Around:
         # statistics; normed input (pre-norm) or residual sum (post-norm)
         self.kept = kept or (torch.empty(len(x), 2), matrix(*x.shape))
         statistics, other = map(address, self.kept)
-        self.structure = packing.Around(
+        self.structure = packing.ResidualNorm(
             *(x.size(1), frame.before, address(weight), address(bias), None, None, frame.epsilon),
             *(frame.residual, address(x), None, statistics),
             *((other, None) if frame.before else (None, other)),
@@ -106,7 +106,7 @@ class Norm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, library: ctypes.CDLL, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
         x, y, statistics = x.contiguous(), matrix(*x.shape), torch.empty(len(x), 2)
-        around = packing.Around(x.size(1), 1, address(weight), address(bias), None, None, epsilon)
+        around = packing.ResidualNorm(x.size(1), 1, address(weight), address(bias), None, None, epsilon)
         around.x, around.y, around.statistics = address(x), address(y), address(statistics)
         ctx.call = packing.Norm(torch.get_num_threads(), len(x), around)
         check(library.norm(byref(ctx.call)))
@@ -184,7 +184,7 @@ class FeedForward(torch.autograd.Function):
     def forward(ctx: Context, frame: Frame, x: Tensor, *weights: Tensor) -> Tensor:
         weight, bias, widen, widen_bias, narrow, narrow_bias = weights
         x, held = readable(x), list[Tensor]()
-        around, hidden = Around(frame, x, weight, bias), matrix(len(x), len(widen))
+        around, hidden = ResidualNorm(frame, x, weight, bias), matrix(len(x), len(widen))
         y = around.forward()
         maps = linear(widen, widen_bias, None, held), linear(narrow, narrow_bias, None, held)
         call = packing.FeedForward(
@@ -201,7 +201,7 @@ class FeedForward(torch.autograd.Function):
         frame: Frame = ctx.frame
         x, weight, bias, widen, widen_bias, narrow, narrow_bias, statistics, other, hidden = ctx.saved_tensors
         held, dy = list[Tensor](), dy.contiguous()
-        around = Around(frame, x, weight, bias, (statistics, other))
+        around = ResidualNorm(frame, x, weight, bias, (statistics, other))
         dx, dweight, dbias = around.backward(dy)
         found, dhidden = empty_like(widen, widen_bias, narrow, narrow_bias), matrix(*hidden.shape)
         maps = linear(widen, widen_bias, found[:2], held), linear(narrow, narrow_bias, found[2:], held)
@@ -220,7 +220,7 @@ class Attention(torch.autograd.Function):
         assert weight is not None and bias is not None
         x, memory = readable(x), None if memory is None else readable(memory)
         inner, tokens = frame.heads * frame.head_width, len(x)
-        around, held = Around(frame, x, weight, bias), list[Tensor]()
+        around, held = ResidualNorm(frame, x, weight, bias), list[Tensor]()
         y = around.forward()
         projected = matrix(tokens, 3 * inner if memory is None else inner)
         remembered = None if memory is None else matrix(len(memory), 2 * inner)
@@ -237,7 +237,7 @@ class Attention(torch.autograd.Function):
         frame: Frame = ctx.frame
         x, memory, weight, bias, *saved = ctx.saved_tensors
         weights, kept, held, dy = saved[:4], tuple(saved[6:]), list[Tensor](), dy.contiguous()
-        around = Around(frame, x, weight, bias, (saved[4], saved[5]))
+        around = ResidualNorm(frame, x, weight, bias, (saved[4], saved[5]))
         dx, dweight, dbias = around.backward(dy)
         found = empty_like(*weights)
         dprojected, dremembered = (None if each is None else matrix(*each.shape) for each in kept[:2])
@@ -249,7 +249,7 @@ class Attention(torch.autograd.Function):
 
 def _attention(
     frame: Frame,
-    around: Around,
+    around: ResidualNorm,
     memory: OptionalTensor,
     weights: Any,
     found: Any,

@@ -5,7 +5,7 @@
 /* hidden [N, F]: after ReLU and dropout. dhidden [N, F]: the gradient before these. */
 typedef struct {
     Packing packing;
-    Around around;
+    ResidualNorm around;
     Linear widen, narrow;
     Dropout dropout;
     float *hidden, *dhidden;

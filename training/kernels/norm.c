@@ -3,7 +3,7 @@
 
 typedef struct {
     int64_t threads, tokens;
-    Around around;
+    ResidualNorm around;
 } Norm;
 
 enum { ROWS = 64 };
@@ -11,7 +11,7 @@ enum { ROWS = 64 };
 static void forward_block(const void *job, int64_t block, float *scratch) {
     (void)scratch;
     const Norm *n = job;
-    const Around *a = &n->around;
+    const ResidualNorm *a = &n->around;
     for (int64_t r = block * ROWS; r < smaller(n->tokens, (block + 1) * ROWS); r++)
         norm_row(a, a->x + r * a->width, a->y + r * a->width, a->statistics + 2 * r);
 }
@@ -19,7 +19,7 @@ static void forward_block(const void *job, int64_t block, float *scratch) {
 static void backward_block(const void *job, int64_t block, float *scratch) {
     (void)scratch;
     const Norm *n = job;
-    const Around *a = &n->around;
+    const ResidualNorm *a = &n->around;
     float *partial = a->partial + block * 2 * a->width;
     memset(partial, 0, (size_t)a->width * 2 * sizeof(float));
     for (int64_t r = block * ROWS; r < smaller(n->tokens, (block + 1) * ROWS); r++) {

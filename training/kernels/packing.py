@@ -38,7 +38,7 @@ class Packing(ctypes.Structure):
     ]
 
 
-class Around(ctypes.Structure):
+class ResidualNorm(ctypes.Structure):
     _fields_ = [
         *(("width", c_int64), ("before", c_int64)),
         *((name, c_void_p) for name in ("weight", "bias", "weight_gradient", "bias_gradient")),
@@ -48,19 +48,19 @@ class Around(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    _fields_ = [("threads", c_int64), ("tokens", c_int64), ("around", Around)]
+    _fields_ = [("threads", c_int64), ("tokens", c_int64), ("around", ResidualNorm)]
 
 
 class FeedForward(ctypes.Structure):
     _fields_ = [
-        *(("packing", Packing), ("around", Around), ("widen", Linear), ("narrow", Linear), ("dropout", Dropout)),
+        *(("packing", Packing), ("around", ResidualNorm), ("widen", Linear), ("narrow", Linear), ("dropout", Dropout)),
         *((name, c_void_p) for name in ("hidden", "dhidden")),
     ]
 
 
 class Attention(ctypes.Structure):
     _fields_ = [
-        *(("packing", Packing), ("around", Around)),
+        *(("packing", Packing), ("around", ResidualNorm)),
         *((name, Linear) for name in ("projection", "key_value", "output")),
         *((name, c_int64) for name in ("heads", "head_width", "causal")),
         *(("scale", c_float), ("dropout", Dropout)),

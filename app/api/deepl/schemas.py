@@ -229,14 +229,14 @@ class DeepLDocumentRequest(OneFile):
 
 
 class DeepLDocument(BaseModel):
-    """With both of these the file is asked for."""
+    """The id and the key with which a client asks for the document."""
 
     document_id: str = doc("Its id.", "04DE5AD98A02647D83285A36021911C6")
     document_key: str = doc("Its key; nobody gets at the file without it.", "0CB0054F1C132C16")
 
 
 class DeepLDocumentKey(RequestFields):
-    """Whose file it is."""
+    """The key of the document."""
 
     examples: ClassVar[Examples] = {"A key": {"document_key": "0CB0054F1C132C16"}}
 

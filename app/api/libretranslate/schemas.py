@@ -115,7 +115,8 @@ class TranslationFields(RequestFields):
     )
     max_new_tokens: Annotated[int | None, BeforeValidator(parse_number)] = optional(
         "Tokens at most in the translation of one sentence; what this cuts has the `finishReason`"
-        ' "length". By default as many as the model takes.',
+        ' "length". By default twice the tokens of the'
+        " sentence and 20, and never more than the model takes.",
         256,
         ge=1,
     )
@@ -457,6 +458,6 @@ class SuggestRequest(RequestFields):
 
 
 class SuggestAnswer(BaseModel):
-    """It is kept."""
+    """The suggestion is stored."""
 
     success: bool = doc("Always true.", True, default=True)

@@ -20,7 +20,7 @@ class FromAttributes(BaseModel):
 
 
 class Health(BaseModel):
-    """It is well."""
+    """The process answers."""
 
     status: Literal["ok"] = doc('Always "ok".', "ok", default="ok")
 

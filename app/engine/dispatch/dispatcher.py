@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 IDLE_S = 1.0  # without decoding, before an inspection may take all cores for itself
-Part = Literal["whole", "search", "look"]
+RequestPhase = Literal["whole", "search", "inspection"]
 _siblings: ContextVar[SiblingGroup | None] = ContextVar("_siblings", default=None)
 _group_numbers = itertools.count(1)
 
@@ -79,22 +79,22 @@ class Dispatcher:
         supervisor.on_reply = self.reply
 
     async def ask(
-        self, message: m.Request[T], work: int, output: OutputProcessor | None = None, part: Part = "whole"
+        self, message: m.Request[T], work: int, output: OutputProcessor | None = None, phase: RequestPhase = "whole"
     ) -> T:
         """Sends a message to the device with the least work and awaits the answer until the time limit, or that of the
         whole HTTP request if it is earlier; cancellation frees the slots. Sets the message's id and deadline. work:
         tokens to read plus expected output. Returns None if a stop string ended the text of `output`; otherwise the
         answer, with `output` finished. If the device dies before any token was shown, the message is sent once more to
-        another device that has the model loaded; it does not wait for a respawned process. part: a search and the
-        inspection ("look") of its result are two messages of one request, and are counted as one."""
+        another device that has the model loaded; it does not wait for a respawned process. phase: a search and the
+        inspection of its result are two messages of one request, and are counted as one."""
         # a request of many texts, or of several models one after the other, ends as a whole
         deadline = min(time.monotonic() + self.timeout_s, ORIGIN.get().deadline)
         siblings, changes = _siblings.get(), {"deadline": deadline}
         if siblings is not None and isinstance(message, m.Decode):
             changes["siblings"] = siblings.number
         message = msgspec.structs.replace(message, **changes)
-        tokens = 0 if part == "look" else read_tokens(message)
-        final = part != "search"
+        tokens = 0 if phase == "inspection" else read_tokens(message)
+        final = phase != "search"
         with RequestMetrics(self._series, message.model, tokens, final=final, siblings=siblings) as metrics:
             try:
                 async with asyncio.timeout(max(0.0, deadline - time.monotonic())):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from app.engine import input_processor
 from app.engine.admission import Demand
-from app.engine.dispatch.dispatcher import Part, read_tokens
+from app.engine.dispatch.dispatcher import RequestPhase, read_tokens
 from app.engine.interface import AlignedWord
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.output.text_stream import WrittenToken
@@ -57,7 +57,7 @@ class ReadingKey(NamedTuple):
     model: str
     links: bool
     nats: bool
-    part: Part
+    phase: RequestPhase
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,20 +94,20 @@ class AlignmentTask(Task):
             )
             read = sum(sentence.tokens for sentence in sentences if sentence is not None)
             with self.admission.admitted(Demand(checkpoint.name, 1, read, 0, rows=0)):
-                readings = await self.read(sentences, links=True, nats=False, part="whole")
+                readings = await self.read(sentences, links=True, nats=False, phase="whole")
         return [reading.words for reading in readings]
 
     async def read(
-        self, sentences: Sequence[SentencePair | None], *, links: bool, nats: bool, part: Part = "look"
+        self, sentences: Sequence[SentencePair | None], *, links: bool, nats: bool, phase: RequestPhase = "inspection"
     ) -> list[PairReading]:
-        """Readings in the order of `sentences`. part: "look" if the sentences are translations of the same request."""
+        """Readings in the order of `sentences`. phase: "inspection" if these are translations of the same request."""
         loop, requests = asyncio.get_running_loop(), dict[ReadingKey, WaitingRequest]()
         readings: list[asyncio.Future[PairReading]] = [loop.create_future() for _ in sentences]
         for number in sorted(range(len(sentences)), key=lambda number: _tokens(sentences[number])):
             if (sentence := sentences[number]) is None:
                 readings[number].set_result(PairReading())
                 continue
-            key = ReadingKey(sentence.checkpoint.key, links, nats, part)
+            key = ReadingKey(sentence.checkpoint.key, links, nats, phase)
             request = requests.setdefault(key, WaitingRequest(key))
             request.pairs.append(WaitingPair(request, sentence, readings[number]))
         self._waiting += requests.values()
@@ -154,7 +154,7 @@ class AlignmentTask(Task):
         key, pairs = batch[0].request.key, [pair.sentence.message() for pair in batch]
         message = m.AlignPairs(0, key.model, pairs, key.links, key.nats)
         try:
-            answer = await self.dispatcher.ask(message, read_tokens(message), part=key.part)
+            answer = await self.dispatcher.ask(message, read_tokens(message), phase=key.phase)
             for number, pair in enumerate(batch):
                 words = aligned_words(pair.sentence, answer.links[number]) if key.links else ()
                 tokens = written_tokens(pair.sentence, answer.nats[number]) if key.nats else ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.engine import input_processor
 from app.engine.admission import Demand
-from app.engine.dispatch.dispatcher import Part
+from app.engine.dispatch.dispatcher import RequestPhase
 from app.engine.input_processor import check_attention_size
 from app.engine.interface import (
     AttentionQuery,
@@ -45,8 +45,8 @@ class Sentence(SentencePair):
     decode_s: float | None
 
     @property
-    def part(self) -> Part:
-        return "whole" if self.translation is None else "look"
+    def phase(self) -> RequestPhase:
+        return "whole" if self.translation is None else "inspection"
 
     @property
     def found_logprob(self) -> float | None:
@@ -86,7 +86,7 @@ class AttentionTask(Task):
                 sentence.decoding,
                 list(sentence.prefix),
             )
-            answer = await self.dispatcher.ask(message, sentence.tokens, part=sentence.part)
+            answer = await self.dispatcher.ask(message, sentence.tokens, phase=sentence.phase)
             took = InspectionTimings(sentence.encode_s, sentence.decode_s, time.perf_counter() - began)
         return AttentionResult(
             model=checkpoint.name,
@@ -112,7 +112,7 @@ class AttentionTask(Task):
             source, target = sentence.source, sentence.target
             inputs = [token.id for token in target.inputs]
             message = m.InspectWalkthrough(0, checkpoint.key, source.ids, inputs, query.focus)
-            answer = await self.dispatcher.ask(message, sentence.tokens, part=sentence.part)
+            answer = await self.dispatcher.ask(message, sentence.tokens, phase=sentence.phase)
         return WalkthroughResult(
             model=checkpoint.name,
             source_text=source.text,
@@ -147,7 +147,7 @@ class AttentionTask(Task):
                     self.dispatcher.turns.check_room()  # before the search, which would be for nothing
                     began = clock()
                     searched = await self.translation.search(
-                        checkpoint, tuple(source.ids), decoding, prefix=prefix, part="search"
+                        checkpoint, tuple(source.ids), decoding, prefix=prefix, phase="search"
                     )
                     translation, decode_s = searched.hypotheses[0], clock() - began
                     given = [*given, *translation.tokens]

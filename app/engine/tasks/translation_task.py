@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from app.engine import input_processor
-from app.engine.dispatch.dispatcher import Part, gather
+from app.engine.dispatch.dispatcher import RequestPhase, gather
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
 from app.engine.metrics.request_work import recorded
@@ -125,11 +125,11 @@ class TranslationTask(Task):
         *,
         first: bool = True,
         prefix: TokenRun = (),
-        part: Part = "whole",
+        phase: RequestPhase = "whole",
     ) -> m.Finished:
-        """Hypotheses after `prefix`, best first. decoding: resolved. part: "search" before an inspection."""
+        """Hypotheses after `prefix`, best first. decoding: resolved. phase: "search" before an inspection."""
         start, start_by = [*checkpoint.config.target_prefix, *prefix], self.admission.start_by(first)
         message = m.Decode(0, checkpoint.key, list(source), start, 0.0, decoding, start_by)
-        result = await self.dispatcher.ask(message, 2 * len(source), output, part)
+        result = await self.dispatcher.ask(message, 2 * len(source), output, phase)
         assert result is not None, "a translation has no stop strings"
         return result

@@ -26,7 +26,7 @@ typedef struct {
     const double *divisors;
 } Beams;
 
-typedef struct { /* the rules of a call, what bounds it, and what it comes to */
+typedef struct { /* the token rules and limits of a call; its results: hypotheses that ended, and steps */
     int64_t eos;        /* -1: none */
     int64_t forced_end, renormalise;
     const int64_t *suppressed;

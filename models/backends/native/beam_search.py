@@ -15,7 +15,7 @@ MOST_STEPS = 32  # of a call
 ENDED = np.dtype(
     [*((name, np.int64) for name in ("beam", "row", "length")), ("log_probability", "f8"), ("score", "f8")]
 )
-ARRAYS = (
+ARRAYS = (  # in the order of beam.c's `Beams`
     *("tokens", "parents", "log_probabilities", "lengths", "limits", "shared", "full", "done"),
     *("worst", "ended_scores", "ended_counts", "divisors"),
 )

@@ -18,7 +18,7 @@ static inline Best best_in(float *values, int64_t *places, int64_t room) {
 
 static inline int is_above(float x, float y) { return isnan(x) ? !isnan(y) : x > y; }
 
-/* 0 if it is none of the best: then nothing that is not above it is. */
+/* Returns 0 if the value is below all that are kept: then the caller may skip all that are no larger. */
 static inline int insert(Best *best, float value, int64_t place) {
     int64_t at = best->found;
     if (at == best->room) {

@@ -118,7 +118,7 @@ def test_step_equals_the_score_at_the_same_position(renormalise: bool) -> None:
     """Counted in float32, as decoding does; a score is counted in float64."""
     logits = 4 * torch.randn(7, 256, generator=torch.Generator().manual_seed(1))
     rules, outputs = TokenRules(2, SUPPRESSED, renormalise), [3, 4, 9, 2, 250, 8, 7]
-    scored = scoring.judged(scoring.log_probabilities(logits, rules), torch.tensor(outputs), 4)
+    scored = scoring.scores_of(scoring.log_probabilities(logits, rules), torch.tensor(outputs), 4)
     results = forced_steps(logits, outputs, rules, 4)
     for place, step in enumerate(results):
         assert step.logprob == pytest.approx(scored.log_probabilities[place].item(), abs=1e-5)

@@ -35,7 +35,7 @@ LOOKS = {
 
 
 async def searched(on: Scripted) -> None:
-    search = asyncio.create_task(on.dispatcher.ask(SEARCH, 8, part="search"))
+    search = asyncio.create_task(on.dispatcher.ask(SEARCH, 8, phase="search"))
     await asyncio.sleep(0)
     assert (on.in_flight(), on.value("prompt_tokens_total")) == (1, 4)
     on.dispatcher.reply(finished(1, tokens=3, timing=m.Timing(0.25, 0.5, 2.5)))
@@ -49,7 +49,7 @@ def test_ablation_search_counts_tokens_but_no_request(kind: str) -> None:
 
     async def scene(on: Scripted) -> None:
         await searched(on)
-        look = asyncio.create_task(on.dispatcher.ask(message, 6, part="look"))
+        look = asyncio.create_task(on.dispatcher.ask(message, 6, phase="inspection"))
         await asyncio.sleep(0)
         assert on.in_flight() == 1
         on.dispatcher.reply(reply_of(2))
@@ -61,14 +61,14 @@ def test_ablation_search_counts_tokens_but_no_request(kind: str) -> None:
     assert [on.value(f"{name}_count") for name in (*TIMES, "e2e_request_latency_seconds")] == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize(("part", "failed"), [("search", 1), ("look", 2)])
-def test_failure_of_any_part_counts_one_failed_request(part: Any, failed: int) -> None:
+@pytest.mark.parametrize(("phase", "failed"), [("search", 1), ("inspection", 2)])
+def test_failure_of_any_phase_counts_one_failed_request(phase: Any, failed: int) -> None:
     async def scene(on: Scripted) -> None:
         message: Any = SEARCH
-        if part == "look":
+        if phase == "inspection":
             await searched(on)
             message = LOOKS["attention"][0]
-        task = asyncio.create_task(on.dispatcher.ask(message, 6, part=part))
+        task = asyncio.create_task(on.dispatcher.ask(message, 6, phase=phase))
         await asyncio.sleep(0)
         on.dispatcher.reply(m.Failed(failed, "engine_failed", "It failed."))
         with pytest.raises(EngineFailed):
