@@ -30,6 +30,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, CliSettingsSource, SettingsConfigDict
 
 from app.access.rate_limits import parse_quotas, parse_rates
+from models.decoding.options import WIDEST_BEAM
 from parlance import __version__
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Settings(BaseSettings):
     max_attention_values: int = Field(default=262_144, ge=1)
     """Numbers (attention weights, gate values, log-probabilities) in one answer of POST /attention, /gates or
     /v1/completions."""
-    beam_size: int = Field(default=4, ge=1, le=64)
+    beam_size: int = Field(default=4, ge=1, le=WIDEST_BEAM)
     """Hypotheses that the beam search of a translator keeps; 1 is greedy."""
     length_penalty: float = Field(default=1.0, ge=0, le=5)
     """Exponent of the length by which the beam search divides scores."""

@@ -23,6 +23,7 @@ from starlette.types import Scope
 from app.access.authorization import address_id
 from app.api.field_types import describe_value, quotable
 from app.errors import InvalidRequest, Overloaded, TextTooLong
+from models.decoding.options import WIDEST_BEAM
 
 logging.getLogger("python_multipart").setLevel(logging.ERROR)  # our answer says what is wrong with a body
 
@@ -45,7 +46,6 @@ for _digit in b"0123456789abcdefABCDEF":
     _HEXADECIMAL[_digit] = int(chr(_digit), 16)
 
 Fields = dict[str, object]
-_LARGEST_BEAM = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class RequestLimits:
             "n": self.max_samples,
             "max_new_tokens": self.max_new_tokens,
             "max_tokens": self.max_new_tokens,
-            "beam_size": _LARGEST_BEAM if self.slots_per_model == "auto" else min(_LARGEST_BEAM, self.slots_per_model),
+            "beam_size": WIDEST_BEAM if self.slots_per_model == "auto" else min(WIDEST_BEAM, self.slots_per_model),
         }
         for name, value in values.items():
             if value is not None and value > limits[name]:

@@ -19,15 +19,13 @@ from app.engine.registry.model_registry import ModelVersion
 from app.errors import AnswerTooLarge, InvalidRequest, TextTooLong, UnknownCharacters
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.constraints import TERMS_LENGTH_PENALTY, constrained_beam_size
-from models.decoding.options import MAX_REQUIRED_TERMS, DecodingOptions
+from models.decoding.options import MAX_REQUIRED_TERMS, WIDEST_BEAM, DecodingOptions
 from models.inspection.selection import AttentionSelection, SelectionError, resolve
-
-MOST_BEAM = 64
 
 
 def check_translation(request: TranslationRequest, widest: int) -> None:
     """Raises InvalidRequest with the field and its limit. widest: the widest beam that the model has slots for."""
-    options, widest, terms = request.options, min(widest, MOST_BEAM), len(request.required)
+    options, widest, terms = request.options, min(widest, WIDEST_BEAM), len(request.required)
     for field, value, least, most in (
         ("beam_size", options.decoding.beam_size, 1, widest),
         ("alternatives", options.alternatives or None, 0, widest - 1),
@@ -345,7 +343,7 @@ def plan_translation(
     beam_size = max(options.decoding.beam_size or defaults.beam, options.alternatives + 1)
     if required:
         wide = max(constrained_beam_size(required, beam_size), MIN_BEAM_WITH_TERMS)
-        beam_size = max(beam_size, min(wide, slots, MOST_BEAM))
+        beam_size = max(beam_size, min(wide, slots, WIDEST_BEAM))
     search = (options.decoding, defaults, checkpoint, source, beam_size, required)
     decoding = resolve_search(*search, scores="scores" in options.wants, streamed=streamed)
     # a translation is about as long as its source

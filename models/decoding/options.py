@@ -10,6 +10,7 @@ from typing import NamedTuple
 MAX_REQUIRED_TERMS = 32
 MAX_TOP_LOGPROBS = 20
 MAX_NGRAM_SIZE = 1000
+WIDEST_BEAM = 64  # that a request to the server may ask for
 _RANGES: tuple[tuple[str, float, float], ...] = (
     ("max_new_tokens", 1, math.inf),
     ("beam_size", 1, math.inf),

@@ -19,7 +19,7 @@ from app.api.field_types import (
 )
 from app.api.request_fields import Examples, OwnRequestFields
 from app.engine.interface import AttentionQuery
-from models.decoding.options import DecodingOptions
+from models.decoding.options import WIDEST_BEAM, DecodingOptions
 from models.inspection.selection import KINDS, AttentionKind, AttentionSelection, Head, Row
 
 _MAX_NUMBERS, LARGEST_INDEX = 256, 9999
@@ -107,7 +107,7 @@ class Reduction(OwnRequestFields):
 class Search(OwnRequestFields):
     """How the model's own translation is looked for."""
 
-    beam_size: int | None = optional("Beam width; null: the server's.", 4, ge=1, le=64)
+    beam_size: int | None = optional("Beam width; null: the server's.", 4, ge=1, le=WIDEST_BEAM)
     length_penalty: float | None = optional(
         "Scores are divided by length to this power; null: the server's.", 1.0, ge=-10, le=10, allow_inf_nan=False
     )

@@ -45,7 +45,7 @@ typedef struct { /* memory of a call; candidates [G, 2k], best first */
     void *memory;
 } Room;
 
-enum { WORTH_THREADS = 1 << 17 }; /* logits, as in logit_kernels.py */
+enum { LOGITS_WORTH_THREADS = 1 << 17 }; /* as in logit_kernels.py */
 
 static int begin(Room *room, const Model *m, const Beams *b, int64_t beams, const Search *s) {
     int64_t k = b->width, hypotheses = beams * k, candidates = 2 * hypotheses, columns = m->projection.outputs;
@@ -68,7 +68,7 @@ static int begin(Room *room, const Model *m, const Beams *b, int64_t beams, cons
     room->from = take(&next, 8 * hypotheses), room->to = take(&next, 8 * hypotheses);
     room->since = take(&next, 8 * hypotheses), room->until = take(&next, 8 * hypotheses);
     room->scoring.suppressed = s->suppressed, room->scoring.suppressed_count = s->suppressed_count;
-    room->scoring.renormalise = s->renormalise, room->scoring.spread = hypotheses * columns >= WORTH_THREADS;
+    room->scoring.renormalise = s->renormalise, room->scoring.spread = hypotheses * columns >= LOGITS_WORTH_THREADS;
     room->scoring.log_probabilities = b->log_probabilities;
     return 1;
 }

@@ -98,7 +98,7 @@ class NativeState:
 
 
 Array = Ints | Tensor | int | None
-WORTH_THREADS = 8 << 20  # weights, of a step of 0.2 ms with one row
+WEIGHTS_WORTH_THREADS = 8 << 20  # a step of one row takes 0.2 ms
 ACTIVATION_NUMBERS = {"relu": 1, "gelu": 2, "silu": 3}  # as in native.h
 
 
@@ -339,7 +339,7 @@ class NativeTransformer:
 
 def threads_for(weights: int) -> int:
     """Threads of a step that reads so many weights: those of torch, unless it ends before they have woken up."""
-    return torch.get_num_threads() if weights >= WORTH_THREADS else 1
+    return torch.get_num_threads() if weights >= WEIGHTS_WORTH_THREADS else 1
 
 
 def address(array: Array) -> int | None:

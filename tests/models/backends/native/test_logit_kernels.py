@@ -223,7 +223,7 @@ def test_fewer_tokens_than_continuations() -> None:
 def test_threads_change_no_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
     given, rows, scores = logits(12, 4033, "random"), np.arange(12).reshape(3, 4), so_far(3, 4)
     alone = top_k.continuations(given.clone(), rows, scores)
-    monkeypatch.setattr(native, "WORTH_THREADS", 0)
+    monkeypatch.setattr(native, "LOGITS_WORTH_THREADS", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     for _ in range(20):
         for together, by_itself in zip(top_k.continuations(given.clone(), rows, scores), alone, strict=True):
