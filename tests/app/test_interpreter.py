@@ -17,6 +17,7 @@ from app.interpreter import (
     LONGEST_PAUSE_S,
     MANY_OBJECTS,
     SWITCH_INTERVAL_S,
+    YOUNG_COLLECTIONS,
     YOUNG_OBJECTS,
     full_collection_is_due,
     give_way,
@@ -41,7 +42,7 @@ def test_threads_take_short_turns_and_all_is_as_before_at_the_end() -> None:
     async def run() -> None:
         async with shared_interpreter():
             assert sys.getswitchinterval() < before[0]
-            assert gc.get_threshold()[:2] == (YOUNG_OBJECTS, before[1][1])
+            assert gc.get_threshold()[:2] == (YOUNG_OBJECTS, YOUNG_COLLECTIONS)
 
     asyncio.run(run())
     assert (sys.getswitchinterval(), gc.get_threshold()) == before
