@@ -189,6 +189,7 @@ def test_a_full_server_refuses_a_file_at_the_door_but_waits_with_one_that_is_beg
         ({"target": "fr"}, "target", "There is no model for de → fr here. Loaded pairs: de → en, en → es, es → en."),
         ({"source": "auto", "target": "xx"}, "target", "There is no model into xx here. Loaded pairs: de → en, en →"),
         ({"beam_size": "99"}, "beam_size", '"beam_size" is 99; this server takes at most 64.'),
+        ({"max_new_tokens": "1025"}, "max_new_tokens", '"max_new_tokens" is 1,025; this server takes at most 1,024.'),
         ({"source": ""}, "source", '"source" is empty; send a language code as GET /languages lists them.'),
     ],
 )
