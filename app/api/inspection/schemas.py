@@ -355,8 +355,11 @@ class WalkedStep(BaseModel):
 
     part: str = doc("Which part of the network.", "self-attention")
     name: str = doc("What is computed.", "scores")
-    formula: str = doc("How.", "s = 0.176777 · q·Kᵀ")
-    why: str = doc("What for.", "What this place looks for.")
+    formula: str | None = doc(
+        "How; null if the code that computes it was edited, so that only the numbers are known.", "s = 0.176777 · q·Kᵀ"
+    )
+    why: str | None = doc("What for; null if the step was edited.", "What this place looks for.")
+    edited: bool = doc("Whether it is another step than that of the network as it was written.", False)
     shape: list[int] = doc("Of the whole.", [5])
     values: list[float | None] | list[list[float | None]] = doc(
         "The first ones, or the largest where `indices` says which; null where a score is masked.", [0.12, -0.4]
@@ -371,7 +374,8 @@ class WalkedStep(BaseModel):
             [round_float32(value) for value in row] if isinstance(row, tuple) else round_float32(row)
             for row in step.values
         ]
-        return {**fields, "values": values, "why": STEP_REASONS[step.name]}
+        why = None if step.edited else STEP_REASONS[step.name]
+        return {**fields, "formula": step.formula, "values": values, "why": why}
 
 
 class WalkthroughAnswer(BaseModel):
@@ -389,6 +393,7 @@ class WalkthroughAnswer(BaseModel):
     source_tokens: list[Token] = doc("The encoder's input.", [example_of(Token)])
     input_tokens: list[Token] = doc("The decoder's input, its start token first.", [example_of(Token)])
     steps: list[WalkedStep] = doc("In the order in which they are computed.", [example_of(WalkedStep)])
+    edits: list[str] = doc("How the network differs from the one that was written; empty if it does not.", [])
 
     @staticmethod
     def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:
@@ -402,6 +407,7 @@ class WalkthroughAnswer(BaseModel):
             "position": shown.position,
             **{name: getattr(result, name) for name in names},
             "steps": [WalkedStep.fields_of(step) for step in shown.steps],
+            "edits": shown.edits,
         }
 
 
