@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,25 @@ def test_config_error_lists_all_problems() -> None:
         "embedding must be 0 (one-hot) or a width, not -1; "
         "dropout must lie in [0, 1), not 1.0."
     )
+
+
+def test_another_gate_of_pytorchs_cells_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    gru = cells.CELLS["gru"]
+    monkeypatch.setitem(cells.CELLS, "gru", replace(gru, gates={**gru.gates, "s": cells.SIGMOID}))
+    with pytest.raises(ValueError) as excinfo:
+        RecurrentConfig(vocabulary=9)
+    assert str(excinfo.value) == (
+        "cell gru has 4 gates in CELLS (r, z, n, s), and its weights are those of PyTorch's layer, which has 3:"
+        " give a cell with other gates a name of its own in CELLS."
+    )
+    monkeypatch.setitem(cells.CELLS, "wider", cells.CELLS["gru"])
+    assert RecurrentLanguageModel(RecurrentConfig(vocabulary=9, cell="wider")).parameters_of(0)[2].shape == (1024, 256)
+
+
+@pytest.mark.parametrize("cell", FUSED)
+def test_pytorchs_cells_have_the_gates_of_its_layers(cell: str) -> None:
+    network = RecurrentLanguageModel(RecurrentConfig(vocabulary=9, cell=cell, hidden=5))
+    assert len(network.parameters_of(0)[2]) == 5 * len(cells.CELLS[cell].gates)
 
 
 # Formulae -----------------------------------------------------------------------------------------------
