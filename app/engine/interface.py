@@ -72,7 +72,8 @@ class TokenExpectation:
 @dataclass(frozen=True, slots=True)
 class GatesResult:
     """Gate activations. values: gate -> [layers, T, units] after each of T `tokens`; units: selected, per layer. depth,
-    hidden: of the whole model. bounds: of all gates of the cell, selected or not. steps: the distribution after each token; the last has no actual token."""
+    hidden: of the whole model. bounds: of all gates of the cell, selected or not. steps: the distribution after each
+    token; the last has no actual token."""
 
     model: str
     cell: str
