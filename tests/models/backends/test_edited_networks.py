@@ -49,7 +49,7 @@ SOURCE, TARGET = (3, 4, 5, 6, 7), (1, 9, 10, 11, 3, 3)
 def test_a_network_as_it_is_written_runs_in_our_kernels() -> None:
     for options in tiny.OPTIONS.values():
         assert coverage.transformer_difference(tiny.transformer(**options)) is None
-    for cell in CELLS:
+    for cell in tiny.FUSED_CELLS:
         for embedding in (0, 6):
             assert coverage.recurrent_difference(tiny.recurrent(cell=cell, embedding=embedding)) is None
 
@@ -458,7 +458,7 @@ def test_attention_without_weights_is_refused_per_layer() -> None:
         without_heads(network, [Head("encoder", 0, 0)])
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.FUSED_CELLS)
 def test_recurrent_layer_options_are_declined(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
     if cell == "rnn":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.api.inspection.schemas import GatesAnswer
+from app.engine.interface import GATES
 from models.networks.cells import CELLS
 from tests.app.api.client import Client
 from tests.request_builders import gates_query
@@ -100,7 +101,7 @@ def test_values_have_the_requested_decimals() -> None:
     assert result["summaries"][0]["hidden_change"] == [0.5, 0.123457]
 
 
-NAMES = 'it takes "all" or a list of n, r, z, i, f, g, o, c and h, those that the cell has.'
+NAMES = f'it takes "all" or a list of {", ".join(GATES[:-1])} and {GATES[-1]}, those that the cell has.'
 UNITS = "it takes 1 to 64, for so many that vary most, or a list of units, such as [0, 7]."
 
 
