@@ -54,7 +54,7 @@ def walkthrough(
     if focus.layer == len(walk.layers) - 1:
         walk.final_norm()
         if not encoder:
-            walk.output(network.project(features)[0, focus.position], rules)
+            walk.output(features, rules)
     return Walkthrough(focus.layer, focus.head, focus.position, tuple(walk.steps), known.edits)
 
 
@@ -129,6 +129,7 @@ class Walk:
         self.layer: nn.Module = self.layers[focus.layer]
         self.steps: list[WalkthroughStep] = []
         self.part = "embedding"
+        self.left: Tensor | None = None  # what the last step x' was shown of, [1, T, C]
         stack = ("encode",) if self.encoder else ("decode", "decode_over")
         self.stack_known = known.code("", *stack)
         self.order_known = known.code(self._full(""), "forward")  # of the layer's sublayers
@@ -190,11 +191,12 @@ class Walk:
         if placed:
             self.vector("position", f"p = PE[{at}]", network.position_vectors(at + 1)[at])
         if embeds and FIRST in self.seen:
-            self.position("sum", "x = s + p" if placed and EMBEDDING in self.seen else None, self.seen[FIRST][0])
+            summed = placed and EMBEDDING in self.seen and known.code(f"{self.focus.side}.0")
+            self.position("sum", "x = s + p" if summed else None, self.seen[FIRST][0])
         if (layer or not embeds) and "" in self.seen:
             self.part = "layer input"
-            below = f"x, as layer {layer - 1} left it" if layer and self.stack_known else None
-            self.position("layer input", below, self.seen[""][0])
+            below = layer and self.stack_known and known.code(self._full(""))
+            self.position("layer input", f"x, as layer {layer - 1} left it" if below else None, self.seen[""][0])
 
     def attention(self, part: str, name: str, around: str, capture: Capture) -> None:
         entered, known, full = self._enter(part, around), self.known, self._full(name)
@@ -208,7 +210,7 @@ class Walk:
                 bias = "" if getattr(self.layer.get_submodule(f"{name}.output"), "bias", None) is None else " + b_O"
                 mapped = attends and known.part(f"{full}.output")
                 self.position("output projection", f"o = {joined}·W_O{bias}" if mapped else None, given)
-        self._leave(around, entered is not None and known.code(full, "forward", "attend"))
+        self._leave(around, entered is not None and self._passes_on(name, f"{name}.output"))
 
     def feed_forward(self) -> None:
         around, known, full = "around_feed_forward", self.known, self._full("feed_forward")
@@ -216,24 +218,28 @@ class Walk:
         forward = known.code(full, "forward") and known.activation(full, activation)
         if "feed_forward.widen" in self.seen and "feed_forward.narrow" in self.seen:
             (_, wide), (active, narrow) = self.seen["feed_forward.widen"], self.seen["feed_forward.narrow"]
-            widens = entered and forward and known.part(f"{full}.widen")
+            read = self.seen["feed_forward.widen"][0]
+            reads = "feed_forward" in self.seen and torch.equal(self.seen["feed_forward"][0], read)
+            widens = entered and reads and known.code(full) and known.part(f"{full}.widen")
             self.position("widen", f"w = {entered}·W_1 + b_1" if widens else None, wide)
             activates = forward and known.part(f"{full}.dropout")
             self.position("activation", f"a = {activation}(w)" if activates else None, active)
             self.position("narrow", "o = a·W_2 + b_2" if known.part(f"{full}.narrow") else None, narrow)
-        self._leave(around, entered is not None and forward)
+        self._leave(around, entered is not None and self._passes_on("feed_forward", "feed_forward.narrow"))
 
     def final_norm(self) -> None:
         self.part, name = "output", f"{self.focus.side}_norm"
         if FINAL in self.seen and not isinstance(getattr(self.network, name), nn.Identity):
             self._norm("final norm", "x'", "x" if self.stack_known else None, name, self.seen[FINAL][1])
 
-    def output(self, logits: Tensor, rules: TokenRules) -> None:
-        """logits [V] at the recorded position."""
+    def output(self, features: Tensor, rules: TokenRules) -> None:
+        """features [1, T, C]: what the decoder left."""
         network, known = self.network, self.known
+        logits = network.project(features)[0, self.focus.position]
         bias = "" if network.output_bias is None else " + b"
         matrix = "target_embedding" if network.output is None else "output"
-        projects = self.stack_known and self.order_known and known.code("", "project") and known.part(matrix)
+        shown = self.left is not None and torch.equal(self.left, features)
+        projects = shown and known.code("", "project") and known.part(matrix)
         self.largest("logits", f"l = x'·Uᵀ{bias}" if projects else None, logits)
         probabilities = log_probabilities(logits[None], rules).double().exp()[0]
         self.largest("probabilities", "exp(l) / sum(exp(l)), as decoding counts them", probabilities)
@@ -249,9 +255,12 @@ class Walk:
             self._norm("norm", "n", "x" if known else None, self._full(norm), self.seen[norm][1])
         return "n" if known else None
 
+    def _passes_on(self, sublayer: str, last: str) -> bool:
+        """Whether a sublayer returned what a module inside it returned, in this pass."""
+        return sublayer in self.seen and last in self.seen and torch.equal(self.seen[sublayer][1], self.seen[last][1])
+
     def _leave(self, around: str, known: bool) -> None:
-        """Records the residual connection, and the norm after it. known: the code of the sublayer and around it is as
-        written."""
+        """Records the residual connection, and the norm after it. known: x and o are as shown."""
         norm, known = f"{around}.norm", known and self.known.part(f"{self._full(around)}.dropout")
         if around not in self.seen or norm not in self.seen:
             return
@@ -260,7 +269,7 @@ class Walk:
         if self._before(around):
             self.position("residual", formula, self.seen[around][1])
         else:
-            self.position("residual", formula, summed)
+            self.position("residual", formula if self.known.goes_by_its_class(self._full(norm)) else None, summed)
             runs = self.known.code(self._full(around), "forward")
             self._norm("norm", "x'", "r" if runs else None, self._full(norm), normed)
 
@@ -272,6 +281,8 @@ class Walk:
         """module: its name in the network. argument: None if the code that hands it over was edited."""
         kind = type(self.network.get_submodule(module)).__name__
         named = argument is not None and self.known.goes_by_its_class(module)
+        if symbol == "x'":
+            self.left = x
         self.position(name, f"{symbol} = {kind}({argument})" if named else None, x, not self.known.part(module))
 
     def _head(self, name: str, trace: Attended, entered: str | None) -> None:
