@@ -64,4 +64,4 @@ class KnownParts:
 
     @staticmethod
     def _activates(module: FeedForward, kind: str) -> bool:
-        return module.activation is FUNCTIONS[kind]
+        return module.activation is FUNCTIONS.get(kind)

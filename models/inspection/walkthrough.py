@@ -299,9 +299,7 @@ class Walk:
         explicit = known.code(full, "attend_explicit")
         module = self.layer.get_submodule(name)
         bias = " + b" if projects and cast(MultiHeadAttention, module).projection.bias is not None else ""
-        scores = masked = trace.scores[0, head, at]
-        if trace.mask is not None:
-            masked = scores.masked_fill(~trace.mask.expand(trace.scores.shape)[0, head, at], -torch.inf)
+        scores = trace.scores[0, head, at]
         self.vector("query", f"q = {entered}·W_Q{bias}, head {head}" if queries else None, trace.query[0, head, at])
         for letter, kind, x in (("K", "keys", trace.key), ("V", "values", trace.value)):
             formula = f"{letter} = {read}·W_{letter}{bias}, head {head}, a row for each key"
@@ -309,6 +307,9 @@ class Walk:
         scale = getattr(module, "scale", None)
         self.keys("scores", f"s = {scale:.6g} · q·Kᵀ" if explicit else None, scores)
         if explicit:
+            masked = scores
+            if trace.mask is not None:
+                masked = scores.masked_fill(~trace.mask.expand(trace.scores.shape)[0, head, at], -torch.inf)
             self.keys("masked scores", "s where the key may be read, otherwise -inf", masked)
         self.keys("softmax", "a = exp(s) / sum(exp(s))" if explicit else None, trace.weights[0, head, at])
         self.vector("context", "c = a·V" if explicit else None, trace.context[0, head, at])

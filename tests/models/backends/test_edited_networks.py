@@ -174,6 +174,16 @@ def test_the_reason_names_the_edit(name: str, reason: str, monkeypatch: pytest.M
     assert coverage.transformer_difference(edits.edited_transformer(name, monkeypatch)) == reason
 
 
+def test_an_activation_of_a_new_name_is_an_edit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(transformer.ACTIVATIONS, "mish", nn.functional.mish)
+    monkeypatch.setitem(transformer.CHOICES, "activation", ("relu", "mish"))
+    network = tiny.transformer(activation="mish")
+    selection = select.select(network, "int8")
+    assert (selection.native, selection.reason) == (False, "encoder.0.feed_forward has another activation")
+    walk = walkthrough(network, SOURCE, TARGET, WalkthroughFocus("decoder", 0, 0, 2), TokenRules(None))
+    assert [step.name for step in walk.steps if step.formula is None] == ["activation"]
+
+
 @pytest.mark.parametrize("kernels", ["", "none"])
 @pytest.mark.parametrize("precision", [*select.PRECISIONS, "auto"])
 def test_the_edit_is_the_reason_in_every_precision(
