@@ -76,30 +76,41 @@ _as_written: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDic
 def difference(network: nn.Module, plain: nn.Module, label: str = "") -> str | None:
     """How `network` and its modules differ from `plain` (of `as_written`), or their code from
     `models.source_fingerprints`; None if they do not. label: the name of `network` within a larger network."""
-    if any(getattr(torch_module, f"_global{name}") for name in HOOKS):
-        return "every module has a global hook"
-    for name, function in FUNCTIONS.items():
-        if getattr(functional, name) is not function:
-            return f"torch.nn.functional.{name} was patched"
+    return next(differences(network, plain, label), None)
+
+
+def differences(network: nn.Module, plain: nn.Module, label: str = "") -> Iterator[str]:
+    """As `difference`: one for each module that differs, and one for each method."""
+    yield from differences_everywhere()
     plain_modules, kinds = dict(plain.named_modules(remove_duplicate=False)), dict[type[nn.Module], None]()
     for name, module in network.named_modules(remove_duplicate=False):
+        wanted = plain_modules.get(name)
+        if name and (type(module) is not type(wanted) or not _known(type(module))):
+            continue  # the module that contains it is the one that differs
         kinds[type(module)] = None
-        if found := _module_difference(module, plain_modules[name]):
-            return f"{'.'.join(filter(None, (label, name))) or 'the network'} {found}"
-    return next(filter(None, map(_changed_code, kinds)), None)
+        if wanted is not None and (found := module_difference(module, wanted) or _child_difference(module, wanted)):
+            yield f"{'.'.join(filter(None, (label, name))) or 'the network'} {found}"
+    for kind in kinds:
+        yield from _changed_code(kind)
 
 
-def _module_difference(module: nn.Module, plain: nn.Module) -> str | None:
+def differences_everywhere() -> Iterator[str]:
+    """Changes of PyTorch that concern every network."""
+    if any(getattr(torch_module, f"_global{name}") for name in HOOKS):
+        yield "every module has a global hook"
+    for name, function in FUNCTIONS.items():
+        if getattr(functional, name) is not function:
+            yield f"torch.nn.functional.{name} was patched"
+
+
+def module_difference(module: nn.Module, plain: nn.Module) -> str | None:
+    """How a module differs from `plain` in its class, hooks, options and tensors, without the modules inside and
+    without its code; None if it does not."""
     if type(module) is not type(plain):
         return f"is a {type(module).__qualname__}"
     own, wanted = vars(module), vars(plain)
     if any(own[name] for name in HOOKS):
         return "has a hook"
-    if odd := own["_modules"].keys() ^ wanted["_modules"].keys():
-        return f"has other modules inside: {', '.join(sorted(odd))}"
-    for name, child in own["_modules"].items():
-        if type(child) is not type(wanted["_modules"][name]) or not _known(type(child)):
-            return f"has a {type(child).__qualname__} as its {name}"
     for kind in ("_parameters", "_buffers"):  # a weight that became a buffer, or the reverse, differs too
         if odd := own[kind].keys() ^ wanted[kind].keys():
             return f"has other tensors: {', '.join(sorted(odd))}"
@@ -115,6 +126,16 @@ def _module_difference(module: nn.Module, plain: nn.Module) -> str | None:
     return None
 
 
+def _child_difference(module: nn.Module, plain: nn.Module) -> str | None:
+    own, wanted = vars(module)["_modules"], vars(plain)["_modules"]
+    if odd := own.keys() ^ wanted.keys():
+        return f"has other modules inside: {', '.join(sorted(odd))}"
+    for name, child in own.items():
+        if type(child) is not type(wanted[name]) or not _known(type(child)):
+            return f"has a {type(child).__qualname__} as its {name}"
+    return None
+
+
 def _known(kind: type) -> bool:
     return kind is type(None) or kind in FORWARDS or (kind.__module__.startswith(OURS) and kind.__qualname__ in METHODS)
 
@@ -125,19 +146,19 @@ def methods(kind: type) -> set[str]:
     return {name for name, value in vars(kind).items() if isinstance(value, kinds)}
 
 
-def _changed_code(kind: type[nn.Module]) -> str | None:
+def _changed_code(kind: type[nn.Module]) -> Iterator[str]:
     if kind.__call__ is not CALL:
-        return f"{kind.__qualname__}.__call__ was patched"
+        yield f"{kind.__qualname__}.__call__ was patched"
     if kind in FORWARDS:
         forward = kind.forward
-        patched = forward is not FORWARDS[kind] or not forward.__module__.startswith("torch.nn.modules")
-        return f"{kind.__qualname__}.forward was patched" if patched else None
+        if forward is not FORWARDS[kind] or not forward.__module__.startswith("torch.nn.modules"):
+            yield f"{kind.__qualname__}.forward was patched"
+        return
     names = METHODS.get(kind.__qualname__, set()) | methods(kind)
     for name in sorted(names, key=lambda name: (name == "__init__", name)):
         full = f"{kind.__qualname__}.{name}"
         if changed := code_difference(inspect.getattr_static(kind, name, None), full, full):
-            return changed
-    return None
+            yield changed
 
 
 def code_difference(function: object, known: str, label: str) -> str | None:

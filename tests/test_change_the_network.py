@@ -23,12 +23,19 @@ DIFFS = {
     for diffs in [re.findall(r"^```diff\n(.*?)^```$", diffs, re.MULTILINE | re.DOTALL)]
     if diffs
 }
-TRANSFORMERS = ("RMSNorm", "Rotary positions", "SwiGLU")
+TRANSFORMERS = ("RMSNorm", "Rotary positions", "Learnt positions", "SwiGLU")
 REASONS = {
     "RMSNorm": "RMSNorm",
     "Rotary positions": "was edited",
+    "Learnt positions": "was edited",
     "SwiGLU": "FeedForward.forward was edited",
     "A recurrent cell": "its cell is mgu",
+}
+STEPS = {
+    "RMSNorm": {"norm"},
+    "Rotary positions": {"query", "keys", "layer input"},
+    "Learnt positions": {"layer input"},
+    "SwiGLU": {"activation"},
 }
 
 # Random weights of one seed: forward pass, cached steps, attention, and which backend is chosen.
@@ -36,6 +43,9 @@ TRANSFORMER_PROBE = """
 import json, torch
 from models.backends.select import select
 from models.inspection.forced_pass import forced_pass
+from models.decoding.options import TokenRules
+from models.inspection.selection import WalkthroughFocus
+from models.inspection.walkthrough import walkthrough
 from models.interface import Prompt
 from models.networks.transformer import Transformer, TransformerConfig
 from training.kernels.training_backend import TranslatorBackend
@@ -51,12 +61,16 @@ state = chosen.decodable.allocate(1, 8, 8)
 chosen.decodable.prefill(state, [0], [Prompt((5, 6, 7, 8), (1, 9))])  # one token is read, the others are stepped
 steps = torch.stack([chosen.decodable.step(state, target[0, i : i + 1])[0, :40].clone() for i in range(1, 5)])
 maps = forced_pass(network, source[0].tolist(), target[0].tolist()).maps
+walk = walkthrough(network, (5, 6, 7, 8), (1, 9, 10), WalkthroughFocus(layer=0), TokenRules(None))
 served, trained = select(network, "int8"), TranslatorBackend(network)
 print(json.dumps({
     "logits": whole.flatten()[:50].tolist(),
     "steps": float((steps - whole[1:]).abs().max()),
     "maps": {kind: weights[-1].flatten().tolist() for kind, weights in maps.items()},
+    "edits": walk.edits,
+    "edited": [step.name for step in walk.steps if step.edited],
     "served": [served.native, served.reason],
+    "fp32": [chosen.native, chosen.reason],
     "trained": [trained.library() is not None, trained.reason],
 }))
 """
@@ -175,9 +189,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
 
 @pytest.mark.slow
 def test_all_changes_apply_together_and_change_the_steps(tmp_path: Path) -> None:
-    assert list(DIFFS) == [*TRANSFORMERS[:2], "SwiGLU", "A recurrent cell", "An optimizer"]
+    assert list(DIFFS) == [*TRANSFORMERS, "A recurrent cell", "An optimizer"]
     assert max(diff.count("\n") for diff in DIFFS.values()) <= 40
-    tree = Tree(tmp_path, *DIFFS)
+    tree = Tree(tmp_path, *(name for name in DIFFS if name != "Learnt positions"))  # instead of rotary ones
     transformer, cell = tree.probe(TRANSFORMER_PROBE), tree.probe(CELL_PROBE)
     assert transformer["steps"] < 1e-4
     assert not transformer["served"][0]
@@ -194,6 +208,10 @@ def test_a_changed_transformer_is_the_one_that_runs(plain: Tree, tmp_path: Path,
     assert after["steps"] < 1e-4, "decoding runs another network than the forward pass"
     for kind in ("encoder", "decoder", "cross"):
         assert after["maps"][kind] != pytest.approx(before["maps"][kind], abs=1e-5), kind
+    assert (before["edits"], before["edited"]) == ([], [])
+    assert any(REASONS[name] in edit for edit in after["edits"])
+    assert STEPS[name] <= set(after["edited"])
+    assert REASONS[name] in after["fp32"][1]
     for way in ("served", "trained"):
         native, reason = after[way]
         assert not native

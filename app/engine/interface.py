@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,13 @@ from models.checkpoint import DemoCard
 from models.decoding.options import DecodingOptions
 from models.inspection.results import AttentionFindings, AttentionMap, Candidate, GateSummary, Walkthrough
 from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
+from models.networks.cells import shown_names
 
-GateName = Literal["r", "z", "n", "i", "f", "g", "o", "c", "h"]
+GATES = shown_names()
+if TYPE_CHECKING:
+    GateName = str
+else:
+    GateName = Literal[GATES]  # in the schema of the API, the names of every cell
 FloatArray = npt.NDArray[np.float32]
 DEFAULT_DECODING = DecodingOptions()  # leaves every choice to the server
 DEFAULT_SAMPLING = DecodingOptions(max_new_tokens=100, temperature=0.8)
@@ -67,7 +72,8 @@ class TokenExpectation:
 @dataclass(frozen=True, slots=True)
 class GatesResult:
     """Gate activations. values: gate -> [layers, T, units] after each of T `tokens`; units: selected, per layer. depth,
-    hidden: of the whole model. steps: the distribution after each token; the last has no actual token."""
+    hidden: of the whole model. bounds: of all gates of the cell, selected or not. steps: the distribution after each
+    token; the last has no actual token."""
 
     model: str
     cell: str

@@ -60,7 +60,7 @@ Network = Transformer | RecurrentLanguageModel | SelfDecoding
 @dataclass(frozen=True, slots=True)
 class Selection:
     """precision: of the computation; native: by our kernels, in C on a CPU and in Triton on CUDA; reason: a clause with
-    the reason for or against native."""
+    the reason for or against native. Of an edited network, the reason is the edit in every precision."""
 
     decodable: Decodable
     precision: str
@@ -97,21 +97,22 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
     recurrent = isinstance(network, RecurrentLanguageModel)
     if recurrent and precision == "int8":
         precision = "fp32"
-    reason: str | None = f"our kernels step it in {'fp32' if recurrent else 'int8'} on CPUs"
-    if precision == ("fp32" if recurrent else "int8") and network.device.type == "cpu":
-        library, reason = build.fp32_library() if recurrent else build.library(), build.why_none()
-        if library is not None:
-            floats = network if _dtype(network) == torch.float32 else prepared(network, "fp32")
-            if isinstance(floats, RecurrentLanguageModel):
-                reason = recurrent_difference(floats)
-            else:
-                reason = transformer_difference(floats)
-            if reason is None:
-                if isinstance(floats, RecurrentLanguageModel):
-                    return Selection(NativeRecurrent(floats, library), precision, True, EXACT)
-                native = NativeTransformer(floats, library)
-                has = "a vocabulary shortlist" if native.shortlist else "no vocabulary shortlist"
-                return Selection(native, precision, True, f"{EXACT}; {has}: {native.shortlist_reason}")
+    kernel_precision = "fp32" if recurrent else "int8"
+    on_cpu = network.device.type == "cpu"
+    kernels_fit = on_cpu and precision == kernel_precision
+    floats = prepared(network, "fp32") if kernels_fit and _dtype(network) != torch.float32 else network
+    edit = _difference(floats) if on_cpu else None
+    reason = edit or f"our kernels step it in {kernel_precision} on CPUs"
+    if kernels_fit and edit is None:
+        library = build.fp32_library() if recurrent else build.library()
+        if library is None:
+            reason = build.why_none()
+        elif isinstance(floats, RecurrentLanguageModel):
+            return Selection(NativeRecurrent(floats, library), precision, True, EXACT)
+        else:
+            native = NativeTransformer(floats, library)
+            has = "a vocabulary shortlist" if native.shortlist else "no vocabulary shortlist"
+            return Selection(native, precision, True, f"{EXACT}; {has}: {native.shortlist_reason}")
     if precision == "int8" and not exact_int8():
         raise RefusedError("this CPU does not sum int8 products exactly; use fp32 or bf16")
     made = prepared(network, precision)
@@ -126,7 +127,14 @@ def select(network: Network, precision: Precision = "fp32") -> Selection:
             return Selection(kernels_or_reason, label, True, EXACT)
         reason = kernels_or_reason
     eager: Decodable = EagerRecurrent(made) if isinstance(made, RecurrentLanguageModel) else EagerTransformer(made)
-    return Selection(eager, label, False, reason or "")
+    return Selection(eager, label, False, reason)
+
+
+def _difference(network: Transformer | RecurrentLanguageModel) -> str | None:
+    """Why the C kernels cannot compute the network, in whichever precision; None if they can."""
+    if isinstance(network, RecurrentLanguageModel):
+        return recurrent_difference(network)
+    return transformer_difference(network)
 
 
 def _dtype(network: nn.Module) -> torch.dtype:

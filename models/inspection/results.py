@@ -137,26 +137,31 @@ class WorkedRow(msgspec.Struct, frozen=True):
 
 class WalkthroughStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step of a forward pass. part: "embedding", "layer input", "self-attention", "cross-attention", "feed-forward"
-    or "output". formula: plain text. shape: before truncation. values: a vector, or the rows of a matrix, truncated
-    where `shape` is larger; None stands for minus infinity, a masked score. indices: which entries of the vector
-    (vocabulary ids) the values are; None: the first ones. texts: their texts, filled in by the front end."""
+    or "output". formula: plain text; None if the code that computes the values was edited, so that only the values are
+    known. shape: before truncation. values: a vector, or the rows of a matrix, truncated where `shape` is larger; None
+    stands for minus infinity, a masked score. indices: which entries of the vector (vocabulary ids) the values are;
+    None: the first ones. texts: their texts, filled in by the front end. edited: the step differs from
+    `models.networks` as it was written, in code or in kind, such as another norm."""
 
     part: str
     name: str
-    formula: str
+    formula: str | None
     shape: tuple[int, ...]
     values: tuple[float | tuple[float | None, ...] | None, ...]
     indices: tuple[int, ...] | None = None
     texts: tuple[str, ...] | None = None
+    edited: bool = False
 
 
 class Walkthrough(msgspec.Struct, frozen=True):
-    """The steps of a forward pass for one position, layer and head."""
+    """The steps of a forward pass for one position, layer and head. edits: how the network differs from the one that
+    `models.networks` was written as, one clause for each part; () if it does not."""
 
     layer: int
     head: int
     position: int
     steps: tuple[WalkthroughStep, ...]
+    edits: tuple[str, ...] = ()
 
 
 class AttentionFindings(msgspec.Struct, frozen=True):

@@ -1,9 +1,11 @@
 """Recurrent cells: one step of RNN (Elman 1990), GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) with
 explicit gates. Conventions and gate order are PyTorch's.
 
-A new cell is a new function, a new line in `CELLS` and its name in `CellKind`; training, decoding, scoring and
-inspection then support it. An edited cell runs as edited; PyTorch's and our kernels replace only cells that are exactly
-theirs. Nothing here imports torch: the server's front end reads the gate names from these tables."""
+A new cell is a new function and a new entry in `CELLS`, under a name of its own. Training, decoding, scoring and
+inspection then support it, and the options, `--cell`, the API and the page take its name and its gates from there. Only
+prose names the cells elsewhere: both READMEs and docs; and `benchmarks.lyrics --cell`, which has PyTorch's three. An
+edited cell runs as edited; PyTorch's and our kernels replace only cells that are exactly theirs. Nothing here imports
+torch: the server's front end reads the gate names from these tables."""
 
 from __future__ import annotations
 
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-CellKind = Literal["rnn", "gru", "lstm"]
 Bounds = tuple[float, float]
 SIGMOID: Bounds = (0.0, 1.0)
 TANH: Bounds = (-1.0, 1.0)
@@ -79,3 +80,13 @@ CELLS: dict[str, Cell] = {
         remembers=True,
     ),
 }
+
+if TYPE_CHECKING:
+    CellKind = str
+else:
+    CellKind = Literal[tuple(CELLS)]  # the choices of options and of the API
+
+
+def shown_names() -> tuple[str, ...]:
+    """The names of all values that some cell shows: its gates, c, and h last."""
+    return tuple(dict.fromkeys([name for cell in CELLS.values() for name in cell.shown if name != "h"] + ["h"]))

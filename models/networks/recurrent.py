@@ -19,6 +19,7 @@ from models.networks.cells import CELLS, CellKind, Step
 from models.networks.config_fields import option, rate_problems, size_problems
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+FUSED_GATES = {"rnn": 1, "gru": 3, "lstm": 4}  # PyTorch's weights have N rows for each
 OPERATORS: dict[str, Callable[..., tuple[Tensor, ...]]] = {"rnn": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
 LayerScan = Callable[[int, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 """The number of a layer, what it reads and its state [B, N] twice -> its outputs [B, T, N] and the state after."""
@@ -43,6 +44,12 @@ class RecurrentConfig:
         problems = [*size_problems(self, ("vocabulary", "hidden", "layers"))]
         if self.cell not in CELLS:
             problems.append(f"cell must be one of {', '.join(CELLS)}, not {self.cell!r}")
+        elif self.cell in FUSED and len(CELLS[self.cell].gates) != FUSED_GATES[self.cell]:
+            fixed, gates = FUSED_GATES[self.cell], CELLS[self.cell].gates
+            problems.append(
+                f"cell {self.cell} has {len(gates)} gates in CELLS ({', '.join(gates)}), and its weights are those"
+                f" of PyTorch's layer, which has {fixed}: give a cell with other gates a name of its own in CELLS"
+            )
         if not isinstance(self.embedding, int) or self.embedding < 0:
             problems.append(f"embedding must be 0 (one-hot) or a width, not {self.embedding!r}")
         rates = ("dropout", "embedding_dropout", "recurrent_dropout")

@@ -52,6 +52,27 @@ def test_characters_are_shaded_by_probability(watched: Watched, served: Server, 
     page.wait_for_selector(".strip figure >> nth=4")
 
 
+def test_gates_are_drawn_between_the_bounds_that_the_server_names(watched: Watched, described: dict[str, Any]) -> None:
+    """Also those of a cell that the page has never heard of."""
+    needs("/gates" in described["paths"], "gates")
+
+    def another_cell(route: Any) -> None:
+        answer = route.fetch().json()
+        answer["model"]["bounds"] = {"u": [0, 3], "h": [-1, 1]}
+        answer["gates"] = {"u": answer["gates"]["z"], "h": answer["gates"]["h"]}
+        for summary in answer["summaries"]:
+            summary["mean"] = {"u": summary["mean"]["z"], "h": summary["mean"]["h"]}
+        route.fulfill(json=answer)
+
+    watched.page.route("**/gates", another_cell)
+    page = watched.goto("#lyrics?prompt=%E5%88%86%E5%BC%80&length=12&seed=7")
+    page.click("#write:not([disabled])")
+    page.wait_for_selector(".strip figure")
+    captions = page.locator(".strip figcaption").all_inner_texts()
+    assert captions[0] == "mean u 0.00 to 3.00"
+    assert len(captions) == 2
+
+
 # What the page hears, kept beside it.
 LISTENING = """
 window.heard = "";

@@ -113,3 +113,34 @@ def test_forward_pass_is_stepped_through(watched: Watched, described: dict[str, 
     assert page.inner_text(".formula")
     page.keyboard.press("ArrowLeft")
     assert page.inner_text(".card h2") == first
+
+
+def test_edited_step_is_shown_without_a_formula(watched: Watched, described: dict[str, Any]) -> None:
+    needs("/walkthrough" in described["paths"], "a walkthrough")
+
+    def edited(route: Any) -> None:
+        answer = route.fetch().json()
+        answer["edits"] = ["FeedForward.forward was edited", *(f"encoder.{n} has a hook" for n in range(4))]
+        answer["steps"][0] |= {"formula": None, "why": None, "edited": True}
+        route.fulfill(json=answer)
+
+    watched.page.route("**/walkthrough", edited)
+    page = watched.goto("#walkthrough?pair=de.en&text=der+hund")
+    page.wait_for_selector(".card")
+    note = page.inner_text(".edits")
+    assert "FeedForward.forward was edited; encoder.0 has a hook; encoder.1 has a hook; … (+2)" in note
+    assert page.locator(".card .formula").count() == 0
+    assert "This step was edited" in page.inner_text(".card")
+    page.focus(".card")
+    page.keyboard.press("ArrowRight")
+    watched.until("location.hash.includes('card=1')")
+    assert page.inner_text(".card .formula")
+    assert "This step was edited" not in page.inner_text(".card")
+
+
+def test_unedited_network_has_no_note_of_edits(watched: Watched, described: dict[str, Any]) -> None:
+    needs("/walkthrough" in described["paths"], "a walkthrough")
+    page = watched.goto("#walkthrough?pair=de.en&text=der+hund")
+    page.wait_for_selector(".card")
+    assert page.inner_text(".edits") == ""
+    assert page.is_hidden(".edits")

@@ -43,7 +43,7 @@ def test_a_hypothesis_has_the_log_probability_that_the_decoder_gave_it(rules: To
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_a_continuation_has_the_log_probability_that_the_decoder_gave_it(rules: TokenRules, cell: str) -> None:
     network, prompt = tiny.recurrent(cell=cell), (5, 8, 9)
     (result,) = decode(network, rules, [Prompt((), prompt)], DecodingOptions(max_new_tokens=20))[0]

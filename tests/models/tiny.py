@@ -8,11 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from models.inspection.selection import KINDS
-from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.networks.cells import CELLS
+from models.networks.recurrent import FUSED, RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Capture, Transformer, TransformerConfig
 
 N = TypeVar("N", bound=nn.Module)
 SOURCE, TARGET = 17, 19
+ALL_CELLS = tuple(CELLS)
+FUSED_CELLS = tuple(FUSED)  # those that PyTorch and our kernels compute, too
 OPTIONS: dict[str, dict[str, Any]] = {
     "post": {},
     "pre": {"norm": "pre"},

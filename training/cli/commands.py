@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.language_names import code_problem
+from models.networks.cells import CELLS
 from training.cli.command_options import (
     PAIRS,
     add_cleaning,
@@ -129,7 +130,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
 
 def add_lyrics(command: argparse.ArgumentParser) -> None:
     command.add_argument("--corpus", metavar="CORPUS", help="a text file, a folder of .txt files, .jsonl, each .gz too")
-    add_override(command, "--cell", "network.cell", "CELL", "rnn, gru or lstm (default: gru)")
+    add_override(command, "--cell", "network.cell", "CELL", f"{', '.join(CELLS)} (default: gru)")
     add_start(command)
     text = f"small, or medium from {MEDIUM_TEXT:,} characters on, or finetune with --from"
     add_configuration(command, LYRICISTS, text)

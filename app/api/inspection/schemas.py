@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import structs
@@ -25,11 +25,11 @@ from app.api.inspection.attention_request import (
 from app.api.inspection.encoded_arrays import EncodedArray, Encoding, encode_array
 from app.api.request_fields import Examples
 from app.api.shared_schemas import Likely, Step, Token, round_nats
-from app.engine.interface import GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
+from app.engine.interface import GATES, GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
 from app.errors import InvalidRequest
 from models.inspection.results import GateSummary, WalkthroughStep
 from models.inspection.selection import GateSelection
-from models.networks.cells import CellKind
+from models.networks.cells import CELLS, TANH, CellKind
 
 MAX_EXPONENT = 700.0  # e to that power is still a float
 
@@ -40,7 +40,9 @@ _MAX_TOP_UNITS, _LARGEST_UNIT = 64, 99_999
 _GATES_TOKEN = {"id": 20, "piece": "分", "text": "分", "start": 0, "end": 1, "special": False}
 
 
-_GATES = 'it takes "all" or a list of r, z, n, i, f, g, o, c and h, those that the cell has.'
+_GATES = f'it takes "all" or a list of {", ".join(GATES[:-1])} and {GATES[-1]}, those that the cell has.'
+_OF_CELLS = "; ".join(f"{', '.join(cell.shown)} ({kind})" for kind, cell in CELLS.items())
+_TANHS = sorted({name for cell in CELLS.values() for name, bounds in cell.shown.items() if bounds == TANH})
 _UNITS = f"it takes 1 to {_MAX_TOP_UNITS}, for so many that vary most, or a list of units, such as [0, 7]."
 
 
@@ -48,7 +50,7 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 1 <= value <= _MAX_TOP_UNITS
 
 
-Gates = Annotated[Literal["all"] | list[GateName], list_of(_GATES, names=get_args(GateName), instead=is_all)]
+Gates = Annotated[Literal["all"] | list[GateName], list_of(_GATES, names=GATES, instead=is_all)]
 Units = Annotated[int | list[int], list_of(_UNITS, largest=_LARGEST_UNIT, instead=_is_count)]
 
 
@@ -65,7 +67,7 @@ class GatesRequest(InspectionFields):
         "The text that the model reads, character by character.", "分开"
     )
     gates: Gates = doc(
-        '"all", or some of those that the cell has: r, z, n (gru), i, f, g, o, c (lstm), n (rnn), and h.',
+        f'"all", or some of those that the cell has: {_OF_CELLS}.',
         ["z", "h"],
         default="all",
     )
@@ -102,6 +104,10 @@ class GatesModel(BaseModel):
         "The cell's formulae, which say what a gate of 1 does.",
         "h' = (1 - z) n + z h with n = tanh(W x + b + r (U h + d)), PyTorch's: z = 1 keeps, …",
     )
+    bounds: dict[GateName, tuple[float, float] | None] = doc(
+        "Between which numbers each of its gates always lies; null of one without bounds, such as c.",
+        {"r": [0, 1], "z": [0, 1], "n": [-1, 1], "h": [-1, 1]},
+    )
 
 
 _BYTES = ("dtype", "byte_order", "scale", "offset", "data")  # the fields of an array that is not JSON
@@ -129,7 +135,7 @@ class GateSummaries(BaseModel):
     layer: int = doc("Which layer, counted from 0.", 0)
     mean: dict[GateName, list[float]] = doc("The mean of each gate.", {"z": [0.61, 0.55]})
     low: dict[GateName, list[float]] = doc(
-        "The share of units at the low end: below 0.1, of n, g and h below -0.9.", {"z": [0.02, 0.04]}
+        f"The share of units at the low end: below 0.1, of {', '.join(_TANHS)} below -0.9.", {"z": [0.02, 0.04]}
     )
     high: dict[GateName, list[float]] = doc("The share of units above 0.9.", {"z": [0.11, 0.08]})
     hidden_change: list[float] = doc("The mean of |h - the h before|; before the first token h is 0.", [0.18, 0.21])
@@ -152,7 +158,14 @@ class GatesAnswer(BaseModel):
 
     model: GatesModel = doc(
         "What was looked into.",
-        {"name": "lyrics-zh", "cell": "gru", "layers": 1, "hidden": 256, "convention": "h' = …"},
+        {
+            "name": "lyrics-zh",
+            "cell": "gru",
+            "layers": 1,
+            "hidden": 256,
+            "convention": "h' = …",
+            "bounds": {"z": [0, 1]},
+        },
     )
     text: str = doc("The text that the offsets count in.", "分开")
     tokens: list[Token] = doc("Its tokens, one a step.", [_GATES_TOKEN])
@@ -179,6 +192,7 @@ class GatesAnswer(BaseModel):
                 "layers": result.depth,
                 "hidden": result.hidden,
                 "convention": result.convention,
+                "bounds": result.bounds,
             },
             "text": result.text,
             "tokens": result.tokens,
@@ -355,8 +369,11 @@ class WalkedStep(BaseModel):
 
     part: str = doc("Which part of the network.", "self-attention")
     name: str = doc("What is computed.", "scores")
-    formula: str = doc("How.", "s = 0.176777 · q·Kᵀ")
-    why: str = doc("What for.", "What this place looks for.")
+    formula: str | None = doc(
+        "How; null if the code that computes it was edited, so that only the numbers are known.", "s = 0.176777 · q·Kᵀ"
+    )
+    why: str | None = doc("What for; null if the step was edited.", "What this place looks for.")
+    edited: bool = doc("Whether it is another step than that of the network as it was written.", False)
     shape: list[int] = doc("Of the whole.", [5])
     values: list[float | None] | list[list[float | None]] = doc(
         "The first ones, or the largest where `indices` says which; null where a score is masked.", [0.12, -0.4]
@@ -371,7 +388,8 @@ class WalkedStep(BaseModel):
             [round_float32(value) for value in row] if isinstance(row, tuple) else round_float32(row)
             for row in step.values
         ]
-        return {**fields, "values": values, "why": STEP_REASONS[step.name]}
+        why = None if step.edited else STEP_REASONS[step.name]
+        return {**fields, "formula": step.formula, "values": values, "why": why}
 
 
 class WalkthroughAnswer(BaseModel):
@@ -389,6 +407,7 @@ class WalkthroughAnswer(BaseModel):
     source_tokens: list[Token] = doc("The encoder's input.", [example_of(Token)])
     input_tokens: list[Token] = doc("The decoder's input, its start token first.", [example_of(Token)])
     steps: list[WalkedStep] = doc("In the order in which they are computed.", [example_of(WalkedStep)])
+    edits: list[str] = doc("How the network differs from the one that was written; empty if it does not.", [])
 
     @staticmethod
     def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:
@@ -402,6 +421,7 @@ class WalkthroughAnswer(BaseModel):
             "position": shown.position,
             **{name: getattr(result, name) for name in names},
             "steps": [WalkedStep.fields_of(step) for step in shown.steps],
+            "edits": shown.edits,
         }
 
 

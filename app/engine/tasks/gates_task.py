@@ -32,20 +32,20 @@ class GatesTask(Task):
             with self.admission.admitted(Demand(checkpoint.name, 1, len(tokens), 0, rows=0)):
                 message = m.InspectGates(0, checkpoint.key, tokens, query.selection, query.top_k, query.max_values)
                 answer = await self.dispatcher.ask(message, len(tokens))
-        tokenizer, convention = checkpoint.tokenizers["target"], CELLS[answer.cell]
+        tokenizer, cell = checkpoint.tokenizers["target"], CELLS[answer.cell]
         start = token_views.special_tokens(tokenizer, checkpoint.config.target_prefix)
         return GatesResult(
             model=checkpoint.name,
             cell=answer.cell,
             depth=answer.depth,
             hidden=answer.hidden,
-            convention=convention.formula,
+            convention=cell.formula,
             text=text,
             tokens=(*start, *token_views.text_tokens(tokenizer, text)),
             layers=tuple(answer.layers),
             units=tuple(map(tuple, answer.units)),
             values={name: token_views.float_array(values) for name, values in answer.values.items()},
-            bounds={name: convention.shown[name] for name in answer.values},
+            bounds=cell.shown,
             summaries=answer.summaries,
             steps=token_views.token_expectations(tokenizer, answer.expected),
         )

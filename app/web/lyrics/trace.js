@@ -10,8 +10,8 @@ export function readTrace(answer) {
   const layers = summaries.map((summary, index) => ({
     layer: summary.layer,
     units: gates[names[0]].units[index],
-    curves: curvesOf(summary),
-    values: Object.fromEntries(names.map((name) => [name, byUnit(gates[name].values[index], name)])),
+    curves: curvesOf(summary, model.bounds),
+    values: Object.fromEntries(names.map((name) => [name, byUnit(gates[name].values[index], model.bounds[name])])),
   }));
   return { characters, gates: names, convention: `${model.cell.toUpperCase()}: ${model.convention}`, layers };
 }
@@ -22,25 +22,23 @@ function character(text, step) {
   return { text, probability: Math.exp(step.logprob), rank: step.rank, top };
 }
 
-function curvesOf({ mean, hidden_change: change }) {
+function curvesOf({ mean, hidden_change: change }, bounds) {
   const means = Object.entries(mean).filter(([name]) => name !== "h" && name !== "c");
   const curve = (name, values, [low, high]) => ({ name, values, low, high });
-  return [...means.map(([name, values]) => curve(`mean ${name}`, values, ends(name, values))),
+  return [...means.map(([name, values]) => curve(`mean ${name}`, values, bounds[name] ?? ends(values))),
     curve("mean |Δh|", change, [0, Math.max(...change)])];
 }
 
 // [step][unit] -> unit after unit.
-function byUnit(rows, name) {
+function byUnit(rows, bounds) {
   const units = rows[0]?.length ?? 0;
   const values = Array.from({ length: units }, (_, unit) => rows.map((row) => row[unit])).flat();
-  const [low, high] = ends(name, values);
+  const [low, high] = bounds ?? ends(values);
   return { values, low, high };
 }
 
-// Sigmoids lie between 0 and 1, what goes through tanh between -1 and 1; c has no ends, and takes its own largest.
-function ends(name, values) {
-  if ("rzifo".includes(name)) return [0, 1];
-  if (name !== "c") return [-1, 1];
+// What has no bounds, such as c, takes its own largest.
+function ends(values) {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
   return [-largest, largest];
 }

@@ -202,6 +202,8 @@ export const CHINESE = {
   "walk.back": "上一步",
   "walk.next": "下一步",
   "walk.numbers": "这一步的数字",
+  "walk.edits": "这个网络被改动过：{edits}。所有数字都来自实际的计算；改动过的步骤没有公式。",
+  "walk.edited": "这一步被改动过；数字来自实际的计算。",
   "walk.shape": "整体形状：{shape}",
   "models.none": "这里没有翻译模型；GET /models 列出已有的。",
   "models.empty": "这里没有加载模型。",

@@ -202,6 +202,8 @@ export const ENGLISH = {
   "walk.back": "Back",
   "walk.next": "Next",
   "walk.numbers": "Numbers of this step",
+  "walk.edits": "This network was edited: {edits}. All numbers are those that ran; edited steps have no formula.",
+  "walk.edited": "This step was edited; the numbers are those that ran.",
   "walk.shape": "Shape of the whole: {shape}",
   "models.none": "No translator is loaded here; GET /models lists what is.",
   "models.empty": "No model is loaded here.",

@@ -14,7 +14,7 @@ export function cards(store) {
     const { walked } = store.get();
     const at = Math.max(0, Math.min(walked.steps.length - 1, index));
     store.set({ card: at });
-    say(t("walk.said", { at: at + 1, of: walked.steps.length, name: walked.steps[at].name, formula: walked.steps[at].formula }));
+    say(t("walk.said", { at: at + 1, of: walked.steps.length, name: walked.steps[at].name, formula: walked.steps[at].formula ?? t("walk.edited") }));
   };
   element.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -48,8 +48,9 @@ function shown(walked, at, go) {
       el("span", {}, el("button", { class: "link", disabled: at === 0, onclick: () => go(at - 1) }, `← ${t("walk.back")}`),
         el("button", { class: "link", disabled: at === of - 1, onclick: () => go(at + 1) }, `${t("walk.next")} →`))),
     el("h2", {}, step.name),
-    el("p", { class: "formula" }, step.formula),
+    step.formula && el("p", { class: "formula" }, step.formula),
     step.why && el("p", {}, step.why),
+    step.edited && el("p", { class: "note" }, t("walk.edited")),
     numbers(step, keysOf(walked, step)),
     el("p", { class: "caption" }, t("walk.shape", { shape: (step.shape ?? []).join(" × ") || "1" })),
   ];

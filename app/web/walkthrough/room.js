@@ -10,6 +10,7 @@ import { showExamples } from "../translate/source.js";
 import { cards } from "./cards.js";
 
 const PAUSE_MS = 300;
+const SHOWN_EDITS = 3; // an edit of all norms is one for each layer
 
 export function walkthroughRoom(store) {
   const names = {};
@@ -20,11 +21,12 @@ export function walkthroughRoom(store) {
   const numbers = { wLayer: number("wLayer"), wHead: number("wHead"), wPosition: number("wPosition") };
   const problem = el("p", { class: "problem", role: "alert" });
   const note = el("p", { class: "note" });
+  const edits = el("p", { class: "note edits" });
   const examples = el("div", { class: "examples" });
   const element = el("div", { class: "room" },
     el("div", { class: "top" }, choice(store, { beams: false })),
     el("div", { class: "controls" }, field("text", text), field("side", side), Object.entries(numbers).map(([key, input]) => field(key, input))),
-    problem, note, examples, cards(store));
+    problem, note, edits, examples, cards(store));
 
   store.watch(["language"], () => {
     for (const key of Object.keys(names)) setText(names[key], t(`walk.${key}`));
@@ -38,11 +40,17 @@ export function walkthroughRoom(store) {
     }
   });
   store.watch(["text", "examples", "language", "pair"], (state) => showExamples(store, examples, state));
+  store.watch(["walked", "language"], ({ walked }) => setText(edits, walked?.edits?.length ? editsOf(walked.edits) : ""));
   store.watch(["walkProblem", "features", "text", "language"], ({ walkProblem, features, text: sentence }) => {
     fill(problem, walkProblem?.sentence);
     setText(note, features && !features.walkthrough ? t("missing.walkthrough") : sentence.trim() ? "" : t("walk.empty"));
   });
   return element;
+}
+
+function editsOf(edits) {
+  const more = edits.length - SHOWN_EDITS;
+  return t("walk.edits", { edits: edits.slice(0, SHOWN_EDITS).join("; ") + (more > 0 ? `; … (+${more})` : "") });
 }
 
 export function startWalking(store) {

@@ -36,10 +36,10 @@ def shared_launcher(device: torch.device, arch: int) -> Launcher:
 
 def kernel_transformer(network: Transformer) -> KernelTransformer | str:
     """The network in kernels, or a clause with the reason why PyTorch steps it."""
-    if os.environ.get(CHOICE) == NONE:
-        return f"{CHOICE} is {NONE}"
     if changed := kernel_difference(network):
         return changed
+    if os.environ.get(CHOICE) == NONE:
+        return f"{CHOICE} is {NONE}"
     try:
         made = KernelTransformer(network, launcher(network.device))
         differences = [disagreement(made, EagerTransformer(network), rows, group) for rows, group in TRIALS]

@@ -35,7 +35,7 @@ def transformer_difference(network: Transformer) -> str | None:
     if changed := difference(network, as_written(network, Transformer)) or _tensor_difference(network):
         return changed
     for name, module in network.named_modules():
-        if isinstance(module, FeedForward) and module.activation is not ACTIVATIONS[network.config.activation]:
+        if isinstance(module, FeedForward) and module.activation is not ACTIVATIONS.get(network.config.activation):
             return f"{name} has another activation"
     return None
 

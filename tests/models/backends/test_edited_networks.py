@@ -20,6 +20,7 @@ import models
 from models import exactness
 from models.backends import select
 from models.backends.native import coverage
+from models.backends.native.build import CHOICE
 from models.backends.torch.cuda_graph import Graphed
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
@@ -40,6 +41,7 @@ from tests.models import edits, tiny
 from tests.models.backends.torch.test_cuda_graph import Rerun
 from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped
 
+CPU = torch.device("cpu")
 TEXT = (3, 9, 4, 4, 12, 7, 1, 18, 2, 9, 15)
 SOURCE, TARGET = (3, 4, 5, 6, 7), (1, 9, 10, 11, 3, 3)
 
@@ -47,7 +49,7 @@ SOURCE, TARGET = (3, 4, 5, 6, 7), (1, 9, 10, 11, 3, 3)
 def test_a_network_as_it_is_written_runs_in_our_kernels() -> None:
     for options in tiny.OPTIONS.values():
         assert coverage.transformer_difference(tiny.transformer(**options)) is None
-    for cell in CELLS:
+    for cell in tiny.FUSED_CELLS:
         for embedding in (0, 6):
             assert coverage.recurrent_difference(tiny.recurrent(cell=cell, embedding=embedding)) is None
 
@@ -170,6 +172,39 @@ def test_global_hook_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_reason_names_the_edit(name: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert coverage.transformer_difference(edits.edited_transformer(name, monkeypatch)) == reason
+
+
+def test_an_activation_of_a_new_name_is_an_edit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(transformer.ACTIVATIONS, "mish", nn.functional.mish)
+    monkeypatch.setitem(transformer.CHOICES, "activation", ("relu", "mish"))
+    network = tiny.transformer(activation="mish")
+    selection = select.select(network, "int8")
+    assert (selection.native, selection.reason) == (False, "encoder.0.feed_forward has another activation")
+    walk = walkthrough(network, SOURCE, TARGET, WalkthroughFocus("decoder", 0, 0, 2), TokenRules(None))
+    assert [step.name for step in walk.steps if step.formula is None] == ["activation"]
+
+
+@pytest.mark.parametrize("kernels", ["", "none"])
+@pytest.mark.parametrize("precision", [*select.PRECISIONS, "auto"])
+def test_the_edit_is_the_reason_in_every_precision(
+    precision: Any, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernels:
+        monkeypatch.setenv(CHOICE, kernels)
+
+    def reason(network: Any) -> str:
+        chosen = select.fastest(network, CPU)[0] if precision == "auto" else select.select(network, precision)
+        assert not chosen.native
+        return chosen.reason
+
+    edited = edits.edited_transformer("RMSNorm", monkeypatch)
+    assert reason(edited) == "decoder.0.around_attention has a RMSNorm as its norm"
+    assert reason(edits.edited_recurrent("formula", "gru", monkeypatch)) == "the cell gru was edited"
+
+
+def test_unedited_networks_say_in_which_precision_kernels_step_them() -> None:
+    assert select.select(tiny.transformer(), "bf16").reason == "our kernels step it in int8 on CPUs"
+    assert select.select(tiny.recurrent(), "bf16").reason == "our kernels step it in fp32 on CPUs"
 
 
 @pytest.mark.parametrize("name", ["source_embedding", "target_embedding", "output"])
@@ -433,7 +468,7 @@ def test_attention_without_weights_is_refused_per_layer() -> None:
         without_heads(network, [Head("encoder", 0, 0)])
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.FUSED_CELLS)
 def test_recurrent_layer_options_are_declined(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
     if cell == "rnn":

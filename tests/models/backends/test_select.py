@@ -25,7 +25,7 @@ LYRICS = [Prompt((), (3, 4, 5)), Prompt((), (6,))]
 NETWORKS: dict[str, Any] = {
     "post": lambda: (tiny.transformer(), PROMPTS),
     "pre": lambda: (tiny.transformer(norm="pre"), PROMPTS),
-    **{cell: (lambda cell=cell: (tiny.recurrent(cell=cell), LYRICS)) for cell in ("rnn", "gru", "lstm")},
+    **{cell: (lambda cell=cell: (tiny.recurrent(cell=cell), LYRICS)) for cell in tiny.ALL_CELLS},
     "one-hot": lambda: (tiny.recurrent(embedding=0), LYRICS),
 }
 CPU = torch.device("cpu")

@@ -29,7 +29,7 @@ LYRICS = [Prompt((), (1, *tiny.ids((n,), n, low=3).tolist())) for n in (5, 1, 0,
 NETWORKS: dict[str, Any] = {
     **{name: (lambda name=name: tiny.transformer(**tiny.OPTIONS[name]), PROMPTS) for name in ("post", "pre", "tied")},
     "marian": (lambda: tiny.transformer(**{**tiny.OPTIONS["marian"], "pad": 0}), PROMPTS),
-    **{cell: (lambda cell=cell: tiny.recurrent(cell=cell), LYRICS) for cell in ("rnn", "gru", "lstm")},
+    **{cell: (lambda cell=cell: tiny.recurrent(cell=cell), LYRICS) for cell in tiny.ALL_CELLS},
     "one-hot": (lambda: tiny.recurrent(embedding=0), LYRICS),
 }
 

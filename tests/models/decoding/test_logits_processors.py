@@ -216,7 +216,7 @@ def test_more_top_tokens_than_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_real_networks_follow_the_formulas(cell: str, precision: Any) -> None:
     network = tiny.recurrent(cell=cell)
     for way in ({"repetition_penalty": 1.8, "no_repeat_ngram_size": 2}, {"frequency_penalty": 1.0}):

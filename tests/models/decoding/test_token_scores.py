@@ -89,7 +89,7 @@ def test_requesting_logprobs_changes_no_text_in_any_batch() -> None:
             assert quiet.token_log_probabilities is None
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_log_probabilities_do_not_depend_on_the_batch(cell: str) -> None:
     network, rules = tiny.recurrent(cell=cell), RULES["kept shares"]
     prompts = [Prompt((), tuple(tiny.ids((1 + n % 4,), n, low=3).tolist())) for n in range(12)]

@@ -13,10 +13,10 @@ from models.backends import select
 from models.inspection.gate_traces import gate_trace
 from models.inspection.selection import GateSelection, SelectionError
 from models.interface import Prompt
-from models.networks.cells import CELLS as KINDS
+from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny
-from tests.models.networks.test_recurrent import CELLS, EMBEDDINGS
+from tests.models.networks.test_recurrent import EACH_CELL, EACH_FUSED_CELL, EMBEDDINGS
 
 pytestmark = pytest.mark.usefixtures("kernels")
 TOKENS = (3, 9, 4, 4, 12, 7, 1, 18, 2, 9, 15)
@@ -46,12 +46,12 @@ def in_order(network: RecurrentLanguageModel, **selection: Any) -> Any:
 
 
 def test_gate_names_of_each_cell() -> None:
-    for kind, cell in KINDS.items():
+    for kind, cell in CELLS.items():
         states = {"lstm": ("c", "h")}.get(kind, ("h",))
         assert tuple(cell.shown) == (*cell.gates, *states)
 
 
-@CELLS
+@EACH_FUSED_CELL
 @EMBEDDINGS
 @LAYERS
 def test_states_equal_pytorch(cell: str, embedding: int, layers: int) -> None:
@@ -99,7 +99,7 @@ def test_lstm_gates_equal_the_formulas(layers: int) -> None:
     torch.testing.assert_close(result["h"], o * result["c"].tanh(), rtol=0, atol=2e-6)
 
 
-@CELLS
+@EACH_CELL
 @EMBEDDINGS
 @LAYERS
 def test_states_equal_served_states(cell: str, embedding: int, layers: int) -> None:

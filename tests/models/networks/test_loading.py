@@ -22,7 +22,7 @@ from tests.models.folders import one_sentence
 TOKENIZER = VocabularyTokenizer("character", ["<pad>", *"abcdefghijklmnopqr"], SpecialTokens())
 MAKERS: dict[str, Callable[[], nn.Module]] = {
     **{name: (lambda given=given: tiny.transformer(**given)) for name, given in tiny.OPTIONS.items()},  # type: ignore[misc]
-    **{cell: (lambda cell=cell: tiny.recurrent(cell=cell)) for cell in ("rnn", "gru", "lstm")},  # type: ignore[misc]
+    **{cell: (lambda cell=cell: tiny.recurrent(cell=cell)) for cell in tiny.ALL_CELLS},  # type: ignore[misc]
     "one-hot": lambda: tiny.recurrent(embedding=0, recurrent_bias=False),
 }
 
@@ -106,7 +106,7 @@ def test_mismatched_tensors_are_refused(tmp_path: Path, change: Callable[[Any], 
         ({"hidden": 0}, "hidden must be a whole number of at least 1"),
         ({"hidden": 10.0}, "hidden must be"),
         ({"hidden": "ten"}, "hidden must be"),
-        ({"cell": "qrnn"}, "cell must be one of rnn, gru, lstm"),
+        ({"cell": "qrnn"}, f"cell must be one of {', '.join(tiny.ALL_CELLS)}"),
         ({"cell": ["gru"]}, "unhashable"),
         ({"dropout": "x"}, "architecture recurrent"),
         ({"unheard_of": 1}, "unheard_of"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from models.networks import cells
 from models.networks.recurrent import FUSED, RecurrentConfig, RecurrentLanguageModel, RecurrentState
 from tests.models import tiny
 
-CELLS = pytest.mark.parametrize("cell", FUSED)
+EACH_CELL = pytest.mark.parametrize("cell", tiny.ALL_CELLS)
+EACH_FUSED_CELL = pytest.mark.parametrize("cell", tiny.FUSED_CELLS)
 EMBEDDINGS = pytest.mark.parametrize("embedding", [0, 6], ids=["one-hot", "embedded"])
 LAYERS = pytest.mark.parametrize("layers", [1, 2])
 TOLERANCE = {"rtol": 0, "atol": 1e-5}
@@ -28,7 +30,7 @@ def a_state(network: RecurrentLanguageModel, rows: int, seed: int = 5) -> Recurr
 
 def same_state(network: RecurrentLanguageModel, a: RecurrentState, b: RecurrentState) -> None:
     torch.testing.assert_close(a.hidden, b.hidden, **TOLERANCE)
-    if network.config.cell == "lstm":
+    if cells.CELLS[network.config.cell].remembers:
         torch.testing.assert_close(a.memory, b.memory, **TOLERANCE)
 
 
@@ -39,10 +41,29 @@ def test_config_error_lists_all_problems() -> None:
         "vocabulary must be a whole number of at least 1, not 0; "
         "hidden must be a whole number of at least 1, not 1.5; "
         "layers must be a whole number of at least 1, not '2'; "
-        "cell must be one of rnn, gru, lstm, not 'qrnn'; "
+        f"cell must be one of {', '.join(tiny.ALL_CELLS)}, not 'qrnn'; "
         "embedding must be 0 (one-hot) or a width, not -1; "
         "dropout must lie in [0, 1), not 1.0."
     )
+
+
+def test_another_gate_of_pytorchs_cells_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    gru = cells.CELLS["gru"]
+    monkeypatch.setitem(cells.CELLS, "gru", replace(gru, gates={**gru.gates, "s": cells.SIGMOID}))
+    with pytest.raises(ValueError) as excinfo:
+        RecurrentConfig(vocabulary=9)
+    assert str(excinfo.value) == (
+        "cell gru has 4 gates in CELLS (r, z, n, s), and its weights are those of PyTorch's layer, which has 3:"
+        " give a cell with other gates a name of its own in CELLS."
+    )
+    monkeypatch.setitem(cells.CELLS, "wider", cells.CELLS["gru"])
+    assert RecurrentLanguageModel(RecurrentConfig(vocabulary=9, cell="wider")).parameters_of(0)[2].shape == (1024, 256)
+
+
+@EACH_FUSED_CELL
+def test_pytorchs_cells_have_the_gates_of_its_layers(cell: str) -> None:
+    network = RecurrentLanguageModel(RecurrentConfig(vocabulary=9, cell=cell, hidden=5))
+    assert len(network.parameters_of(0)[2]) == 5 * len(cells.CELLS[cell].gates)
 
 
 # Formulae -----------------------------------------------------------------------------------------------
@@ -76,7 +97,7 @@ def by_hand(
     return {"i": i, "f": f, "g": g, "o": o, "c": memory, "h": o * torch.tanh(memory)}
 
 
-@CELLS
+@EACH_FUSED_CELL
 def test_cells_equal_the_formulas(cell: Any) -> None:
     torch.manual_seed(1)
     size = len(cells.CELLS[cell].gates) * 5
@@ -113,7 +134,7 @@ def test_lstm_gate_order() -> None:
 
 @LAYERS
 @EMBEDDINGS
-@CELLS
+@EACH_CELL
 @torch.no_grad()
 def test_fused_scan_and_step_agree(cell: str, embedding: int, layers: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding, layers=layers)
@@ -132,7 +153,7 @@ def test_fused_scan_and_step_agree(cell: str, embedding: int, layers: int) -> No
     assert logits.std() > 0.1
 
 
-@CELLS
+@EACH_FUSED_CELL
 @torch.no_grad()
 def test_one_hot_input_equals_pytorch(cell: str) -> None:
     network = tiny.recurrent(cell=cell, embedding=0)
@@ -145,7 +166,7 @@ def test_one_hot_input_equals_pytorch(cell: str) -> None:
     torch.testing.assert_close(network(tokens)[0], network.output(expected), **TOLERANCE)
 
 
-@CELLS
+@EACH_CELL
 @torch.no_grad()
 def test_state_continues_a_text(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
@@ -158,7 +179,7 @@ def test_state_continues_a_text(cell: str) -> None:
 
 
 @EMBEDDINGS
-@CELLS
+@EACH_CELL
 def test_scan_gradients_equal_fused_gradients(cell: str, embedding: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding)
     tokens, gradients = tiny.ids((3, 7), 6), []
@@ -172,7 +193,7 @@ def test_scan_gradients_equal_fused_gradients(cell: str, embedding: int) -> None
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-5, atol=2e-5, msg=name)
 
 
-@CELLS
+@EACH_CELL
 def test_absent_recurrent_bias_stays_0(cell: str) -> None:
     torch.manual_seed(0)
     network = RecurrentLanguageModel(

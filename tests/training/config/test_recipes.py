@@ -11,6 +11,7 @@ import torch
 
 from models.checkpoint import is_checkpoint
 from models.networks.transformer import TransformerConfig
+from tests.models import tiny
 from tests.training.small import CPU, lyricist, pairs, text, translator
 from training.config.recipes import LYRICISTS, TRANSLATORS
 from training.config.run_config import LoopConfig, raise_all
@@ -64,7 +65,7 @@ def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LYRICISTS)
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_a_lyricists_recipe_is_valid(name: str, cell: str) -> None:
     config = LYRICISTS[name].config
     assert config.recipe == name

@@ -58,7 +58,7 @@ def cudnn(monkeypatch: pytest.MonkeyPatch, cell: str) -> list[torch.dtype]:
 
 
 @pytest.mark.parametrize("options", [{}, {"locked_dropout": True, "dropout": 0.2}])
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.FUSED_CELLS)
 def test_recurrent_layers_under_bf16_are_not_in_fp16(
     cell: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer, TransformerConfig
+from tests.models import tiny
 from tests.training.small import lyricist, translator
 from training.config.run_config import LoopConfig
 from training.data.batches import pair_batch
@@ -102,7 +103,7 @@ def lyrics_task(cell: str, **changes: Any) -> LyricsTask:
     return LyricsTask(network, torch.randint(7, (35,), generator=generator), None, config)
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_carried_windows_equal_one_long_pass(cell: str) -> None:
     task = lyrics_task(cell)
     batches = task.batches(0)

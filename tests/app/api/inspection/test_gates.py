@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from app.api.inspection.schemas import GatesAnswer
+from app.engine.interface import GATES
+from models.networks.cells import CELLS
 from tests.app.api.client import Client
 from tests.request_builders import gates_query
 
@@ -24,7 +26,14 @@ def test_the_whole_answer() -> None:
     errors = [result["gates"][name].pop("max_abs_error") for name in ("z", "h")]
     assert errors == [pytest.approx(5e-5, rel=0.01)] * 2
     assert result == {
-        "model": {"name": "lyrics-zh", "cell": "gru", "layers": 1, "hidden": 256, "convention": "z = 1 keeps"},
+        "model": {
+            "name": "lyrics-zh",
+            "cell": "gru",
+            "layers": 1,
+            "hidden": 256,
+            "convention": "z = 1 keeps",
+            "bounds": {"z": [0, 1], "h": [-1, 1]},
+        },
         "text": "分开",
         "tokens": [FEN, KAI],
         "gates": {
@@ -65,6 +74,13 @@ def test_every_field_reaches_the_engine() -> None:
     ]
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_gate_of_every_cell_can_be_asked_for(cell: str) -> None:
+    client = Client()
+    assert client.post("/gates", json={"text": "分开", "gates": [*CELLS[cell].shown]}).status_code == 200
+    assert client.engine.calls == 1
+
+
 def test_bytes_say_how_to_read_them() -> None:
     answer = Client().post("/gates", json={"text": "分开", "encoding": "u8"})
     GatesAnswer.model_validate_json(answer.content, strict=True)
@@ -85,7 +101,7 @@ def test_values_have_the_requested_decimals() -> None:
     assert result["summaries"][0]["hidden_change"] == [0.5, 0.123457]
 
 
-NAMES = 'it takes "all" or a list of r, z, n, i, f, g, o, c and h, those that the cell has.'
+NAMES = f'it takes "all" or a list of {", ".join(GATES[:-1])} and {GATES[-1]}, those that the cell has.'
 UNITS = "it takes 1 to 64, for so many that vary most, or a list of units, such as [0, 7]."
 
 

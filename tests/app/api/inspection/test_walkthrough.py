@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from app.api.inspection.schemas import STEP_REASONS, WalkthroughAnswer
+from app.api.inspection.schemas import STEP_REASONS, WalkedStep, WalkthroughAnswer
 from models.decoding.options import TokenRules
+from models.inspection.results import WalkthroughStep
 from models.inspection.selection import WalkthroughFocus
 from models.inspection.walkthrough import walkthrough
 from models.networks.transformer import Transformer, TransformerConfig
@@ -38,6 +39,7 @@ def test_the_answer() -> None:
             "shape": [2],
             "values": [0.5, None],
             "why": STEP_REASONS["masked scores"],
+            "edited": False,
         },
         {
             "part": "output",
@@ -48,8 +50,19 @@ def test_the_answer() -> None:
             "indices": [5],
             "texts": ["beer"],
             "why": STEP_REASONS["probabilities"],
+            "edited": False,
         },
     ]
+    assert body["edits"] == []
+
+
+def test_an_edited_step_has_no_formula_and_no_reason() -> None:
+    """The reason of a step would be that of the one that it replaced."""
+    fields = WalkedStep.fields_of(WalkthroughStep("feed-forward", "activation", None, (2,), (0.5, 0.0), edited=True))
+    WalkedStep.model_validate(fields)
+    assert (fields["formula"], fields["why"], fields["edited"]) == (None, None, True)
+    renamed = WalkthroughStep("self-attention", "norm", "n = RMSNorm(x)", (1,), (0.5,), edited=True)
+    assert (WalkedStep.fields_of(renamed)["formula"], WalkedStep.fields_of(renamed)["why"]) == ("n = RMSNorm(x)", None)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -27,6 +27,7 @@ def test_gates_of_a_text(running: Running) -> None:
         "z": ((1, 6, 3), (0.0, 1.0)),
         "h": ((1, 6, 3), (-1.0, 1.0)),
     }
+    assert result.bounds == {"r": (0.0, 1.0), "z": (0.0, 1.0), "n": (-1.0, 1.0), "h": (-1.0, 1.0)}
     assert len(result.units[0]) == 3
     assert list(result.summaries[0].mean) == ["r", "z", "n", "h"]
     assert [step.rank is None for step in result.steps] == [False] * 5 + [True]

@@ -26,7 +26,7 @@ from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
 from tests.models import tiny
 from tests.models.kernels import compiled, forget
 
-CELLS = pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+FUSED_CELLS = pytest.mark.parametrize("cell", tiny.FUSED_CELLS)
 LAYERS = pytest.mark.parametrize("layers", [1, 2, 3])
 VOCABULARY = 300  # more than whole blocks of 64: columns are filled up
 BEST, *OTHERS = fp32_runnable("", cpu_flags())
@@ -66,7 +66,7 @@ def lone(decodable: Any, prompt: Prompt) -> tuple[RecurrentState, list[Tensor]]:
 
 @pytest.mark.parametrize("hidden", [5, 100])
 @LAYERS
-@CELLS
+@FUSED_CELLS
 def test_row_is_bit_identical_in_any_batch(library: ctypes.CDLL, cell: str, layers: int, hidden: int) -> None:
     decodable = NativeRecurrent(a_network(cell, layers, hidden), library)
     prompts = prompts_of(65, hidden)
@@ -84,7 +84,7 @@ def test_row_is_bit_identical_in_any_batch(library: ctypes.CDLL, cell: str, laye
         assert state.hidden[:, rows:].isnan().all(), "rows that wait keep still"
 
 
-@CELLS
+@FUSED_CELLS
 def test_more_rows_than_stay_in_the_cache(library: ctypes.CDLL, cell: str) -> None:
     decodable = NativeRecurrent(a_network(cell, 2, 24), library)
     prompts = prompts_of(65, 1)
@@ -97,7 +97,7 @@ def test_more_rows_than_stay_in_the_cache(library: ctypes.CDLL, cell: str) -> No
 @pytest.mark.parametrize(("hidden", "vocabulary"), [(5, 3), (24, 70), (256, 1321)])
 @pytest.mark.parametrize("embedding", [0, 6], ids=["one-hot", "embedded"])
 @LAYERS
-@CELLS
+@FUSED_CELLS
 def test_results_equal_pytorch(
     library: ctypes.CDLL, cell: str, layers: int, embedding: int, hidden: int, vocabulary: int
 ) -> None:
@@ -117,7 +117,7 @@ def test_results_equal_pytorch(
         torch.testing.assert_close(states[0].memory, states[1].memory, rtol=0, atol=1e-5)
 
 
-@CELLS
+@FUSED_CELLS
 def test_far_from_zero_and_broken_rows(library: ctypes.CDLL, cell: str) -> None:
     network = a_network(cell, 1, 24)
     native, plain = NativeRecurrent(network, library), EagerRecurrent(prepared(network, "fp32"))
@@ -174,7 +174,7 @@ def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.Lo
     assert len(result[0][0].tokens) == 5
 
 
-@CELLS
+@FUSED_CELLS
 def test_texts_under_mixed_load_equal_single_requests(cell: str) -> None:
     """Drawn, searched and greedy ones, short and long, joining and leaving all the time."""
     network, rules, rng = a_network(cell, 2, 24), TokenRules(2, (0, 1)), random.Random(9)

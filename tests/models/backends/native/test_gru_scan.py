@@ -58,7 +58,7 @@ def test_saturated_gates_have_finite_gradients(library: ctypes.CDLL) -> None:
     torch.testing.assert_close(gradient, torch.zeros(2, 1, 12), rtol=0, atol=1e-30)
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("cell", tiny.FUSED_CELLS)
 def test_layer_by_layer_pass_equals_pytorch(library: ctypes.CDLL, cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What locked masks need, with masks that drop nothing, with our kernels and without."""
     network = tiny.recurrent(cell=cell, locked_dropout=True)

@@ -11,7 +11,7 @@ from models.backends import select
 from models.interface import Prompt
 from models.networks.recurrent import RecurrentState
 from tests.models import tiny
-from tests.models.networks.test_recurrent import CELLS, EMBEDDINGS, TOLERANCE, a_state, same_state
+from tests.models.networks.test_recurrent import EACH_CELL, EMBEDDINGS, TOLERANCE, a_state, same_state
 
 pytestmark = pytest.mark.usefixtures("kernels")
 PROMPTS = [
@@ -23,7 +23,7 @@ PROMPTS = [
 
 
 @EMBEDDINGS
-@CELLS
+@EACH_CELL
 def test_prefill_of_ragged_prompts_is_stepping(cell: str, embedding: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding)
     decodable = select.decodable(network)
@@ -49,7 +49,7 @@ def test_prefill_of_single_tokens_is_zeros() -> None:
     assert (state.hidden[:, 0] != 0).all()
 
 
-@CELLS
+@EACH_CELL
 def test_rows_step_alone_and_move_at_once(cell: str) -> None:
     network = tiny.recurrent(cell=cell)
     decodable = select.decodable(network)
@@ -80,7 +80,7 @@ def stepped(decodable: Any, texts: torch.Tensor) -> torch.Tensor:
 
 @LAYERS
 @EMBEDDINGS
-@CELLS
+@EACH_CELL
 def test_steps_equal_the_full_pass(cell: str, embedding: int, layers: int) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding, layers=layers)
     tokens = tiny.ids((3, 11), 3, high=tiny.TARGET)
@@ -90,7 +90,7 @@ def test_steps_equal_the_full_pass(cell: str, embedding: int, layers: int) -> No
     torch.testing.assert_close(stepped(select.decodable(network), tokens), expected, rtol=0, atol=1e-6)
 
 
-@CELLS
+@EACH_CELL
 def test_a_networks_own_state_of_many_tokens_is_that_of_its_prefill(cell: str) -> None:
     network = tiny.recurrent(cell=cell, layers=3)
     text = tiny.ids((1, 40), 2, high=tiny.TARGET)
@@ -105,7 +105,7 @@ def test_a_networks_own_state_of_many_tokens_is_that_of_its_prefill(cell: str) -
 
 @pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.012)])
 @EMBEDDINGS
-@CELLS
+@EACH_CELL
 def test_narrow_formats_stay_near(cell: str, embedding: int, precision: Any, most: float) -> None:
     network = tiny.recurrent(cell=cell, embedding=embedding, hidden=24)
     tokens = tiny.ids((5, 12), 7, high=tiny.TARGET)
