@@ -89,8 +89,8 @@ def add_start(command: argparse.ArgumentParser) -> None:
 def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, help="the checkpoint folder to write")
     text = (
-        "stop after so long, if no other limit comes first: with --from the recipe's epochs are such a limit, without it"
-        " only --max-epochs and --patience"
+        "stop after so long, if no other limit comes first: with --from the recipe's epochs are one, without it only"
+        " --max-epochs and --patience"
     )
     add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", text)
     text = "stop after so many passes over the corpus, if no other limit comes first"

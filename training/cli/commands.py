@@ -37,6 +37,7 @@ from training.data.corpus_files import stem_suffix
 from training.data.corpus_loading import (
     HUGGINGFACE_PREFIX,
     JSON_LINES,
+    TEXT_FORMATS,
     parse_columns,
     read_corpora,
     read_pairs,
@@ -213,11 +214,12 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
 
 
 def is_text(corpus: str) -> bool:
-    """Whether a corpus without languages is a lyricist's text: a folder, data set, or file other than .tsv and .tmx."""
+    """Whether a corpus without languages is a lyricist's text: a folder, a data set, JSON lines or a file of
+    `TEXT_FORMATS`."""
     path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
     if not path.exists() and not on_hub:
         return "," not in corpus and not is_public_name(corpus)
-    return path.is_dir() or on_hub or stem_suffix(path) in (*JSON_LINES, ".txt", ".text", "")
+    return path.is_dir() or on_hub or stem_suffix(path) in (*JSON_LINES, *TEXT_FORMATS)
 
 
 def _inspect_text(arguments: argparse.Namespace) -> Statistics | None:
