@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -251,7 +252,7 @@ def _inspect_pairs(arguments: argparse.Namespace) -> Statistics | None:
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
     pairs = read_corpora(arguments.corpus, languages, columns, skip_malformed=cleaning.malformed == "skip")
-    pairs = clean(pairs, cleaning, validation=valid, test=test)
+    pairs = clean(pairs, replace(cleaning, least_pairs=1), validation=valid, test=test)  # training needs more of them
     statistics = pair_statistics(pairs, arguments.subwords)
     if arguments.json:
         return statistics

@@ -30,8 +30,8 @@ from training.data.corpus_files import (
 from training.data.parallel_files import read_moses
 from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
 from training.data.public_data import is_name, read_public_pairs
-from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora
-from training.data.tables import CSV, Columns, one_line, read_table
+from training.data.sentence_pairs import LeftOutRow, Pairs, Row, collect_pairs, join_corpora, malformed, one_line
+from training.data.tables import CSV, Columns, read_table
 from training.data.tmx import translation_units
 from training.errors import TrainingError
 
@@ -212,7 +212,7 @@ Record = Mapping[str, Any]
 PlacedRecord = tuple[int, str, Record]  # line or row; its location, for messages
 
 
-def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedRecord | MalformedRow] | None:
+def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedRecord | LeftOutRow] | None:
     """Records of a data set or JSONL file; None for other formats."""
     if corpus.startswith(HUGGINGFACE_PREFIX):
         return dataset_records(corpus)
@@ -220,10 +220,10 @@ def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedReco
     return json_records(path, skip_malformed) if path.exists() and stem_suffix(path) in JSON_LINES else None
 
 
-def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRecord | MalformedRow]:
+def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRecord | LeftOutRow]:
     """JSON objects by line; skips blank lines. TrainingError for a line that is not a JSON object, unless skipped."""
     for line in readable_lines(path, skip_malformed):
-        if isinstance(line, MalformedRow):
+        if isinstance(line, LeftOutRow):
             yield line
         elif line[1].strip():
             where = f"{path} line {line[0]}"
@@ -232,7 +232,7 @@ def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRec
             except TrainingError as error:
                 if not skip_malformed:
                     raise
-                yield MalformedRow(line[0], "no JSON object", line[1], str(error))
+                yield malformed(line[0], "no JSON object", line[1], error)
 
 
 def _json_object(line: str, where: str) -> Record:
@@ -246,15 +246,15 @@ def _json_object(line: str, where: str) -> Record:
     return record
 
 
-def _all_read(records: Iterable[PlacedRecord | MalformedRow]) -> Iterator[PlacedRecord]:
-    return (record for record in records if not isinstance(record, MalformedRow))
+def _all_read(records: Iterable[PlacedRecord | LeftOutRow]) -> Iterator[PlacedRecord]:
+    return (record for record in records if not isinstance(record, LeftOutRow))
 
 
 def _pairs_of(
-    records: Iterable[PlacedRecord | MalformedRow], languages: Languages | None, skip_malformed: bool
-) -> Iterator[Row | MalformedRow]:
+    records: Iterable[PlacedRecord | LeftOutRow], languages: Languages | None, skip_malformed: bool
+) -> Iterator[Row | LeftOutRow]:
     for placed in records:
-        if isinstance(placed, MalformedRow):
+        if isinstance(placed, LeftOutRow):
             yield placed
             continue
         number, where, record = placed
@@ -264,7 +264,7 @@ def _pairs_of(
             if not skip_malformed:
                 raise
             shown = json.dumps(record, ensure_ascii=False, default=str)
-            yield MalformedRow(number, "no pair of texts", shown.encode(errors="replace").decode(), str(error))
+            yield malformed(number, "no pair of texts", shown.encode(errors="replace").decode(), error)
 
 
 def pair_of(record: Record, languages: Languages | None, where: str) -> tuple[str, str]:
