@@ -51,10 +51,7 @@ from app.translation import TextFormat
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
 MAX_GLOSSARY_BYTES = 2_000_000  # of a file: more than so many terms of so many characters take
-_GLOSSARY_TAKES = (
-    'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id; in a form also a'
-    " CSV or TSV file."
-)
+_GLOSSARY_TAKES = 'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id.'
 
 LanguageCode = Annotated[
     EncodableText,

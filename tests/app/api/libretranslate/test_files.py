@@ -112,7 +112,7 @@ def test_the_options_reach_every_text(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("glossar.csv", '\ufeffBier;ale\r\n"Wirt; alt";host\r\n'.encode()),
-        ("glossar.tsv", "Bier\tale\nWirt; alt\thost".encode()),
+        ("glossar.tsv", b"Bier\tale\nWirt; alt\thost"),
         ("glossar.json", b'{"Bier": "ale", "Wirt; alt": "host"}'),
     ],
 )
