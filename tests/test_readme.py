@@ -116,11 +116,12 @@ def ask(base: str, path: str, body: dict[str, Any]) -> Any:
 
 
 def test_make_serve_prints_the_address(served: Served) -> None:
-    printed = served.output.read_text()
+    printed = served.output.read_bytes().decode()  # with its line ends
     port = served.base.rsplit(":", 1)[1]
     assert f"  the page                   http://127.0.0.1:{port}\n" in printed
     assert f"  the API to try things in   http://127.0.0.1:{port}/docs" in printed
     assert "left, epoch" in printed  # a progress bar with the time left
+    assert not {"\r", "\x1b"} & set(printed), "bars of several models, and none writes over another"
 
 
 def test_every_example_of_the_api_works_with_the_demo_models(served: Served) -> None:
