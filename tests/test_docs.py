@@ -106,6 +106,22 @@ def test_every_endpoint_has_a_documented_example() -> None:
         assert asked or f"{path}`" in PROTOCOLS, path
 
 
+def test_fields_that_a_protocol_refuses_are_documented() -> None:
+    from app.api.deepl.schemas import DeepLTranslateRequest
+    from app.api.openai.schemas import CompletionRequest
+
+    for heading, schema, count in (("DeepL", DeepLTranslateRequest, 5), ("OpenAI", CompletionRequest, 4)):
+        section = PROTOCOLS.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        sentence = section.partition("Refused with 400")[2].partition("\n\n")[0]
+        refused = [
+            name
+            for name, field in schema.model_fields.items()
+            if (field.description or "").startswith(("Refused", "Not done here"))
+        ]
+        assert len(refused) >= count
+        assert [name for name in refused if f"`{name}`" not in sentence] == []
+
+
 def test_no_module_has_a_generic_name() -> None:
     for path in ROOT.glob("[!.]*/**/*.py"):
         assert path.stem not in {"utils", "util", "common", "helpers", "misc"}, path

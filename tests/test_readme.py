@@ -116,11 +116,12 @@ def ask(base: str, path: str, body: dict[str, Any]) -> Any:
 
 
 def test_make_serve_prints_the_address(served: Served) -> None:
-    printed = served.output.read_text()
+    printed = served.output.read_bytes().decode()  # with its line ends
     port = served.base.rsplit(":", 1)[1]
     assert f"  the page                   http://127.0.0.1:{port}\n" in printed
     assert f"  the API to try things in   http://127.0.0.1:{port}/docs" in printed
     assert "left, epoch" in printed  # a progress bar with the time left
+    assert not {"\r", "\x1b"} & set(printed), "bars of several models, and none writes over another"
 
 
 def test_every_example_of_the_api_works_with_the_demo_models(served: Served) -> None:
@@ -206,13 +207,18 @@ STREAMS = [command for example in examples() for command in example.commands if 
 
 
 @pytest.mark.parametrize("example", CURLS, ids=lambda e: re.search(r"8000(\S+)", e.commands[0])[1])
-def test_curl_example_answers_as_shown(served: Served, example: Example) -> None:
+def test_curl_example_answers_as_shown(served: Served, example: Example, tmp_path: Path) -> None:
     assert len(example.answers) == len(example.commands)
+    (tmp_path / "brief.txt").write_text("ich möchte ein bier\n", encoding="utf-8")
+    (tmp_path / "glossar.csv").write_text("\ufeffbier;ale\r\nwirt;host\r\n", encoding="utf-8")
+    shown_id = stored_id = ""
     for command, shown in zip(example.commands, example.answers, strict=True):
-        words = shlex.split(command.replace("http://127.0.0.1:8000", served.base))
-        result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True)
+        words = shlex.split(command.replace("http://127.0.0.1:8000", served.base).replace(shown_id, stored_id))
+        result = subprocess.run([*words, "--max-time", "60"], capture_output=True, check=True, cwd=tmp_path)
         got = json.loads(result.stdout)
         assert same_shape(shown, got) == []
+        if "glossary_id" in shown:  # the next command names it
+            shown_id, stored_id = shown["glossary_id"], got["glossary_id"]
         if "/models/import" in command:
             states = [job["state"] for job in (shown if isinstance(shown, list) else [shown])]
             assert [job["state"] for job in (got if isinstance(got, list) else [got])] == states

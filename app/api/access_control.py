@@ -26,7 +26,7 @@ OPEN_PATHS = MONITORED_PATHS | {"/languages", "/frontend/settings", "/download_f
 RATE_LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy")
 _NAMES = tuple(name.lower().encode() for name in RATE_LIMIT_HEADERS)
 _SCHEMES = (b"bearer", b"deepl-auth-key")
-_KEY_HEADERS = (b"x-api-key", b"key")
+_KEY_HEADERS = (b"x-api-key", b"key", b"x-goog-api-key")
 
 
 def caller_of(request: Request) -> Caller:

@@ -85,7 +85,7 @@ def quotable(text: str) -> str:
 
 
 def describe_value(value: object) -> str:
-    """A JSON value as a sentence names it: scalars by their value, lists and objects by their kind."""
+    """A JSON value, or a form's `Upload`, as a sentence names it: scalars by their value, others by their kind."""
     match value:
         case None:
             return "null"
@@ -97,8 +97,10 @@ def describe_value(value: object) -> str:
             return f'"{quotable(value)}"'
         case list():
             return "a list"
-        case _:
+        case dict():
             return "an object"
+        case _:
+            return "a file"
 
 
 def _problem_message(problem: ErrorDetails) -> str:

@@ -28,6 +28,7 @@ _LARGEST = 2**63 - 1
 _FASTAPIS_DESCRIPTION = "Successful Response"
 
 DOCUMENT_PATH = "/openapi.json"
+LIBRETRANSLATES_DOCUMENT_PATH = "/spec"
 
 Document = dict[str, Any]
 
@@ -52,7 +53,8 @@ def add_document(app: FastAPI) -> None:
                 written[root_path] = await run_in_threadpool(write, root_path)
         return Response(written[root_path], media_type="application/json")
 
-    app.add_route(DOCUMENT_PATH, document, include_in_schema=False)
+    for path in (DOCUMENT_PATH, LIBRETRANSLATES_DOCUMENT_PATH):
+        app.add_route(path, document, include_in_schema=False)
 
 
 def build_routes(app: FastAPI) -> None:

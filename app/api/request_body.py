@@ -212,7 +212,6 @@ def parse_fields(
     body: bytes,
     *,
     takes_forms: bool,
-    takes_files: bool = False,
     repeated: frozenset[str] = frozenset(),
 ) -> Fields:
     """The fields of a body or, for a form without one, of the query. repeated: names of fields that are lists."""
@@ -223,7 +222,7 @@ def parse_fields(
     if takes_forms and (kind == URLENCODED or not body):
         return _parse_form(request.url.query, repeated) | _parse_form(_decode(body), repeated)
     if takes_forms and kind == MULTIPART:
-        return _parse_parts(header, body, takes_files=takes_files)
+        return _parse_parts(header, body)
     if kind == JSON or kind.endswith("+json"):
         return _parse_json(body)
     raise HTTPException(
@@ -372,13 +371,13 @@ def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> l
     return parts
 
 
-def _parse_parts(header: str, body: bytes, *, takes_files: bool) -> Fields:
-    """Where no file is expected, a file counts as an unknown field."""
+def _parse_parts(header: str, body: bytes) -> Fields:
+    """Texts, and files as `Upload`s, which the check of their fields refuses unless it takes one."""
     fields: list[tuple[str, object]] = []
     for name, content in form_parts(header, body):
         if isinstance(content, bytes):
             fields.append((name, _decode(content).replace("\r\n", "\n")))
-        elif takes_files and (content.filename or content.content):  # a page sends an empty part for no file
+        elif content.filename or content.content:  # a page sends an empty part for no file
             fields.append((name, content))
     return _refuse_repeats(fields)
 

@@ -96,10 +96,8 @@ class ApiRoute(APIRoute):
         return Response(content, status_code=self.status_code or 200, media_type="application/json")
 
     def fields(self, request: Request) -> Fields:
-        body, takes_files = request.scope["state"]["body"], self.body_model.takes_files
-        return parse_fields(
-            request, body, takes_forms=self.takes_forms, takes_files=takes_files, repeated=self.repeated_fields
-        )
+        body = request.scope["state"]["body"]
+        return parse_fields(request, body, takes_forms=self.takes_forms, repeated=self.repeated_fields)
 
     async def _beside_the_loop(self, request: Request, work: Callable[[], T]) -> T:
         """`work` on the body: of a large one in a thread. A form of 10 MB takes 150 ms."""

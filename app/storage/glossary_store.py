@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -31,6 +31,8 @@ T = TypeVar("T")
 EntriesFormat = Literal["tsv", "csv"]
 
 MOST_DICTIONARIES = 100  # of one glossary
+_WIDTHS: Mapping[EntriesFormat, tuple[int, ...]] = {"tsv": (2,), "csv": (2, 4)}  # cells of a row
+_LOOKED_AT = 100  # rows that show the delimiter
 _UNKNOWN = "You have no glossary with this id; GET /v3/glossaries lists yours."
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -221,22 +223,25 @@ class GlossaryStore:
 
 
 def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> dict[str, str]:
-    """Target terms by source term. Skips empty lines; a CSV row may have two more cells, the languages that DeepL's
-    site writes, which are ignored. `InvalidRequest` names the malformed line."""
+    """Target terms by source term. Skips empty lines and a byte order mark; a CSV has commas, or semicolons as
+    spreadsheets write it where the comma is the decimal sign, and its rows may have two more cells, the languages that
+    DeepL's site writes, which are ignored. `InvalidRequest` names the malformed line."""
+    lines = lines.removeprefix("\ufeff")
     rows: Iterable[list[str]]
     if form == "tsv":
         rows = (line.split("\t") for line in lines.replace("\r\n", "\n").split("\n"))
     else:
-        rows = csv.reader(io.StringIO(lines), skipinitialspace=True, strict=True)
+        rows = csv.reader(io.StringIO(lines), delimiter=_delimiter(lines), skipinitialspace=True, strict=True)
     entries: dict[str, str] = {}
     try:
         for number, row in enumerate(rows, 1):
             cells, where = [cell.strip() for cell in row], f'Line {number} of "{field}" has'
             if not any(cells):
                 continue
-            if len(cells) != 2 and not (form == "csv" and len(cells) == 4):
-                between = "a tab" if form == "tsv" else "a comma"
-                message = f"{where} {len(cells)} cells; write a source term, {between}, and its target term."
+            if len(cells) not in _WIDTHS[form]:
+                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+                between = "a tab" if form == "tsv" else "a comma or semicolon"
+                message = f"{where} {count}; write a source term, {between}, and its target term."
                 raise InvalidRequest(message, field=field)
             if cells[0] in entries:
                 raise InvalidRequest(f"{where} a source term that an earlier line has; leave one out.", field=field)
@@ -244,6 +249,18 @@ def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> di
     except csv.Error as error:
         raise InvalidRequest(f'"{field}" is not csv ({error}); quote cells as RFC 4180 says.', field=field) from None
     return entries
+
+
+def _delimiter(lines: str) -> str:
+    """Of a CSV: the semicolon if more of the first rows have as many cells as they should with it than with a comma."""
+
+    def fitting(delimiter: str) -> int:
+        rows, count = csv.reader(io.StringIO(lines), delimiter=delimiter, skipinitialspace=True), 0
+        with suppress(csv.Error):  # which the parser reports
+            count = sum(len(row) in _WIDTHS["csv"] for row in islice(rows, _LOOKED_AT))
+        return count
+
+    return max(",;", key=fitting)
 
 
 def entries_as_tsv(entries: Mapping[str, str]) -> str:

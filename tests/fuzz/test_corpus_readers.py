@@ -16,7 +16,7 @@ from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entr
 from tests.fuzz.examples import REPEATS, SEED, fuzzed
 from tests.time_limits import processor_seconds
 from training.data import tmx
-from training.data.sentence_pairs import MalformedRow, Row
+from training.data.sentence_pairs import LeftOutRow, Row
 from training.data.tables import read_table
 from training.errors import TrainingError
 
@@ -83,7 +83,7 @@ def test_translation_memory_is_read_or_refused(
     assert len(read) == len(outermost) - len(nested) + (root.tag == "tu" and not nested)
 
 
-def rows(path: Path, columns: tuple[int, int] | None, skip: bool) -> list[Row | MalformedRow] | None:
+def rows(path: Path, columns: tuple[int, int] | None, skip: bool) -> list[Row | LeftOutRow] | None:
     """None if the table is refused, in one sentence."""
     try:
         return list(read_table(path, columns, ("de", "en"), skip_malformed=skip))
@@ -107,11 +107,11 @@ def test_table_is_read_or_refused(tmp_path: Path, suffix: str) -> None:
             strict, tolerant = rows(path, columns, False), rows(path, columns, True)
         assert strict in (None, tolerant)
         found = tolerant or []
-        numbers = [row.number if isinstance(row, MalformedRow) else row[0] for row in found]
+        numbers = [row.number if isinstance(row, LeftOutRow) else row[0] for row in found]
         assert numbers == sorted(numbers)
         assert all(1 <= number <= 1 + text.count("\n") for number in numbers)
         for row in found:
-            assert isinstance(row, MalformedRow) or not {"\n", "\0"} & {*row[1], *row[2]}
+            assert isinstance(row, LeftOutRow) or not {"\n", "\0"} & {*row[1], *row[2]}
 
     read()
 

@@ -322,6 +322,24 @@ def corpus(here: Path) -> None:
 TUNE = ["translator", "--train", "pairs.tsv", "--valid", "valid.tsv", "--out", "m", "--device", "cpu"]
 
 
+def test_time_limit_does_not_lift_the_epochs_of_tuning(
+    here: Path, origin: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus(here)
+    recipe = TRANSLATORS["finetune"]
+    short = replace(recipe, config=replace(recipe.config, loop=LoopConfig(max_epochs=2)))
+    monkeypatch.setitem(TRANSLATORS, "finetune", short)
+    arguments = [*TUNE, "--from", str(origin), "--max-minutes", "30"]
+    with monkeypatch.context() as patch:
+        kill_at(patch, 1)
+        with pytest.raises(Killed):
+            main(arguments)
+    assert main([*arguments, "--resume"]) == 0
+    assert "Ended by the limit of 2 epochs." in capsys.readouterr().err
+    assert main([*arguments, "--max-epochs", "3", "--resume"]) == 0
+    assert "Ended by the limit of 3 epochs." in capsys.readouterr().err
+
+
 def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None:
     corpus(here)
     assert main([*TUNE, "--from", str(origin), "--max-epochs", "2", "--freeze", "encoder"]) == 0

@@ -48,7 +48,7 @@ PAIRS = (
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
 """Options of other trainers -> ours."""
 RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name
-NO_END = 10_000  # epochs: a time limit without a number of epochs replaces the recipe's number
+NO_END = 10_000  # epochs: from nothing, a time limit without a number of epochs replaces the recipe's number
 
 
 def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
@@ -88,8 +88,13 @@ def add_start(command: argparse.ArgumentParser) -> None:
 
 def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, help="the checkpoint folder to write")
-    add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", "stop after so long")
-    add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", "stop after so many passes over the corpus")
+    text = (
+        "stop after so long, if no other limit comes first: with --from the recipe's epochs are one, without it only"
+        " --max-epochs and --patience"
+    )
+    add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", text)
+    text = "stop after so many passes over the corpus, if no other limit comes first"
+    add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", text)
     add_override(command, "--seed", "loop.seed", "SEED", "of every random choice (default: 1)")
     command.add_argument("--resume", action="store_true", help="continue the unfinished run in --out")
     command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
@@ -252,7 +257,9 @@ def build_request(
             tokenizer_config = getattr(base, "tokenizer", None)
         elif tokenizer_digest(tokenizers) != tokenizer_digest(start.tokenizers):
             problems.append(f"--tokenizer {named} is not the tokenizer of --from {start.given}: leave it out")
-    if not file.complete and "loop.max_minutes" in keys and "loop.max_epochs" not in keys:
+    # a new network learns from a small corpus for more epochs than its recipe has, if there is time; a trained one
+    # forgets what it knew
+    if start is None and not file.complete and "loop.max_minutes" in keys and "loop.max_epochs" not in keys:
         overrides.append(Override("loop.max_epochs", NO_END, "--max-minutes"))
     overrides = [override for override in overrides if override.key != "recipe"]
     config = assemble(base, overrides, [*problems, *recipe_problems])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from training.data.corpus_files import stem_suffix
 from training.data.corpus_loading import (
     HUGGINGFACE_PREFIX,
     JSON_LINES,
+    TEXT_FORMATS,
     parse_columns,
     read_corpora,
     read_pairs,
@@ -214,12 +216,12 @@ def run_inspect_corpus(arguments: argparse.Namespace) -> Statistics | None:
 
 
 def is_text(corpus: str) -> bool:
-    """Whether a corpus without languages is a lyricist's text: a folder, a data set of the hub, JSON Lines, or a
-    .txt, .text or suffixless file."""
+    """Whether a corpus without languages is a lyricist's text: a folder, a data set, JSON lines or a file of
+    `TEXT_FORMATS`."""
     path, on_hub = Path(corpus), corpus.startswith(HUGGINGFACE_PREFIX)
     if not path.exists() and not on_hub:
         return "," not in corpus and not is_public_name(corpus)
-    return path.is_dir() or on_hub or stem_suffix(path) in (*JSON_LINES, ".txt", ".text", "")
+    return path.is_dir() or on_hub or stem_suffix(path) in (*JSON_LINES, *TEXT_FORMATS)
 
 
 def _inspect_text(arguments: argparse.Namespace) -> Statistics | None:
@@ -251,7 +253,7 @@ def _inspect_pairs(arguments: argparse.Namespace) -> Statistics | None:
         read_pairs(argument, languages, columns) if argument else None for argument in (arguments.valid, arguments.test)
     )
     pairs = read_corpora(arguments.corpus, languages, columns, skip_malformed=cleaning.malformed == "skip")
-    pairs = clean(pairs, cleaning, validation=valid, test=test)
+    pairs = clean(pairs, replace(cleaning, least_pairs=1), validation=valid, test=test)  # training needs more of them
     statistics = pair_statistics(pairs, arguments.subwords)
     if arguments.json:
         return statistics

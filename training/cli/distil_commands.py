@@ -15,8 +15,8 @@ from models.decoding.options import DecodingOptions
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
 from training.cli.translate_command import add_pair, add_precision, slots_problem
 from training.config.run_config import raise_all
-from training.data.corpus_files import numbered_lines, stem_suffix
-from training.data.corpus_loading import JSON_LINES, parse_columns, read_corpora
+from training.data.corpus_files import stem_suffix
+from training.data.corpus_loading import PAIR_FORMATS, is_monolingual, parse_columns, read_corpora
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
 from training.translation.back_translation import BackwardPair, WordNoise
 from training.translation.distillation import (
@@ -65,6 +65,7 @@ def run_distil(arguments: argparse.Namespace) -> Mapping[str, object]:
     one_column = [name for name in given if is_monolingual(name)]
     texts, corpora = [*one_column, *(arguments.text or [])], [name for name in given if name not in one_column]
     problems = list(_problems(arguments, device, beam))
+    problems += _text_problems(arguments.text or [], "give it with --train")
     if not texts and not corpora:
         problems.append("--train (pairs) or --text (a text in the source language) is missing")
     if texts and corpora:
@@ -118,6 +119,7 @@ def run_backtranslate(arguments: argparse.Namespace) -> Mapping[str, object]:
     problems = [*_problems(arguments, device, beam), *_sampling_problems(arguments)]
     noise, noise_problems = word_noise(arguments.noise, arguments.blank_word)
     problems += noise_problems
+    problems += _text_problems(files, "write the side to translate into a file of its own, such as text.txt")
     if not files:
         problems.append("a text to translate is missing")
     for name, word in (("--tag", arguments.tag), ("--blank-word", arguments.blank_word)):
@@ -166,13 +168,12 @@ def word_noise(settings: Sequence[str] | None, blank_word: str) -> tuple[WordNoi
     return noise, [*problems, *noise.problems()]
 
 
-def is_monolingual(argument: str) -> bool:
-    """Whether an argument of --train is a file of one column: its first line that is not empty has no tab."""
-    path = Path(argument)
-    if not path.is_file() or stem_suffix(path) in (*JSON_LINES, ".tmx"):
-        return False
-    first = next((line for _, line in numbered_lines(path) if line.strip()), None)
-    return first is not None and "\t" not in first
+def _text_problems(files: Sequence[str | Path], instead: str) -> Iterator[str]:
+    """Problems of files that the user calls texts and that hold pairs. instead: what to do with such a file."""
+    for path in map(Path, files):
+        suffix = stem_suffix(path)
+        if suffix in PAIR_FORMATS or (suffix == ".tsv" and path.is_file() and not is_monolingual(str(path))):
+            yield f"{path} is read as pairs, not as a text with a sentence on each line: {instead}"
 
 
 def _translate_text(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from training.data.progress_bar import progress_bar
-from training.data.sentence_pairs import MalformedRow
+from training.data.sentence_pairs import LeftOutRow, malformed
 from training.errors import TrainingError, os_error_reason
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -45,8 +45,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number, decode_lines(line, path, number)
 
 
-def readable_lines(path: Path, skip: bool) -> Iterator[tuple[int, str] | MalformedRow]:
-    """As `numbered_lines`; with `skip` a line that is no UTF-8 or holds a NUL character comes as a `MalformedRow`."""
+def readable_lines(path: Path, skip: bool) -> Iterator[tuple[int, str] | LeftOutRow]:
+    """As `numbered_lines`; with `skip` a line that is no UTF-8 or holds a NUL character comes as a `LeftOutRow`."""
     if not skip:
         yield from numbered_lines(path)
         return
@@ -54,8 +54,8 @@ def readable_lines(path: Path, skip: bool) -> Iterator[tuple[int, str] | Malform
         try:
             yield number, decode_lines(line, path, number)
         except TrainingError as error:
-            reason = "NUL character" if b"\0" in line else "not UTF-8"
-            yield MalformedRow(number, reason, line.decode(errors="replace").replace("\0", "␀"), str(error))
+            what = "NUL character" if b"\0" in line else "not UTF-8"
+            yield malformed(number, what, line.decode(errors="replace").replace("\0", "␀"), error)
 
 
 PROGRESS_LINES = 20_000  # between two updates of the progress bar

@@ -19,19 +19,28 @@ from training.config.run_config import CleaningConfig
 from training.config.run_file import without_languages
 from training.data.cache_folder import locked
 from training.data.cleaning import clean, hold_out
-from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, open_corpus_file, readable_lines, stem_suffix
+from training.data.corpus_files import (
+    BYTE_ORDER_MARK,
+    decode_lines,
+    numbered_lines,
+    open_corpus_file,
+    readable_lines,
+    stem_suffix,
+)
 from training.data.parallel_files import read_moses
 from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
 from training.data.public_data import is_name, read_public_pairs
-from training.data.sentence_pairs import MalformedRow, Pairs, Row, collect_pairs, join_corpora
-from training.data.tables import Columns, one_line, read_table
+from training.data.sentence_pairs import LeftOutRow, Pairs, Row, collect_pairs, join_corpora, malformed, one_line
+from training.data.tables import CSV, Columns, read_table
 from training.data.tmx import translation_units
 from training.errors import TrainingError
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-JSON_LINES = (".jsonl", ".ndjson", ".json")
+JSON_LINES, TMX = (".jsonl", ".ndjson", ".json"), ".tmx"
+PAIR_FORMATS = (*JSON_LINES, TMX, CSV)  # by suffix: never a text with a sentence on each line
+TEXT_FORMATS = (".txt", ".text", "")  # a text, or pairs with a tab between, as .tsv and unknown suffixes are
 FORMATS = (
     "SOURCE,TARGET (two files), one file of tab-separated pairs, .csv, .jsonl, .tmx (each also .gz), hf:NAME,"
     " opus:CORPUS/de-en or mtdata:NAME"
@@ -41,25 +50,40 @@ FORMATS = (
 def read_pairs(
     argument: str, languages: Languages | None = None, columns: Columns | None = None, *, skip_malformed: bool = False
 ) -> Pairs:
-    """Reads a corpus of pairs. languages: codes that select the sides in JSONL, TMX and data sets. columns: of a TSV
-    or CSV file; None: inferred. skip_malformed: leaves lines out that cannot be read, and reports them. TrainingError
-    for an invalid corpus."""
+    """Reads a corpus of pairs, of any form of `FORMATS`.
+
+    languages: codes that select the sides where the corpus names them: in keys of JSONL, titles of a CSV, a TMX, a data
+    set or a public corpus. Elsewhere the order of columns or files counts, and with `languages` reversed sides are
+    swapped, or reported where the user chose the order. columns: of a TSV or CSV file; None: inferred. skip_malformed:
+    leaves lines out that cannot be read, and reports them. TrainingError for an invalid corpus."""
     if is_name(argument):
         return read_public_pairs(argument, languages)
-    path, records = Path(argument), records_of(argument, skip_malformed)
-    if records is not None:
-        return collect_pairs(_pairs_of(records, languages, skip_malformed), argument)
-    if path.exists() and stem_suffix(path) == ".tmx":
+    path = Path(argument)
+    if argument.startswith(HUGGINGFACE_PREFIX):
+        return collect_pairs(_pairs_of(dataset_records(argument), languages, skip_malformed), argument)
+    if not path.exists():
+        pairs = collect_pairs(read_moses(*_moses_files(argument), skip_malformed=skip_malformed), argument)
+    elif (suffix := stem_suffix(path)) in JSON_LINES:
+        return collect_pairs(_pairs_of(json_records(path, skip_malformed), languages, skip_malformed), argument)
+    elif suffix == TMX:
         if languages is None:
             raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
         return collect_pairs(read_tmx(path, languages), argument)
-    if path.exists():
-        pairs = collect_pairs(read_table(path, columns, languages, skip_malformed=skip_malformed), argument)
     else:
-        pairs = collect_pairs(read_moses(*_moses_files(argument), skip_malformed=skip_malformed), argument)
+        pairs = collect_pairs(read_table(path, columns, languages, skip_malformed=skip_malformed), argument)
     if languages is None:
         return pairs
     return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
+
+
+def is_monolingual(argument: str) -> bool:
+    """Whether a corpus argument is a text, a sentence on each line, and no pairs: an existing file without a format of
+    pairs, whose first line that is not empty has no tab. TrainingError if that line cannot be read."""
+    path = Path(argument)
+    if not path.is_file() or stem_suffix(path) in PAIR_FORMATS:
+        return False
+    first = next((line for _, line in numbered_lines(path) if line.strip()), None)
+    return first is not None and "\t" not in first
 
 
 def _moses_files(argument: str) -> tuple[Path, Path]:
@@ -188,7 +212,7 @@ Record = Mapping[str, Any]
 PlacedRecord = tuple[int, str, Record]  # line or row; its location, for messages
 
 
-def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedRecord | MalformedRow] | None:
+def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedRecord | LeftOutRow] | None:
     """Records of a data set or JSONL file; None for other formats."""
     if corpus.startswith(HUGGINGFACE_PREFIX):
         return dataset_records(corpus)
@@ -196,10 +220,10 @@ def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedReco
     return json_records(path, skip_malformed) if path.exists() and stem_suffix(path) in JSON_LINES else None
 
 
-def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRecord | MalformedRow]:
+def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRecord | LeftOutRow]:
     """JSON objects by line; skips blank lines. TrainingError for a line that is not a JSON object, unless skipped."""
     for line in readable_lines(path, skip_malformed):
-        if isinstance(line, MalformedRow):
+        if isinstance(line, LeftOutRow):
             yield line
         elif line[1].strip():
             where = f"{path} line {line[0]}"
@@ -208,7 +232,7 @@ def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRec
             except TrainingError as error:
                 if not skip_malformed:
                     raise
-                yield MalformedRow(line[0], "no JSON object", line[1], str(error))
+                yield malformed(line[0], "no JSON object", line[1], error)
 
 
 def _json_object(line: str, where: str) -> Record:
@@ -222,15 +246,15 @@ def _json_object(line: str, where: str) -> Record:
     return record
 
 
-def _all_read(records: Iterable[PlacedRecord | MalformedRow]) -> Iterator[PlacedRecord]:
-    return (record for record in records if not isinstance(record, MalformedRow))
+def _all_read(records: Iterable[PlacedRecord | LeftOutRow]) -> Iterator[PlacedRecord]:
+    return (record for record in records if not isinstance(record, LeftOutRow))
 
 
 def _pairs_of(
-    records: Iterable[PlacedRecord | MalformedRow], languages: Languages | None, skip_malformed: bool
-) -> Iterator[Row | MalformedRow]:
+    records: Iterable[PlacedRecord | LeftOutRow], languages: Languages | None, skip_malformed: bool
+) -> Iterator[Row | LeftOutRow]:
     for placed in records:
-        if isinstance(placed, MalformedRow):
+        if isinstance(placed, LeftOutRow):
             yield placed
             continue
         number, where, record = placed
@@ -240,7 +264,7 @@ def _pairs_of(
             if not skip_malformed:
                 raise
             shown = json.dumps(record, ensure_ascii=False, default=str)
-            yield MalformedRow(number, "no pair of texts", shown.encode(errors="replace").decode(), str(error))
+            yield malformed(number, "no pair of texts", shown.encode(errors="replace").decode(), error)
 
 
 def pair_of(record: Record, languages: Languages | None, where: str) -> tuple[str, str]:

@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.data.corpus_files import raw_lines, readable_lines
-from training.data.sentence_pairs import MalformedRow, Row
+from training.data.sentence_pairs import LeftOutRow, Row
 from training.errors import TrainingError, pluralize
 
 CLEARLY = 0.8  # ratio by which a shift must improve the length fit before its line is named
 WORST = 3.0  # maximum cost of a line: bounds outliers, and blank lines against texts
 
 
-def read_moses(source: Path, target: Path, *, skip_malformed: bool = False) -> Iterator[Row | MalformedRow]:
+def read_moses(source: Path, target: Path, *, skip_malformed: bool = False) -> Iterator[Row | LeftOutRow]:
     """Pairs of parallel lines. TrainingError if the files differ in length, with the likely line of divergence."""
     for line, other in zip_longest(readable_lines(source, skip_malformed), readable_lines(target, skip_malformed)):
         if line is None or other is None:
             raise _differing_lengths(source, target)
-        if isinstance(line, MalformedRow) or isinstance(other, MalformedRow):
-            yield line if isinstance(line, MalformedRow) else cast(MalformedRow, other)
+        if isinstance(line, LeftOutRow) or isinstance(other, LeftOutRow):
+            yield line if isinstance(line, LeftOutRow) else cast(LeftOutRow, other)
         else:
             yield *line, other[1]
 

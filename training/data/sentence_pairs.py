@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,13 +18,19 @@ from training.errors import TrainingError, pluralize
 Row = tuple[int, str, str]  # line number, source, target
 
 
-class MalformedRow(NamedTuple):
-    """A line that cannot be read. reason: a word for the report; text: of the line; problem: the error's sentence."""
+class LeftOutRow(NamedTuple):
+    """A row of a corpus that is left out. reason: a line of the report; text: of the row; problem: a sentence for a
+    corpus from which nothing is left, or ""."""
 
     number: int
     reason: str
     text: str
-    problem: str
+    problem: str = ""
+
+
+def malformed(number: int, what: str, text: str, problem: TrainingError) -> LeftOutRow:
+    """A line that cannot be read. what: a few words; problem: the error that refuses the line unless it is skipped."""
+    return LeftOutRow(number, f"malformed: {what}", text, str(problem))
 
 
 EMPTY_SIDE = "empty side"
@@ -151,6 +158,11 @@ class CorpusReport:
         path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
+def one_line(text: str) -> str:
+    """Replaces white space with a line break in it by one space, since files of translations hold a sentence a line."""
+    return re.sub(r"\s*[\r\n]\s*", " ", text) if "\n" in text or "\r" in text else text
+
+
 def shortened(text: str, most: int = 60) -> str:
     """At most `most` characters, for a message."""
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -248,14 +260,15 @@ class PairCollector:
         return self._writers[0].finish(), self._writers[1].finish()
 
 
-def collect_pairs(rows: Iterable[Row | MalformedRow], origin: str) -> Pairs:
-    """Strips both sides of white space and drops rows with an empty side. TrainingError if no pair is left."""
+def collect_pairs(rows: Iterable[Row | LeftOutRow], origin: str) -> Pairs:
+    """Strips both sides of white space, drops rows with an empty side, and counts them and `LeftOutRow`s by reason.
+    TrainingError if no pair is left."""
     collector, lines, report, problem = PairCollector(), array("Q"), CorpusReport(origin), ""
     for row in rows:
         report.read += 1
-        if isinstance(row, MalformedRow):
-            problem = problem or f" Of the lines left out as malformed the first: {row.problem}"
-            report.drop(f"malformed: {row.reason}", f"{origin}:{row.number}", row.text, "")
+        if isinstance(row, LeftOutRow):
+            problem = problem or (row.problem and f" Of the lines left out the first: {row.problem}")
+            report.drop(row.reason, f"{origin}:{row.number}", row.text, "")
             continue
         number, source, target = row
         source, target = source.strip(), target.strip()

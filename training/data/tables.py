@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from models.language_names import ENGLISH_NAMES, code_of_name
 from training.config.corpus_languages import LanguageCodes, find_language
 from training.data.corpus_files import readable_lines, stem_suffix
-from training.data.sentence_pairs import MalformedRow, Row, shortened
+from training.data.sentence_pairs import LeftOutRow, Row, malformed, one_line, shortened
 from training.errors import TrainingError
 
 CSV = ".csv"
@@ -35,7 +34,7 @@ def read_table(
     languages: LanguageCodes | None = None,
     *,
     skip_malformed: bool = False,
-) -> Iterator[Row | MalformedRow]:
+) -> Iterator[Row | LeftOutRow]:
     """Skips blank lines. Without `columns` the first line decides, and every line must match its layout; the first line
     of a CSV may hold titles: source and target, or the two languages. TrainingError if the layout is ambiguous, or if a
     line has another number of columns and is not skipped."""
@@ -43,7 +42,7 @@ def read_table(
         yield from _pairs(path, _tab_separated(path, skip_malformed), columns, None, skip_malformed)
         return
     records, width = _csv_records(path, skip_malformed), None
-    beginning: list[_Record | MalformedRow] = []
+    beginning: list[_Record | LeftOutRow] = []
     for record in records:
         beginning.append(record)
         if isinstance(record, _Record):
@@ -56,14 +55,14 @@ def read_table(
 
 def _pairs(
     path: Path,
-    records: Iterable[_Record | MalformedRow],
+    records: Iterable[_Record | LeftOutRow],
     columns: Columns | None,
     width: int | None,
     skip_malformed: bool,
-) -> Iterator[Row | MalformedRow]:
+) -> Iterator[Row | LeftOutRow]:
     """width: of every record, if titles or the first record decided the columns."""
     for record in records:
-        if isinstance(record, MalformedRow):
+        if isinstance(record, LeftOutRow):
             yield record
             continue
         number, cells, text = record
@@ -73,27 +72,27 @@ def _pairs(
             problem = _other_width(path, number, len(cells), columns or (1, 2), width if columns else 2)
             if not skip_malformed:
                 raise problem
-            yield MalformedRow(number, "number of columns", text, str(problem))
+            yield malformed(number, "number of columns", text, problem)
         else:
             yield number, cells[columns[0] - 1], cells[columns[1] - 1]
 
 
-def _tab_separated(path: Path, skip_malformed: bool) -> Iterator[_Record | MalformedRow]:
+def _tab_separated(path: Path, skip_malformed: bool) -> Iterator[_Record | LeftOutRow]:
     for line in readable_lines(path, skip_malformed):
-        if isinstance(line, MalformedRow):
+        if isinstance(line, LeftOutRow):
             yield line
         elif line[1].strip():
             yield _Record(line[0], line[1].split("\t"), line[1])
 
 
-def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | MalformedRow]:
+def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | LeftOutRow]:
     """Records, which may span lines; a line break inside a cell becomes a space. In the order of their first lines."""
     lines: list[tuple[int, str]] = []  # of the current record
-    unreadable: list[MalformedRow] = []
+    unreadable: list[LeftOutRow] = []
 
     def texts() -> Iterator[str]:
         for line in readable_lines(path, skip_malformed):
-            if isinstance(line, MalformedRow):
+            if isinstance(line, LeftOutRow):
                 unreadable.append(line)
             else:
                 lines.append(line)
@@ -118,7 +117,7 @@ def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | Malform
             problem = TrainingError(f"{path} line {start} {sentence}")
             if not skip_malformed:
                 raise problem
-            yield MalformedRow(start, reason, text, str(problem))
+            yield malformed(start, reason, text, problem)
         elif cells and any(cell.strip() for cell in cells):
             yield _Record(start, [one_line(cell) for cell in cells], text)
         yield from (row for row in unreadable if row.number > start)  # in the middle of the record
@@ -126,7 +125,7 @@ def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | Malform
 
 
 def _csv_fault(error: csv.Error) -> tuple[str, str]:
-    """The reason of a `MalformedRow`, and the predicate of a sentence about the record's line."""
+    """What is malformed, and the predicate of a sentence about the record's line."""
     said = str(error)
     if said.startswith("new-line character"):
         way = "end lines with LF or CRLF, and put a cell of several lines in quotes"
@@ -141,7 +140,7 @@ def _csv_fault(error: csv.Error) -> tuple[str, str]:
 def _delimiter(path: Path) -> str:
     """The one that splits most records into as many cells as the first, and at least two; a tab before a semicolon
     before a comma, which sentences contain too. Records that the csv module refuses do not count."""
-    readable = (line[1] for line in readable_lines(path, skip=True) if not isinstance(line, MalformedRow))
+    readable = (line[1] for line in readable_lines(path, skip=True) if not isinstance(line, LeftOutRow))
     sample = [f"{line}\n" for line in islice(readable, _LOOKED_AT) if line.strip()]
 
     def agreeing(delimiter: str) -> int:
@@ -176,11 +175,6 @@ def _titled_language(title: str) -> str:
     if title.replace("_", "-").partition("-")[0] in ENGLISH_NAMES:
         return title
     return code_of_name(title) or ""
-
-
-def one_line(text: str) -> str:
-    """Replaces white space with a line break in it by one space, since other formats hold a sentence per line."""
-    return re.sub(r"\s*[\r\n]\s*", " ", text) if "\n" in text or "\r" in text else text
 
 
 def _choose(path: Path, number: int, cells: list[str]) -> Columns:

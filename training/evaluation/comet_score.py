@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from training.data.tables import one_line
+from training.data.sentence_pairs import one_line
 from training.errors import TrainingError
 
 PROGRAM = "comet-score"

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from training.data.corpus_files import numbered_lines
-from training.data.sentence_pairs import MOST_LINES, Pairs
-from training.data.tables import one_line
+from training.data.sentence_pairs import MOST_LINES, Pairs, one_line
 from training.errors import TrainingError, pluralize
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import IO, Literal, Protocol
 
-from tqdm import tqdm
+from training.data.progress_bar import ProgressBar
 
 Stage = Literal["look_up", "download", "verify", "convert", "done"]
 SENTENCES: dict[Stage, str] = {
@@ -41,26 +41,24 @@ class ConsoleProgress:
 
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._bar: tqdm[object] | None = None
+        self._bar: ProgressBar | None = None
         self._lock = threading.Lock()
 
     def stage(self, stage: Stage, name: str, total: int = 0) -> None:
         self.close()
-        title, terminal = SENTENCES[stage].format(name=name), self._stream.isatty()
+        title = SENTENCES[stage].format(name=name)
         if not total:
             if stage == "done":
                 print(f"{title}.", file=self._stream, flush=True)
             return
-        self._bar = tqdm(
+        self._bar = ProgressBar(
             total=total,
             desc=title,
             unit="B",
             unit_scale=True,
-            mininterval=0.3 if terminal else 15.0,
             miniters=0,
             leave=stage == "download",
             file=self._stream,
-            ascii=not terminal,
         )
 
     def advance(self, size: int) -> None:
@@ -70,7 +68,10 @@ class ConsoleProgress:
 
     def note(self, sentence: str) -> None:
         with self._lock:
-            tqdm.write(sentence, file=self._stream)
+            if self._bar is None:
+                print(sentence, file=self._stream, flush=True)
+            else:
+                self._bar.note(sentence)
 
     def close(self) -> None:
         if self._bar is not None:

@@ -6,15 +6,13 @@ import contextlib
 import json
 import math
 import re
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
+from training.data.progress_bar import ProgressBar
 from training.errors import pluralize
 from training.loop.progress import Sample, ScoresByPair
 from training.report.experiment_trackers import METRIC_NAMES, ExperimentTracker, first_sentence
@@ -169,16 +167,13 @@ class ProgressReport:
         trackers: option -> tracker; they are closed with the report."""
         self.folder = folder
         self._trackers, self._finished = dict(trackers or {}), False
-        terminal = sys.stderr.isatty()
-        self.bar = tqdm(
+        self.bar = ProgressBar(
             total=1.0,
             desc=title,
             disable=quiet,
-            mininterval=0.3 if terminal else 15.0,  # a log file is no terminal
             miniters=0,  # by time alone: tqdm would wait for another step as large as a resume's first
             smoothing=0,  # the remaining time includes validations
             bar_format="{desc} {percentage:3.0f}% |{bar:20}| {elapsed}, {remaining} left{postfix}",
-            ascii=not terminal,
         )
         self.loss_name = loss_name
         self._recent: deque[tuple[float, int]] = deque(maxlen=RUNNING_MEAN_UPDATES)  # (summed loss, tokens) by update
@@ -261,7 +256,7 @@ class ProgressReport:
 
     def note(self, text: str) -> None:
         if not self.bar.disable:
-            self.bar.write(text, file=sys.stderr)
+            self.bar.note(text)
 
     def resumed(
         self,

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -26,6 +26,7 @@ MOST_CHUNK_LINES = 1000
 LEAST_CHUNK_LINES = 64  # a batch: fewer lines would leave rows empty
 CHUNKS_PER_PROCESS = 8  # at least, so that all processes end at about the same time
 REPORT_S = 60.0  # between two lines on the progress where no terminal shows a bar
+NOT_WRITTEN = frozenset({"logprobs", "top_logprobs", "streamed"})  # options that change what is told of a token alone
 LISTED_LINES = 10  # numbers named in a note
 
 
@@ -64,18 +65,14 @@ def chunk_lines(count: int | None, processes: int) -> int:
 
 
 def identity(translator: LineTranslator, options: DecodingOptions, form: str, size: int) -> dict[str, object]:
-    """Everything that determines an output, for `ResumableOutput`. The size of the chunks is part of it: in fp32 a
-    batch's size changes the last bits."""
-    chosen = (
-        *("beam_size", "n_best", "length_penalty", "max_new_tokens"),
-        *("temperature", "top_k", "top_p", "seed", "scores"),
-    )
+    """What determines an output, for `ResumableOutput`: the models, every option of decoding that is not one of
+    `NOT_WRITTEN`, and the size of the chunks: in fp32 a batch's size changes the last bits."""
     config, reranker = translator.checkpoint.config, translator.reranker
     return {
         "model": digests(translator.folders),
         "precision": translator.precision,
         **({} if translator.slots is None else {"slots": translator.slots}),
-        **{name: getattr(options, name) for name in chosen},
+        **{option.name: getattr(options, option.name) for option in fields(options) if option.name not in NOT_WRITTEN},
         "output format": form,
         "chunk size": size,
         "languages": f"{config.source_language} to {config.target_language}",

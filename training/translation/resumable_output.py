@@ -48,11 +48,13 @@ class ResumableOutput:
         self._expected_digest = self._digest.hexdigest()
         if resume:
             record = read_record(out)
-            for name, value in self.identity.items():
-                if record["identity"].get(name) != value:
+            begun = record["identity"]
+            for name in {**self.identity, **begun}:  # a name that one of them lacks is an option that it was not given
+                before, now = (given.get(name, "not given") for given in (begun, self.identity))
+                if before != now:
                     raise TrainingError(
-                        f"{self.partial} was begun with another {name} ({record['identity'].get(name)}, now {value}):"
-                        f" go on with what it was begun with, or delete it."
+                        f"{self.partial} was begun with another {name} ({before}, now {now}): go on with what it was"
+                        " begun with, or delete it."
                     )
             self.done, size = record["done"], record["bytes"]
             self.notes, self._expected_digest = record["notes"], record["sha256"]

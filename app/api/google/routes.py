@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, ClassVar, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -13,12 +14,15 @@ from app.api.errors import TEXT_ERRORS, Statuses, documented
 from app.api.google import schemas
 from app.api.language_pairs import UNSPECIFIED_LANGUAGE, LoadedPairs, find_pairs, translate_texts
 from app.api.request_body import parse_fields
+from app.api.request_fields import RequestFields
 from app.api.route import ApiRoute, validate
 from app.api.services import Services, ServicesDependency
 from app.errors import InvalidRequest, TextTooLong
 from app.text.language_codes import google_code, language_name
 
 _PREFIX = "/language/translate/v2"
+Body = TypeVar("Body", bound=RequestFields)
+Answer = TypeVar("Answer")
 
 
 class GoogleRoute(ApiRoute):
@@ -71,15 +75,9 @@ async def google_translate_queried(
 ) -> schemas.GoogleTranslateAnswer:
     """As the POST, for clients that ask with a query."""
     del q, target, source, text_format  # for the documentation: they are read as a form's
-    sent, repeated = request.scope["state"]["body"], GoogleRoute.repeated_fields
-    fields = parse_fields(request, sent, takes_forms=True, repeated=repeated)
-    body = validate(schemas.GoogleTranslateRequest, fields)
-    await charge(request, len(body.q) - 1, sum(map(len, body.q)))  # `ApiRoute` has charged one request, as for any GET
-    try:
-        return await google_translate(body, request, services)
-    except Exception:
-        await refund(request)
-        raise
+    return await _queried(
+        request, schemas.GoogleTranslateRequest, lambda body: google_translate(body, request, services)
+    )
 
 
 @router.post(f"{_PREFIX}/detect", summary="Detect languages (Google v2)", responses=_TEXT_ERRORS)
@@ -95,6 +93,15 @@ async def google_detect(
     return schemas.GoogleDetectAnswer(data=schemas.GoogleDetections(detections=detections))
 
 
+@router.get(f"{_PREFIX}/detect", summary="Detect languages (Google v2)", responses=_TEXT_ERRORS)
+async def google_detect_queried(
+    request: Request, services: ServicesDependency, q: Texts = None
+) -> schemas.GoogleDetectAnswer:
+    """As the POST, for clients that ask with a query."""
+    del q  # for the documentation: it is read as a form's
+    return await _queried(request, schemas.GoogleDetectRequest, lambda body: google_detect(body, request, services))
+
+
 @router.get(
     f"{_PREFIX}/languages",
     summary="List languages (Google v2)",
@@ -108,6 +115,19 @@ async def google_languages(services: ServicesDependency, named: Named = None) ->
         for code in _loaded_codes(services)
     ]
     return schemas.GoogleLanguagesAnswer(data=schemas.GoogleLanguages(languages=languages))
+
+
+async def _queried(request: Request, schema: type[Body], answer: Callable[[Body], Awaitable[Answer]]) -> Answer:
+    """The answer to the fields of a query. `ApiRoute` has charged one request, as for any GET."""
+    sent, repeated = request.scope["state"]["body"], GoogleRoute.repeated_fields
+    body = validate(schema, parse_fields(request, sent, takes_forms=True, repeated=repeated))
+    texts = list(body.charged_texts())
+    await charge(request, len(texts) - 1, sum(map(len, texts)))
+    try:
+        return await answer(body)
+    except Exception:
+        await refund(request)
+        raise
 
 
 def _loaded_codes(services: Services) -> list[str]:

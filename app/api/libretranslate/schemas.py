@@ -44,11 +44,13 @@ from app.engine.interface import (
     TranslationDetail,
     TranslationResult,
 )
+from app.storage.glossary_store import parse_entries
 from app.text.language_detection import Detection
 from app.translation import TextFormat
 
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
+MAX_GLOSSARY_BYTES = 2_000_000  # of a file: more than so many terms of so many characters take
 _GLOSSARY_TAKES = 'it takes an object such as {"Bier": "ale"}, source terms and what each becomes, or a glossary\'s id.'
 
 LanguageCode = Annotated[
@@ -99,7 +101,8 @@ class TranslationFields(RequestFields):
     )
     glossary: dict[str, str] | str | None = optional(
         "Source terms, and what each becomes in the translation: at most 1,000, of 200 characters each. Or"
-        " the id of a glossary that this server keeps for you (POST /v3/glossaries).",
+        " the id of a glossary that this server keeps for you (POST /v3/glossaries). In a form of several parts also a"
+        " file: such an object, or a table (CSV or TSV) with a source term and what it becomes in each line.",
         {"Bier": "ale"},
     )
     beam_size: Annotated[int | None, BeforeValidator(parse_number)] = optional(
@@ -130,7 +133,9 @@ class TranslationFields(RequestFields):
     @field_validator("glossary", mode="before")
     @classmethod
     def _terms(cls, value: object) -> object:
-        if isinstance(value, str):
+        if isinstance(value, Upload):
+            value = _uploaded_terms(value.content)
+        elif isinstance(value, str):
             value = _object(check_encodable(value))
         if value is None or isinstance(value, str):
             return value
@@ -154,6 +159,21 @@ def _object(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise field_error(f"is {describe_value(text)}, which is no JSON; {_GLOSSARY_TAKES}") from None
+
+
+def _uploaded_terms(content: bytes) -> object:
+    """The terms of a form's file: an object's JSON, or a table of two columns. A tab in the first line makes it a TSV,
+    whatever the file is called."""
+    if len(content) > MAX_GLOSSARY_BYTES:
+        raise field_error(f"is a file of {len(content):,} bytes; a file of terms may have {MAX_GLOSSARY_BYTES:,}.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise field_error('is a file that is not UTF-8; save it as UTF-8 (in Excel as "CSV UTF-8").') from None
+    if text.lstrip().startswith("{"):
+        return _object(text)
+    first, _, _ = text.lstrip("\r\n").partition("\n")
+    return parse_entries(text, "tsv" if "\t" in first else "csv", "glossary")
 
 
 def _check_term(term: str) -> None:

@@ -32,6 +32,7 @@ def client(tmp_path: Path) -> Client:
         {"Authorization": f"DeepL-Auth-Key {USE}"},
         {"X-API-Key": USE},
         {"KEY": USE},
+        {"x-goog-api-key": USE},
         {"Authorization": "Bearer wrong", "X-API-Key": USE},
     ],
 )
@@ -146,7 +147,7 @@ def test_other_origins_may_send_keys_and_read_limits(tmp_path: Path) -> None:
     headers = {
         "Origin": "https://example.org",
         "Access-Control-Request-Method": "DELETE",
-        "Access-Control-Request-Headers": "authorization, x-api-key, key, x-stainless-os, traceparent",
+        "Access-Control-Request-Headers": "authorization, x-api-key, key, x-goog-api-key, x-stainless-os, traceparent",
     }
     assert client.request("OPTIONS", "/translate", headers=headers).status_code == 200, "without a key"
     answer = client.post("/translate", json=TEXTS, headers={"Origin": "https://example.org", **bearer(USE)})

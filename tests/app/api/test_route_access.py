@@ -40,6 +40,7 @@ ACCESS: dict[Refusals, str] = {
         GET /docs-assets
         GET /redoc
         GET /openapi.json
+        GET /spec
         GET /health
         GET /health/live
         GET /health/ready
@@ -111,10 +112,12 @@ ACCESS: dict[Refusals, str] = {
     GOOGLE: """
         GET /language/translate/v2
         POST /language/translate/v2
+        GET /language/translate/v2/detect
         POST /language/translate/v2/detect
         GET /language/translate/v2/languages
         GET /google/language/translate/v2
         POST /google/language/translate/v2
+        GET /google/language/translate/v2/detect
         POST /google/language/translate/v2/detect
         GET /google/language/translate/v2/languages
     """,

@@ -15,6 +15,14 @@ from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entr
         ("Bier\tale\r\n\r\n Wirt \t host \r\n", "tsv", {"Bier": "ale", "Wirt": "host"}),
         ('Bier,ale\n"Bier, hell","pale ale"', "csv", {"Bier": "ale", "Bier, hell": "pale ale"}),
         ("Bier,ale,de,en\nWirt, host", "csv", {"Bier": "ale", "Wirt": "host"}),
+        (
+            'Bier;ale\r\n"Bier; hell";"pale ale"\r\nBier, dunkel;dark ale',
+            "csv",
+            {"Bier": "ale", "Bier; hell": "pale ale", "Bier, dunkel": "dark ale"},
+        ),
+        ("\ufeffBier;ale;de;en\n\n", "csv", {"Bier": "ale"}),
+        ("Bier,ale; beer\nWirt,host", "csv", {"Bier": "ale; beer", "Wirt": "host"}),
+        ("\ufeffBier\tale", "tsv", {"Bier": "ale"}),
         ("", "tsv", {}),
     ],
 )
@@ -25,8 +33,17 @@ def test_parse_entries(lines: str, form: EntriesFormat, entries: dict[str, str])
 @pytest.mark.parametrize(
     ("lines", "form", "sentence"),
     [
-        ("a\tb\nc", "tsv", 'Line 2 of "entries" has 1 cells; write a source term, a tab, and its target term.'),
-        ("a,b\nc,d,e", "csv", 'Line 2 of "entries" has 3 cells; write a source term, a comma, and its target term.'),
+        ("a\tb\nc", "tsv", 'Line 2 of "entries" has 1 cell; write a source term, a tab, and its target term.'),
+        (
+            "a,b\nc,d,e",
+            "csv",
+            'Line 2 of "entries" has 3 cells; write a source term, a comma or semicolon, and its target term.',
+        ),
+        (
+            "a;b\nc",
+            "csv",
+            'Line 2 of "entries" has 1 cell; write a source term, a comma or semicolon, and its target term.',
+        ),
         ("a\tb\na\tc", "tsv", 'Line 2 of "entries" has a source term that an earlier line has; leave one out.'),
         ('a,"b', "csv", '"entries" is not csv (unexpected end of data); quote cells as RFC 4180 says.'),
     ],

@@ -165,7 +165,7 @@ def test_utf_16_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
-def test_max_minutes_replace_the_recipes_epochs_unless_both_are_given(here: Path) -> None:
+def test_max_minutes_replace_the_epochs_of_a_new_networks_recipe_unless_both_are_given(here: Path) -> None:
     for given, expected in ((["--max-minutes", "3"], 10_000), (["--max-minutes", "3", "--max-epochs", "2"], 2)):
         arguments = parser().parse_args([*SING, *given])
         arguments.unknown = []

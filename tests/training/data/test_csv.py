@@ -9,7 +9,7 @@ import pytest
 from tests.training.data.corpus_writers import PAIRS, fault, write
 from tests.training.data.test_tsv import of
 from training.data.corpus_loading import read_pairs
-from training.data.sentence_pairs import MalformedRow
+from training.data.sentence_pairs import LeftOutRow
 from training.data.tables import read_table
 
 DE_EN = ("de", "en")
@@ -100,10 +100,10 @@ def test_records_that_the_csv_module_refuses_are_left_out_and_do_not_choose_the_
 def test_unreadable_line_within_a_record_comes_behind_it(tmp_path: Path) -> None:
     path = write(tmp_path / "p.csv", b'\xff,x\n"a\n\0\nb" c,d\n"e\n\0\nf",g\n')
     rows = read_table(path, skip_malformed=True)
-    assert [row[:2] if isinstance(row, MalformedRow) else row for row in rows] == [
-        (1, "not UTF-8"),
-        (2, "broken quotes"),
-        (3, "NUL character"),
+    assert [row[:2] if isinstance(row, LeftOutRow) else row for row in rows] == [
+        (1, "malformed: not UTF-8"),
+        (2, "malformed: broken quotes"),
+        (3, "malformed: NUL character"),
         (5, "e f", "g"),
-        (6, "NUL character"),
+        (6, "malformed: NUL character"),
     ]

@@ -9,7 +9,7 @@ import pytest
 from tests.training.data.corpus_writers import fault
 from training.config.run_config import CleaningConfig, TranslatorConfig, recorded
 from training.data.corpus_loading import read_pairs, read_run_corpora
-from training.data.sentence_pairs import Pairs
+from training.data.sentence_pairs import LeftOutRow, Pairs, collect_pairs
 
 
 def skipped(argument: str, languages: tuple[str, str] | None = None) -> tuple[Pairs, dict[str, list[str]]]:
@@ -91,3 +91,12 @@ def test_snapshots_from_before_the_option_still_resume() -> None:
     assert "malformed" not in recorded(TranslatorConfig(recipe=""))["cleaning"]
     changed = TranslatorConfig(recipe="", cleaning=CleaningConfig(malformed="skip"))
     assert recorded(changed)["cleaning"]["malformed"] == "skip"
+
+
+def test_a_reader_leaves_a_row_out_for_a_reason_of_its_own() -> None:
+    rows = [(1, "eins", "one"), LeftOutRow(2, "fuzzy", "zwei"), (3, "drei", "three")]
+    report = collect_pairs(rows, "memory.po").reported()
+    assert (report.read, report.left_out) == (3, 1)
+    assert [(name, reason.examples[0].place) for name, reason in report.dropped.items()] == [("fuzzy", "memory.po:2")]
+    with pytest.raises(ValueError, match=r"^memory.po holds no pair of sentences\.$"):
+        collect_pairs(rows[1:2], "memory.po")

@@ -21,7 +21,7 @@ def unit(german: str, english: str = "x") -> str:
     )
 
 
-@pytest.mark.parametrize("codes", [("de", "en"), ("de-DE", "en-GB"), ("DE", "EN_us")])
+@pytest.mark.parametrize("codes", [("de", "en"), ("de-DE", "en-GB"), ("DE", "EN_us"), ("DE_de", "EN_gb")])
 @pytest.mark.parametrize("attribute", ["xml:lang", "lang"])
 @pytest.mark.parametrize("name", ["m.tmx", "m.tmx.gz"])
 def test_units_become_pairs(tmp_path: Path, codes: tuple[str, str], attribute: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import torch
 from matplotlib.figure import Figure
 
 from tests.training.small import CPU, pairs, translator
+from training.data.progress_bar import ProgressBar
 from training.report.environment import processor_name, source_revision
 from training.report.progress_report import ProgressReport, draw_curves, read_rows
 from training.training_run import TrainingRun
@@ -88,6 +90,39 @@ def test_bar_of_a_resumed_run_refreshes_as_often(capsys: pytest.CaptureFixture[s
     assert [f"loss {loss:.3f} (mean of {n} update" in heard for n, loss in enumerate((2, 2.5, 3, 3.5, 4), start=1)] == [
         True
     ] * 5
+
+
+def test_log_file_gets_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of several bars at once, as the training of the demo models has them."""
+    log = io.StringIO()
+    monkeypatch.setattr("sys.stderr", log)
+    report = ProgressReport(None, "de→en")
+    below = ProgressBar(total=100, desc="reading", position=2, leave=False)
+    for bar in (report.bar, below):
+        bar.mininterval = 0.0
+    report.step(1, 1, 2.5, 10, 0.1, 0.25)
+    report.note("Trains with PyTorch.")
+    below.update(50)
+    report.finished()
+    for bar in (report, below):
+        bar.close()
+        bar.close()
+    first, note, reading, finished, closed = log.getvalue().splitlines()
+    assert [first[:12], note, finished[:12]] == ["de→en  25% |", "Trains with PyTorch.", "de→en 100% |"]
+    assert reading.startswith("reading:  50%|")
+    assert closed.startswith("de→en 100% |")
+    assert not {"\r", "\x1b"} & set(log.getvalue())
+
+
+def test_terminal_gets_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    with ProgressBar(total=10, desc="reading", file=terminal) as bar:
+        bar.mininterval = 0.0
+        bar.update(5)
+        bar.note("A note.")
+    assert terminal.getvalue().count("\r") >= 3
+    assert "A note.\n" in terminal.getvalue()
 
 
 def test_curves_equal_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

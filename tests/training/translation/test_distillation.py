@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from models.decoding.options import DecodingOptions
 from models.networks.loading import load_network
 from tests.training.cli.commands import refused
 from training.__main__ import main
+from training.cli.command_options import PAIRS
+from training.data import corpus_loading
 from training.data.corpus_loading import read_pairs
 from training.evaluation.model_outputs import translate
 from training.translation import distillation
@@ -175,3 +178,36 @@ def test_unusable_teachers_and_corpora_are_refused(
     (here / "d.jsonl").write_text("kept\n", encoding="utf-8")
     assert "d.jsonl exists; choose another --out" in refused(capsys, "distil", "m", *common)
     assert (here / "d.jsonl").read_text(encoding="utf-8") == "kept\n"
+
+
+def test_each_format_is_classified_as_pairs_or_text(tmp_path: Path) -> None:
+    documented = Path(corpus_loading.__file__).parents[2].joinpath("docs", "training.md").read_text(encoding="utf-8")
+    table = documented.partition("| argument of `--train`")[2].partition("\n\n")[0]
+    named = set(re.findall(r"\.[a-z]+", f"{corpus_loading.FORMATS} {PAIRS} {table}")) - {".gz", ".de", ".en"}
+    assert {".tsv", ".csv", ".tmx"} < named
+    assert named <= {*corpus_loading.PAIR_FORMATS, *corpus_loading.TEXT_FORMATS, ".tsv"}
+    for suffix in (*corpus_loading.PAIR_FORMATS, *corpus_loading.TEXT_FORMATS, ".tsv"):
+        for content in ("der Hund,the dog\n", "der Hund;the dog\n", "der Hund\tthe dog\n"):
+            (tmp_path / f"file{suffix}").write_text(content, encoding="utf-8")
+            is_text = suffix not in corpus_loading.PAIR_FORMATS and "\t" not in content
+            assert corpus_loading.is_monolingual(str(tmp_path / f"file{suffix}")) is is_text
+
+
+@pytest.mark.parametrize("comma", [",", ";"])
+def test_csv_of_pairs_is_distilled_as_pairs(here: Path, tiny_checkpoints: Path, comma: str) -> None:
+    rows = "".join(f"{s}{comma}{t}\n" for s, t in zip(SOURCES, TARGETS, strict=True))
+    (here / "pairs.csv").write_text(rows, encoding="utf-8")
+    assert distil(tiny_checkpoints, "tsv.jsonl") == 0
+    command = ["distil", str(tiny_checkpoints / TRANSLATOR), "--train", "pairs.csv", "--device", "cpu"]
+    assert main([*command, "--out", "csv.jsonl"]) == 0
+    assert written(here / "csv.jsonl") == written(here / "tsv.jsonl")
+
+
+def test_files_of_pairs_are_no_texts(here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "pairs.csv").write_text("ab,ba\n", encoding="utf-8")
+    model, out = str(tiny_checkpoints / TRANSLATOR), ["--out", "x.jsonl", "--device", "cpu"]
+    no_text = "is read as pairs, not as a text with a sentence on each line"
+    for name in ("pairs.csv", "pairs.tsv"):
+        assert f"{name} {no_text}: give it with --train" in refused(capsys, "distil", model, "--text", name, *out)
+        assert f"{name} {no_text}: write the side" in refused(capsys, "backtranslate", model, name, *out)
+    assert not (here / "x.jsonl").exists()

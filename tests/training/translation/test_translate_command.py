@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ import pytest
 import torch
 
 from models import checkpoint as checkpoints
+from models.decoding.options import DecodingOptions
 from models.networks.loading import load_network
 from tests.tiny import write_multilingual, write_translator
 from tests.training.cli.commands import refused
@@ -26,9 +28,9 @@ from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import hypotheses, translate
 from training.evaluation.reranking import Reranker
 from training.translation import file_translation
-from training.translation.file_translation import ChunkTranslation, shown_rate
+from training.translation.file_translation import NOT_WRITTEN, ChunkTranslation, identity, shown_rate
 from training.translation.line_input import LineChunk
-from training.translation.line_translator import parts_that_fit
+from training.translation.line_translator import LineTranslator, parts_that_fit
 
 LINES = ["ab ba", "b", "a b a", "", "ba", "abab", "b a", "  ", "ab ba", "aab"]
 
@@ -205,6 +207,38 @@ def test_other_options_models_and_inputs_are_not_mixed_into_a_partial_output(
     (here / "in.txt").write_text("ba\n" + "\n".join(LINES[1:]) + "\n")
     assert "begun with another input: its first 4 lines" in refused(capsys, "translate", model, *common, "--resume")
     assert (here / "out.txt.partial").read_bytes() == before
+
+
+def test_every_option_of_decoding_is_part_of_an_outputs_identity_or_named_as_none(model: str) -> None:
+    translator = LineTranslator([Path(model)], torch.device("cpu"), "fp32")
+    options = {field.name for field in fields(DecodingOptions)}
+    compared = options & identity(translator, DecodingOptions(), "text", 64).keys()
+    assert not compared & NOT_WRITTEN
+    assert compared | NOT_WRITTEN == options
+    banned = identity(translator, DecodingOptions(no_repeat_ngram_size=2), "text", 64)
+    assert banned["no_repeat_ngram_size"] == 2
+
+
+def test_output_that_was_begun_with_an_option_is_not_gone_on_with_without_it(
+    here: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    back = str(write_translator(here / "back", "en", "de"))
+    monkeypatch.setattr(file_translation, "LEAST_CHUNK_LINES", 2)
+    work = ChunkTranslation.__call__
+
+    def interrupted(self: ChunkTranslation, chunk: LineChunk) -> file_translation.WrittenChunk:
+        if chunk.first == 4:
+            raise KeyboardInterrupt
+        return work(self, chunk)
+
+    monkeypatch.setattr(ChunkTranslation, "__call__", interrupted)
+    assert run(model, "in.txt", "--out", "out.txt", "--rerank", back) == 130
+    monkeypatch.setattr(ChunkTranslation, "__call__", work)
+    common = ("translate", model, "in.txt", "--out", "out.txt", "--device", "cpu", "--precision", "fp32", "--resume")
+    message = refused(capsys, *common)
+    assert "begun with another reranked by (" in message
+    assert ", now not given): go on with what it was begun with" in message
+    assert main([*common, "--rerank", back]) == 0
 
 
 def test_an_ensemble_translates_as_its_members_together(here: Path, model: str) -> None:

@@ -132,7 +132,7 @@ def test_v2_lists_only_glossaries_of_one_pair(client: Client) -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"entries": "Bier"}, 'Line 1 of "entries" has 1 cells; write a source term, a tab, and its target term.'),
+        ({"entries": "Bier"}, 'Line 1 of "entries" has 1 cell; write a source term, a tab, and its target term.'),
         ({"entries": ""}, '"entries" has 0 terms; one dictionary has 1 to 20,000.'),
         ({"entries_format": "xml"}, '"entries_format" is "xml"; it takes "tsv" or "csv".'),
         ({"target_lang": "de"}, "The body has de twice; a glossary is for two languages."),

@@ -90,6 +90,9 @@ def test_languages_and_detection(path: str) -> None:
     assert (sure["language"], sure["isReliable"]) == ("de", False)
     assert sure["confidence"] > 0.9
     assert unsure["confidence"] == 0
+    queried = client.get(f"{path}/detect", params={"q": ["Ich möchte ein Bier", "12"], "key": "secret"})
+    assert queried.json() == answer
+    assert client.get(f"{path}/detect").status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,42 @@ def test_the_options_reach_every_text(tmp_path: Path) -> None:
     assert (request.format, request.options.decoding.max_new_tokens) == ("text", 9)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("glossar.csv", '\ufeffBier;ale\r\n"Wirt; alt";host\r\n'.encode()),
+        ("glossar.tsv", b"Bier\tale\nWirt; alt\thost"),
+        ("glossar.json", b'{"Bier": "ale", "Wirt; alt": "host"}'),
+    ],
+)
+@pytest.mark.parametrize("path", ["/translate_file", "/translate"])
+def test_a_glossary_may_be_a_file(tmp_path: Path, path: str, name: str, content: bytes) -> None:
+    client = Client(data=tmp_path)
+    spy = recorded(client)
+    text = ("file", ("a.txt", b"eins")) if path == "/translate_file" else ("q", (None, b"eins"))
+    answer = client.post(path, files=dict([text, ("glossary", (name, content))]), data=PAIR)
+    assert answer.status_code == 200, answer.json()
+    assert [request.glossary for request in spy.requests] == [{"Bier": "ale", "Wirt; alt": "host"}]
+
+
+@pytest.mark.parametrize(
+    ("field", "content", "sentence"),
+    [
+        ("glossary", b"Bier\n", 'Line 1 of "glossary" has 1 cell; write a source term, a comma or semicolon, and'),
+        ("glossary", b"B\xe4r;bear", '"glossary" is a file that is not UTF-8; save it as UTF-8 (in Excel as'),
+        ("glossary", b"{", '"glossary" is "{", which is no JSON; it takes an object such as {"Bier": "ale"}'),
+        ("glossary", b"Bier; ", '"glossary" has an empty term'),
+        ("glossary", b" " * 2_000_001, '"glossary" is a file of 2,000,001 bytes; a file of terms may have 2,000,000.'),
+        ("beam_size", b"4", '"beam_size" is a file; it takes a whole number.'),
+    ],
+)
+def test_files_that_are_no_glossary_are_refused(tmp_path: Path, field: str, content: bytes, sentence: str) -> None:
+    files = {"file": ("a.txt", b"eins"), field: ("x.csv", content)}
+    answer = Client(data=tmp_path).post("/translate_file", files=files, data=PAIR)
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+    assert sentence in answer.json()["error"]
+
+
 def test_a_document_has_one_language_whatever_its_short_lines_look_like(tmp_path: Path) -> None:
     client = Client(data=tmp_path)
     content = "Ich möchte ein Bier\nWar\nHotel\nUnd dann gehen wir nach Hause".encode()
