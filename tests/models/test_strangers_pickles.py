@@ -75,6 +75,7 @@ def test_payload_would_run(tmp_path: Path) -> None:
     assert mark.exists()
 
 
+@pytest.mark.slow  # a process that imports torch
 def test_no_file_that_can_hold_code_is_opened(tmp_path: Path) -> None:
     folder, mark = write_translator(tmp_path / "tiny", "de", "en"), tmp_path / "mark"
     code = f"import pathlib; pathlib.Path({str(mark)!r}).touch()"

@@ -94,6 +94,7 @@ def test_half_a_file_is_not_left_on_a_full_disk(tmp_path: Path) -> None:
     assert list((tmp_path / "files").iterdir()) == []
 
 
+@pytest.mark.slow  # each look takes half a second
 def test_a_folder_of_many_files_is_looked_through_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """25,000 files of one byte, which anybody may send, made every further file take a second."""
     looks, listed = 0, Path.iterdir

@@ -95,6 +95,7 @@ def test_resume_on_another_number_of_processes_sees_the_same_data(tmp_path: Path
     assert_close(parts, one)
 
 
+@pytest.mark.slow  # two processes that import torch
 def test_gradients_of_unequal_shards_weigh_by_their_tokens() -> None:
     """Also through two passes, a table used twice and parameters that are not used at all, and added up over several
     batches of an update; the last batch has a row for rank 0 only."""

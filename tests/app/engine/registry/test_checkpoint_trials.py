@@ -76,6 +76,7 @@ def test_reader_that_hangs_or_grows_is_ended(trials: CheckpointTrials, tiny_chec
         trials.require(grows)
 
 
+@pytest.mark.slow  # waits 1 s
 def test_a_sound_folder_does_not_answer_for_the_one_that_hangs_behind_it(
     tiny_checkpoints: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +101,7 @@ time.sleep(1000)
         trials.require(hangs)
 
 
+@pytest.mark.slow  # waits 2 s
 def test_half_an_answer_is_waited_for_no_longer_than_a_whole_one(tiny_checkpoints: Path, tmp_path: Path) -> None:
     (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "half")
     child = "import time; print('nu', end='', flush=True); time.sleep(20)"
