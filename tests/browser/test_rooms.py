@@ -115,6 +115,13 @@ def test_forward_pass_is_stepped_through(watched: Watched, described: dict[str, 
     assert page.inner_text(".card h2") == first
 
 
+def test_pair_that_somebody_types_into_the_address_is_one_of_those_served(watched: Watched) -> None:
+    page = watched.goto("#walkthrough?pair=de-en&text=der+hund")
+    page.wait_for_selector(".card")
+    assert "undefined" not in page.inner_text("#pair")
+    assert "." in page.input_value("#pair")
+
+
 def test_edited_step_is_shown_without_a_formula(watched: Watched, described: dict[str, Any]) -> None:
     needs("/walkthrough" in described["paths"], "a walkthrough")
 

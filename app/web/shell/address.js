@@ -23,6 +23,7 @@ export function read(hash, entry = history.state) {
   for (const [key, fallback] of Object.entries(KEPT[found.room])) {
     if (given.has(key)) found[key] = parsed(given.get(key), fallback);
   }
+  if (!/^[^.]+\.[^.]+$/.test(found.pair)) found.pair = ""; // as somebody may type it
   if ("text" in KEPT[found.room] && !given.has("text") && entry?.text) found.text = entry.text;
   found.view = viewOf(found.room === "translate" ? found.view : "", given);
   return found;
