@@ -15,8 +15,8 @@ NATS_DECIMALS = 7  # 2,000 numbers, rounded so, still add up to their sum within
 
 
 def decoding_options(request: BaseModel, **changes: float | None) -> DecodingOptions:
-    """The request's fields that are named as those of `DecodingOptions`, and `changes`: renaming one side alone drops
-    the option. Raises InvalidRequest for options that contradict one another."""
+    """Copies the request's fields whose names are fields of `DecodingOptions` too, and adds `changes`; a field that is
+    renamed on one side only is not copied. Raises InvalidRequest for options that contradict one another."""
     options = {name: value for name, value in vars(request).items() if name in DecodingOptions.__dataclass_fields__}
     options.update(changes)
     try:

@@ -1,6 +1,7 @@
 """A forward pass step by step, for one position of one layer and one head. Hooks record the inputs and outputs of the
 modules during a normal pass, so the numbers are the network's own. A step has its formula only where the code that
-computes it is as written (`KnownParts`); steps whose numbers no module reads or returns are left out of edited code."""
+computes it is as written (`KnownParts`). Where the code was edited, a step whose numbers no module reads or returns is
+left out."""
 
 from __future__ import annotations
 
@@ -289,7 +290,7 @@ class Walk:
         known, full, head, at = self.known, self._full(name), self.focus.head, self.focus.position
         parts = (trace.query, trace.key, trace.value, trace.scores, trace.weights, trace.context)
         if any(part.shape[:2] != (1, self.network.config.heads) for part in parts):
-            return  # edited attention whose heads share keys has none of its own to show
+            return  # heads of an edited attention may share their keys; then no single head has any to show
         within_self = name == "attention"
         attends = known.code(full, "forward", "split", "attend", "attend_explicit")
         projects = attends and known.part(f"{full}.projection")

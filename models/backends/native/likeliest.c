@@ -138,15 +138,10 @@ typedef struct {
     int64_t *places;        /* [hypotheses, count] */
 } Searched;
 
-/* Whether a hypothesis has the logits of the one before it. */
-static int repeats(const int64_t *rows, int64_t hypothesis) {
-    return hypothesis > 0 && rows[hypothesis] == rows[hypothesis - 1];
-}
-
 static void search_hypothesis(const void *job, int64_t hypothesis, int64_t thread) {
     (void)thread;
     const Searched *s = job;
-    if (repeats(s->rows, hypothesis)) return;
+    if (shares_logits(s->rows, hypothesis)) return;
     int64_t later = hypothesis + s->threads; /* which this thread will probably take next */
     const float *row = s->x + s->rows[hypothesis] * s->stride;
     if (later >= s->hypotheses) later = hypothesis;
@@ -162,7 +157,7 @@ void find_continuations(int64_t threads, const Continuing *c) {
     Searched job = {c->x, c->stride, c->columns, c->count, hypotheses, threads, c->rows, c->row_values, totals, c->row_places};
     share(threads, search_hypothesis, &job, hypotheses);
     for (int64_t h = 0; h < hypotheses; h++) {
-        if (!repeats(c->rows, h)) continue;
+        if (!shares_logits(c->rows, h)) continue;
         memcpy(c->row_values + h * c->count, c->row_values + (h - 1) * c->count, (size_t)c->count * sizeof(float));
         memcpy(c->row_places + h * c->count, c->row_places + (h - 1) * c->count, (size_t)c->count * sizeof(int64_t));
         totals[h] = totals[h - 1];

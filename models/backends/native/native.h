@@ -133,6 +133,11 @@ typedef struct {
     int64_t *parents, *tokens, *row_places;
 } Continuing;
 
+/* Whether a hypothesis has the logits of the one before it. rows: as of `Continuing`. */
+static inline int shares_logits(const int64_t *rows, int64_t hypothesis) {
+    return hypothesis > 0 && rows[hypothesis] == rows[hypothesis - 1];
+}
+
 /* What `decode_continuations` makes of its logits, which stand in the memory of continuing.x. suppressed: tokens that are
    never chosen; renormalise: their share goes to the others. log_probabilities: as continuing.so_far, which is room for
    them without that share. spread: whether the search is worth several threads. */

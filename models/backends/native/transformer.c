@@ -299,7 +299,7 @@ int64_t decode_continuations(const Model *m, const Cache *cache, const float *po
     double share_of_others = 0;
     for (int64_t h = 0; h < c->beams * c->width; h++) {
         float *row = logits + c->rows[h] * c->columns;
-        if (h == 0 || c->rows[h] != c->rows[h - 1]) {
+        if (!shares_logits(c->rows, h)) {
             if (scoring->suppressed_count && !scoring->renormalise)
                 share_of_others = suppressed_logsumexp(row, c->columns, scoring);
             for (int64_t i = 0; i < scoring->suppressed_count; i++) row[scoring->suppressed[i]] = -INFINITY;
