@@ -98,7 +98,7 @@ RUN set -eu; \
 RUN cd /opt/parlance/code; \
     command -v cc >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; }; \
     gpu=; if [ "$TORCH" = cuda ]; then gpu=models.backends.cuda.build; fi; \
-    for kernels in models.backends.native.build training.kernels.training_backend $gpu; do \
+    for kernels in models.backends.native.build $gpu; do \
       /opt/parlance/bin/python -m "$kernels" || echo "where kernels are missing, PyTorch will be slower"; \
     done
 
@@ -147,7 +147,7 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
 CMD ["parlance", "serve", "--no-demo"]
 
 # Last, because they change most often.
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Parlance" \
       org.opencontainers.image.description="Train, serve and open up sequence models that people can own: translators and lyric generators." \

@@ -2,6 +2,10 @@
 # its name works; programs run as `python -m`, because a script's first line cannot name such a directory.
 
 PYTHON ?= python3
+# Only PARLANCE_HOST and make's own command line open the server to a network: some shells export HOST for other reasons.
+ifneq ($(filter environment%,$(origin HOST)),)
+override HOST := $(or $(PARLANCE_HOST),127.0.0.1)
+endif
 HOST ?= $(or $(PARLANCE_HOST),127.0.0.1)
 PORT ?= $(or $(PARLANCE_PORT),8000)
 CHECKPOINTS ?= checkpoints
@@ -16,7 +20,6 @@ PROCESSES ?= $(shell nproc 2>/dev/null || echo 1)
 # What `make bench` measures on besides random weights; none comes with this project.
 MULTI30K ?=
 CORPUS ?=
-TRANSLATOR ?=
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -42,9 +45,9 @@ help:
 	@echo "make test-cross   the C kernels for ARM, cross-compiled and run by QEMU (two minutes)"
 	@echo "make test-bench   the tests of benchmarks/, which make test leaves out"
 	@echo "make soak         the server under a mix of all its work, kills and overload: MINUTES=60 (default)"
-	@echo "make gpu-check    on a GPU, in nine minutes: its tests, decoding against CTranslate2, the training step (OUT=FILE)"
+	@echo "make gpu-check    on a GPU, in nine minutes: its tests, decoding against CTranslate2 (OUT=FILE)"
 	@echo "make image-check  build the container image, start it, translate a sentence"
-	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE TRANSLATOR=FOLDER"
+	@echo "make bench        the measurements of benchmarks/: MULTI30K=FOLDER CORPUS=FILE"
 	@echo "make train-multi30k  the published translators: MULTI30K=FOLDER DIRECTION=de-en|en-de SEEDS='1 2 3'"
 	@echo "make train-multi30k-ensemble  the best score en→de: four teachers, two students, reranked: MULTI30K=FOLDER"
 	@echo "make wheel        dist/: a wheel with the C kernels of every CPU of this architecture, which needs no compiler"
@@ -121,11 +124,10 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	@test -n "$(MULTI30K)$(CORPUS)" || \
-	  echo "More is measured with MULTI30K=FOLDER (Multi30k's .gz files) and CORPUS=FILE (a Chinese text)." >&2
-	$(RUN) -m benchmarks.decoding --json \
-	  $(if $(MULTI30K),$(if $(TRANSLATOR),--checkpoint "$(TRANSLATOR)" --data "$(MULTI30K)"))
-	$(RUN) -m benchmarks.gpu --parts race,mfu --json
-	$(if $(CORPUS),$(RUN) -m benchmarks.lyricists --corpus "$(CORPUS)" --json)
+	  echo "More is measured with MULTI30K=FOLDER (Multi30k's .gz files) and CORPUS=FILE (a text for a lyricist)." >&2
+	$(RUN) -m benchmarks.decoding --json
+	$(RUN) -m benchmarks.gpu --parts race --json
+	$(if $(CORPUS),$(RUN) -m benchmarks.lyrics --corpus "$(CORPUS)" --json)
 	$(RUN) -m benchmarks.serving $(if $(MULTI30K),--data "$(MULTI30K)") --json
 
 gpu-check: $(VENV)/.installed-bench
@@ -152,12 +154,11 @@ train-multi30k-ensemble: $(VENV)/.installed-bench
 
 # Without kernels of earlier sources, and without what an earlier build has left.
 wheel: $(VENV)/.installed-dev
-	rm -rf build models/backends/native/*.so training/kernels/*.so
+	rm -rf build models/backends/native/csrc/*.so
 	$(RUN) -m models.backends.native.build
-	$(RUN) -m training.kernels.training_backend
 	$(RUN) -m build --no-isolation --wheel --outdir dist \
 	  --config-setting=--build-option=--plat-name=$$($(RUN) -c 'import sysconfig; print(sysconfig.get_platform())')
-	rm -rf build models/backends/native/*.so training/kernels/*.so
+	rm -rf build models/backends/native/csrc/*.so
 
 clean:
 	rm -rf $(VENV) .venv-ctranslate2 .image build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,16 +1,29 @@
 """How the interpreter of the front end is shared: between the event loop and the threads beside it, and with the
-garbage collector. One event loop answers everybody, so that each of its waits is everybody's."""
+garbage collector. One event loop answers everybody, so that each of its waits is everybody's.
+
+A thread cannot be cancelled, and a process would have to be sent its texts and send back thousands of small objects:
+unpacking them holds the interpreter for as long as the work does. So every function that works on texts takes a time
+linear in their length, and the work of a request is done in slices of a tenth of a second, one after another. Slices of
+all requests take turns in two threads: more would compute no faster, and the event loop would have to wait for each of
+them when it asks for the interpreter. Whole files are another matter: their libraries run in the processes of
+`app.documents.reader_pool`."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TypeVar
 
+R = TypeVar("R")
+T = TypeVar("T")
 # A thread that computes gives the interpreter up after so long. The event loop has to ask for it several times for one
 # request, after each call of the system: at Python's own 5 ms a tiny request waits up to 100 ms beside one thread.
 SWITCH_INTERVAL_S = 0.0005
@@ -24,6 +37,10 @@ _NEVER = 1 << 30
 # Collections of the two younger generations: at Python's own 700 and 10 the first alone took 10 % of a translation's
 # time; the second looks at 25,000 objects at most, for about 1 ms.
 YOUNG_OBJECTS, YOUNG_COLLECTIONS = 5_000, 4
+_THREAD_CHARACTERS = 4000  # layout and repair of so many take a few milliseconds, starting a thread 0.1 ms
+_SLICE_CHARACTERS = 20_000  # take about 0.1 s
+_THREADS = 2
+_threads = ThreadPoolExecutor(_THREADS, "slices")  # first come, first served
 _gave_way = threading.local()
 
 
@@ -83,3 +100,29 @@ async def _collect_now_and_then() -> None:
         ):
             gc.collect()
             last_s = now_s
+
+
+async def in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """`work` in one of the threads for texts, so that the event loop is not blocked; for at most a tenth of a second,
+    so that texts of several requests take turns, and a request that is cancelled computes no further."""
+    run = partial(contextvars.copy_context().run, work, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_threads, run)
+
+
+async def each_in_thread(items: Sequence[R], lengths: Sequence[int], work: Callable[[R], T]) -> list[T]:
+    """`work` of each item, in order: of short texts in place, of long ones in a thread and in slices. lengths: in
+    characters."""
+    if sum(lengths) <= _THREAD_CHARACTERS:
+        return [work(item) for item in items]
+    results: list[T] = []
+    start = size = 0
+    for number, length in enumerate(lengths, 1):
+        size += length + 1
+        if size >= _SLICE_CHARACTERS or number == len(lengths):
+            results += await in_thread(_each, work, items[start:number])
+            start, size = number, 0
+    return results
+
+
+def _each(work: Callable[[R], T], items: Sequence[R]) -> list[T]:
+    return [work(item) for item in items]

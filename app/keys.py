@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from app.access import key_file
 from app.access.key_file import SCOPES
@@ -40,14 +40,13 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m app.k
         if options.file is None:
             raise ValueError(f"There is no keys file: set {VARIABLE}, or give --file.")
         if options.what != "add" and not options.file.exists():
-            print(f"The keys file {options.file} does not exist.", file=sys.stderr)
-            return 2
+            raise ValueError(f"The keys file {options.file} does not exist.")
         options.run(options, _read_keys(options.file))
     except (key_file.KeysUnreadable, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
-        print(f"The keys file {options.file} cannot be written ({error.strerror}).", file=sys.stderr)
+        print(f"error: The keys file {options.file} cannot be written ({error.strerror}).", file=sys.stderr)
         return 1
     return 0
 
@@ -94,13 +93,20 @@ def _read_keys(path: Path) -> Keys:
     return [fields for _, fields in key_file.read_key_lines(path)]
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}; {self.prog} --help explains it.\n")
+
+
 def _parsers(program: str) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The program's parser, and each command's by its name. Users may give --file before or after the command."""
     default = os.environ.get(VARIABLE)
     help_of_file = f"the keys file, instead of {VARIABLE}"
-    parser = argparse.ArgumentParser(prog=program, description="API keys of a server.")
+    parser = _Parser(prog=program, description="API keys of a server.")
     parser.add_argument("--file", type=Path, default=Path(default) if default else None, help=help_of_file)
-    behind = argparse.ArgumentParser(add_help=False)
+    behind = _Parser(add_help=False)
     behind.add_argument("--file", type=Path, default=argparse.SUPPRESS, help=help_of_file)
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     add = commands.add_parser("add", parents=[behind], help="make a key and print it, once")

@@ -21,7 +21,7 @@ from ray import serve
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.middleware.request_log import REQUEST_ID_HEADER
+from app.api.request_log import REQUEST_ID_HEADER
 from app.errors import EngineError
 from app.main import create_app
 from app.ray_scaling import OUTSTANDING
@@ -153,14 +153,6 @@ def app(given: dict[str, Any]) -> Any:
         settings = load_settings()
     except SystemExit as end:  # of a process of ours; this one is Ray's
         raise ValueError(end.code) from None
-    if settings.front_ends > 1:
-        raise ValueError(
-            "PARLANCE_FRONT_ENDS is more than 1, and a replica has one front end: set max_replicas instead."
-        )
-    if settings.cpu_pinning:
-        raise ValueError(
-            "PARLANCE_CPU_PINNING is true, and all replicas of a node would take the same cores: leave it false."
-        )
     if arguments.max_replicas > 1:
         for sentence in unshared(settings):
             log.warning("%s", sentence)

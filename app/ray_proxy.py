@@ -7,12 +7,13 @@ Without it such a request gets 500 with a plain text, and a stream ends without 
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
+import msgspec
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.errors import ErrorAnswer
+from app.api.families import error_form
 
 _RETRY_AFTER_S = 1  # another replica has room, or a new one is started within seconds
 _ENDED = "The server that had this request ended; send it again."
@@ -67,13 +68,13 @@ class _Answer:
         if not self._begun:
             await self._refuse(503, "engine_unavailable", _ENDED)
         elif self._events and not self._ended:
-            error = json.dumps(self._body("engine_unavailable", _ENDED), separators=(",", ":"))
+            error = self._body(503, "engine_unavailable", _ENDED)
             openai = self._scope["path"].startswith("/v1/")
-            event = f"data: {error}\n\ndata: [DONE]\n\n" if openai else f"event: error\ndata: {error}\n\n"
-            await self._send({"type": "http.response.body", "body": event.encode()})
+            event = b"data: %b\n\ndata: [DONE]\n\n" if openai else b"event: error\ndata: %b\n\n"
+            await self._send({"type": "http.response.body", "body": event % error})
 
     async def _refuse(self, status: int, code: str, sentence: str) -> None:
-        body = json.dumps(self._body(code, sentence), separators=(",", ":")).encode()
+        body = self._body(status, code, sentence)
         headers = {"content-type": "application/json", "content-length": str(len(body))}
         if status in (429, 503):
             headers["retry-after"] = str(_RETRY_AFTER_S)
@@ -83,14 +84,10 @@ class _Answer:
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
         await self._send({"type": "http.response.body", "body": body})
 
-    def _body(self, code: str, sentence: str) -> dict[str, Any]:
-        """In the form of the route's protocol, as `app.main` has it for the service itself."""
-        path = self._scope["path"]
-        if path.startswith("/v1/"):
-            return {"error": {"message": sentence, "type": "server_error", "param": None, "code": code}}
-        if path.startswith(("/v2/", "/v3/")):
-            return {"message": sentence}
-        return {"error": sentence, "code": code, "field": None, "request_id": self._request_id}
+    def _body(self, status: int, code: str, sentence: str) -> bytes:
+        """In the form of the route's protocol."""
+        error = ErrorAnswer(error=sentence, code=code, field=None, request_id=self._request_id or "")
+        return msgspec.json.encode(error_form(self._scope["path"]).from_error(status, error))
 
     @property
     def _request_id(self) -> str | None:

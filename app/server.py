@@ -1,22 +1,25 @@
-"""The HTTP server of the app: uvicorn within the limits of `app.intake`, which drains when it is told to end."""
+"""The HTTP server of the app: uvicorn within `app.connection_limits`, which drains when it is told to end."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
 
-from app.intake import Intake, IntakeLimits, fit_descriptors
+from app.connection_limits import ConnectionLimiter, ConnectionLimits, fit_descriptors
 from app.settings import Settings
+from models.child_process import ending_signals
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +43,26 @@ class Server(uvicorn.Server):
         self._announce, self._drain, self._delay_s = announce, drain, delay_s
         self._ending = False
 
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn's, and SIGHUP; a server in another thread hears none."""
+        with super().capture_signals():
+            heard = ending_signals() if threading.current_thread() is threading.main_thread() else []
+            before = {number: signal.signal(number, self.handle_exit) for number in heard}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._ending:
+            if sig == signal.SIGHUP:  # a shell and the kernel both send it when a terminal closes
+                return
             os._exit(128 + sig)  # the device processes end with this one
         self._ending = True
         # No load balancer is behind Ctrl-C, and none knows a server that does not listen yet.
-        delay_s = self._delay_s if sig == signal.SIGTERM and self.started else 0.0
+        delay_s = self._delay_s if sig != signal.SIGINT and self.started else 0.0
         asyncio.run_coroutine_threadsafe(self._end(delay_s), asyncio.get_running_loop())
 
     async def _end(self, delay_s: float) -> None:
@@ -60,49 +77,31 @@ class Server(uvicorn.Server):
 
 def check_address(host: str, port: int) -> None:
     """SystemExit with a sentence where the server could not listen, as another program may do."""
-    for probe in bound_sockets(host, port):
-        probe.close()
-
-
-def bound_sockets(host: str, port: int, *, shared: bool = False, reused: bool = True) -> list[socket.socket]:
-    """A socket bound to each address of the host. shared: other processes of this user may bind them too, if their
-    sockets are shared (SO_REUSEPORT). reused: ended connections of an earlier server may linger there (TIME_WAIT), and
-    until one of the sockets listens, any program may bind them too. SystemExit with a sentence where another program
-    has one of them."""
-    sockets = list[socket.socket]()
     try:
-        for family, kind, protocol, _, address in dict.fromkeys(
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        ):
-            bound = socket.socket(family, kind, protocol)
-            sockets.append(bound)
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reused)
-            if shared:
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            if family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            bound.bind(address)
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
     except OSError as error:
-        for bound in sockets:
-            bound.close()
         if error.errno == errno.EADDRINUSE:
             reason = f"port {port} of {host} is in use; stop the program that listens there, or choose another --port"
         else:
             reason = f"it cannot listen on {host}, port {port} ({error.strerror}); choose another --host or --port"
         raise SystemExit(f"Parlance cannot start: {reason}.") from None
-    return sockets
 
 
 def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """app: of `create_app` with these settings."""
     logging.getLogger("uvicorn").setLevel(logging.INFO)
-    intake = Intake(fit_descriptors(settings.section(IntakeLimits)), app.state.services.metrics)
+    limiter = ConnectionLimiter(fit_descriptors(settings.section(ConnectionLimits)), app.state.services.metrics)
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=cast(type[asyncio.Protocol], intake.connection),
-        ws="none",  # the app has no WebSockets; their protocol would take the connection out of the intake
+        http=cast(type[asyncio.Protocol], limiter.connection),
+        ws="none",
         timeout_keep_alive=settings.keep_alive_timeout_s,  # type: ignore[arg-type]  # `call_later` takes fractions too
         log_config=None,  # `app.logs` has set it up
         access_log=False,

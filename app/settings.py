@@ -39,6 +39,20 @@ if TYPE_CHECKING:
 PREFIX = "PARLANCE_"
 _READ_BY_BACKENDS = ("NATIVE", "SHORTLIST")  # for diagnosis: `models.backends.native` reads them
 _SHORTCUTS = {"port": "p", "models": "model"}  # as other servers spell these options
+# Without one of these the server is more open than its operator believes; so is it without a limit (MAX_…).
+_GUARDS = (
+    "ADMIN_KEY", "ALLOWED_HOSTS", "CORS_ORIGINS", "KEYS_FILE", "KEY_REQUIRED", "MODEL_CHANGES", "QUOTA", "RATE_LIMIT",
+    "REDIS_URL", "TRUSTED_PROXIES",
+)  # fmt: skip
+_GUARDING_WORDS = {  # between the underscores of a name
+    **dict.fromkeys(
+        ("KEY", "KEYS", "KEYFILE", "APIKEY", "APIKEYS", "TOKEN", "TOKENS", "PASSWORD", "SECRET", "AUTH"), "KEYS_FILE"
+    ),
+    **dict.fromkeys(("ORIGIN", "ORIGINS"), "CORS_ORIGINS"),
+    **dict.fromkeys(("LIMIT", "LIMITS", "THROTTLE"), "RATE_LIMIT"),
+    "HOSTS": "ALLOWED_HOSTS",
+    "PROXIES": "TRUSTED_PROXIES",
+}
 Text = TypeVar("Text", str, SecretStr)
 Section = TypeVar("Section", bound="DataclassInstance")
 
@@ -102,6 +116,12 @@ def _parse_slots(value: object) -> object:
     raise ValueError('it takes "auto" or a number from 1 to 4096')
 
 
+def _check_folder(path: Path) -> Path:
+    if path.is_file():
+        raise ValueError("it is a file; name a folder")
+    return path
+
+
 Slots = Annotated[int | Literal["auto"], BeforeValidator(_parse_slots)]
 Devices = Annotated[str, AfterValidator(_check_devices)]
 SecretKey = Annotated[SecretStr, _matching("[!-~]{16,}", "16 or more ASCII characters without spaces")]
@@ -132,10 +152,7 @@ class Settings(BaseSettings):
     """Address to listen on; 0.0.0.0 is every IPv4 one."""
     port: int = Field(default=8000, ge=1, le=65_535)
     """Port to listen on."""
-    front_ends: int = Field(default=1, ge=1, le=64)
-    """Processes that answer HTTP on this port, before one process with the devices: more than 1, on Linux, where one
-    process does not parse, split and write as fast as the devices compute."""
-    checkpoints: Path = Path("checkpoints")
+    checkpoints: Annotated[Path, AfterValidator(_check_folder)] = Path("checkpoints")
     """Folder whose sub-folders are the checkpoints to load."""
     models: str = ""
     """Comma-separated models to load, of which the first answers first: names of folders, or of models on the Hugging
@@ -149,10 +166,6 @@ class Settings(BaseSettings):
     cpu_workers: int = Field(default=0, ge=0, le=256)
     """Processes that the device cpu is split into, each with a copy of every model; 0 makes one for each core, at most
     4."""
-    cpu_pinning: bool = False
-    """Give each CPU device process physical cores of its own, all of one NUMA node: as many as PARLANCE_CPU_THREADS, or
-    else an equal share, with a thread for each core. Linux only; for a machine, or a container with a cpuset, that runs
-    nothing else."""
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
     """Number format that models compute in: "auto" measures which is fastest when a model loads; int8 is for CPUs, fp16
     for GPUs; also fp32, bf16."""
@@ -181,12 +194,12 @@ class Settings(BaseSettings):
     """Seconds in which the bytes of a body are not counted against PARLANCE_MIN_BODY_BYTES_PER_S."""
     max_uploaded_bytes: int = Field(default=256_000_000, ge=1024)
     """Bytes of all bodies that requests hold at once, without the first 65,536 of each; one client gets half. Beyond
-    that it is 429. Divided among the front ends, each of which takes one largest body in any case."""
+    that it is 429."""
     max_connections: int = Field(default=2048, ge=1)
-    """Connections of all clients, divided among the front ends. Beyond that the one that has waited longest without a
-    whole request is closed for a new one; where all have requests in work, it is 503."""
+    """Connections of all clients. Beyond that the one that has waited longest without a whole request is closed for a
+    new one; where all have requests in work, it is 503."""
     max_connections_per_client: int = Field(default=512, ge=1)
-    """The same of one address (IPv6: of a /64), divided too; trusted proxies have no such limit."""
+    """The same of one address (IPv6: of a /64); trusted proxies have no such limit."""
     max_url_bytes: int = Field(default=16_384, ge=256)
     """Bytes of a request's address, query included; beyond that it is 414."""
     max_header_bytes: int = Field(default=32_768, ge=256)
@@ -196,8 +209,9 @@ class Settings(BaseSettings):
     header_timeout_s: float = Field(default=20, gt=0, le=3600)
     """Seconds from a connection's start, or a request's first byte, to the end of its headers; beyond that it is
     408."""
-    keep_alive_timeout_s: float = Field(default=5, gt=0, le=3600)
-    """Seconds that a connection stays open between two requests; behind a proxy, set more than the proxy's."""
+    keep_alive_timeout_s: float = Field(default=20, gt=0, le=3600)
+    """Seconds that a connection stays open between two requests: longer than clients wait between two looks at a
+    document (DeepL's: 5); behind a proxy, set more than the proxy's."""
     linger_s: float = Field(default=5, gt=0, le=60)
     """Seconds for which a connection is read on after an early answer, such as 413, so that the client can read that
     once it has written all of its body."""
@@ -219,8 +233,7 @@ class Settings(BaseSettings):
     length_penalty: float = Field(default=1.0, ge=0, le=5)
     """Exponent of the length by which the beam search divides scores."""
     cache_mb: int = Field(default=0, ge=0, le=1_000_000)
-    """Megabytes of memory for translations of sentences that were asked for before, divided among the front ends, each
-    of which keeps its own; 0 keeps none."""
+    """Megabytes of memory for translations of sentences that were asked for before; 0 keeps none."""
     pivot: bool = True
     """Translate pairs without a model through a third language, English first, with two models."""
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
@@ -295,11 +308,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _workers_need_a_cpu(self) -> Self:
-        if self.devices != "auto" and "cpu" not in self.devices.split(","):
-            if self.cpu_workers > 1:
-                raise ValueError(f'{PREFIX}CPU_WORKERS is {self.cpu_workers}: {PREFIX}DEVICES names no "cpu" to split')
-            if self.cpu_pinning:
-                raise ValueError(f'{PREFIX}CPU_PINNING is true: {PREFIX}DEVICES names no "cpu" whose processes it pins')
+        if self.devices != "auto" and "cpu" not in self.devices.split(",") and self.cpu_workers > 1:
+            raise ValueError(f'{PREFIX}CPU_WORKERS is {self.cpu_workers}: {PREFIX}DEVICES names no "cpu" to split')
         return self
 
     @model_validator(mode="after")
@@ -378,7 +388,7 @@ def load_settings() -> Settings:
 
 def _checked_settings(options: set[str], **sources: Any) -> Settings:
     """options: fields whose values come from the command line."""
-    _warn_of_misspelt_variables()
+    _refuse_misspelt_variables()
     try:
         return Settings(**sources)
     except ValidationError as error:
@@ -386,13 +396,30 @@ def _checked_settings(options: set[str], **sources: Any) -> Settings:
         raise SystemExit(f"Parlance cannot start: {'; '.join(problems)}.") from None
 
 
-def _warn_of_misspelt_variables() -> None:
-    """Only where a setting's name is near: an orchestrator may set variables of this prefix, as Kubernetes does for a
-    service called parlance."""
+def _refuse_misspelt_variables() -> None:
+    """Ends the start where the name of a variable misspells a setting that guards the server, and warns of variables
+    that misspell other settings. Names that are near none pass: an orchestrator may set variables of this prefix, as
+    Kubernetes does for a service called parlance."""
     known = [*_READ_BY_BACKENDS, *(field.upper() for field in Settings.model_fields)]
-    for name in sorted(name.removeprefix(PREFIX) for name in os.environ if name.startswith(PREFIX)):
-        if name not in known and (nearest := get_close_matches(name, known, 1, 0.75)):
-            sys.stderr.write(f"{PREFIX}{name} is no setting and is ignored; did you mean {PREFIX}{nearest[0]}?\n")
+    guards = [name for name in known if name in _GUARDS or name.startswith("MAX_")]
+    for variable in sorted(os.environ):
+        prefix, _, name = variable.upper().partition("_")
+        exact = f"{prefix}_" == PREFIX
+        if (exact and name in known) or not (exact or get_close_matches(prefix, [PREFIX[:-1]], 1, 0.8)):
+            continue
+        meant = name if name in known else "".join(get_close_matches(name, known, 1, 0.75))
+        if not meant and exact:
+            longer = [guard for guard in guards if name.startswith(f"{guard}_")]  # RATE_LIMIT_PER_MINUTE
+            words = [_GUARDING_WORDS[word] for word in name.split("_") if word in _GUARDING_WORDS]
+            shorter = [guard for guard in guards if guard.startswith(f"{name}_")]  # CORS
+            meant = next(iter(longer + words + shorter), "")
+        if meant in guards:
+            raise SystemExit(
+                f"Parlance cannot start: {variable} is no setting, and without it this server would be less guarded"
+                f" than you mean it to be; did you mean {PREFIX}{meant}?"
+            )
+        if meant:
+            sys.stderr.write(f"{variable} is no setting and is ignored; did you mean {PREFIX}{meant}?\n")
 
 
 def _describe_error(details: ErrorDetails, options: set[str]) -> str:

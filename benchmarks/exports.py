@@ -4,25 +4,23 @@ python -m benchmarks.exports --checkpoint FOLDER --data MULTI30K [--sentences 20
 
 Exports a trained translator to transformers, CTranslate2 and ONNX (fp32) and translates the first sentences of
 Multi30k's validation set with each, greedily and with a beam of 4, from our own token ids. Also: the ids that
-transformers' tokenizer gives for the same texts and for odd ones; and the SHA-256 of the weights that `import-marian`
-makes of the export. onnxruntime has no beam search for these graphs, so our decoder searches over them.
+transformers' tokenizer gives for the same texts and for odd ones. onnxruntime has no beam search for these graphs, so
+our decoder searches over them.
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from benchmarks.peers.exported import Program, load_transformers, of_ctranslate2, of_parlance, of_program
-from benchmarks.report import finish, goal
+from benchmarks.corpora import multi30k_lines
+from benchmarks.peers.exported import Program, load_transformers, of_parlance, of_program
+from benchmarks.report import argument_parser, finish, goal
 from models import checkpoint as checkpoints
-from models.checkpoint import WEIGHTS, Checkpoint, sha256
+from models.checkpoint import Checkpoint
 from training.exporters.export_checkpoint import export_checkpoint
-from training.importers.marian.convert_checkpoint import import_marian
 
 LIMIT = 128  # new tokens
 ODD_TEXTS = (
@@ -56,8 +54,6 @@ def compare(checkpoint: Checkpoint, root: Path, texts: Sequence[str]) -> tuple[l
             row = {"form": summary["form"], "program": program, "beam": beam, "sentences": count, "same": agreeing}
             rows.append(row | {"export_seconds": summary["seconds"]})
             goals.append(goal(f"{program}, beam {beam}: sentences with our tokens", agreeing, count, "", "higher"))
-    agreeing = same(ours[4], of_ctranslate2(root / "ctranslate2", checkpoint, sources, 4, LIMIT, 1.0))
-    rows.append({"program": "ctranslate2, patience 1", "beam": 4, "sentences": count, "same": agreeing})
     tokenizer, _ = load_transformers(root / "transformers")
     lines = [*texts, *ODD_TEXTS]
     agreeing = same(
@@ -67,29 +63,21 @@ def compare(checkpoint: Checkpoint, root: Path, texts: Sequence[str]) -> tuple[l
     answers = [checkpoint.decode(tokens) for tokens in ours[4]]
     decoded = [tokenizer.decode(tokens, skip_special_tokens=True) for tokens in ours[4]]
     goals.append(goal("transformers' tokenizer: our texts", same(answers, decoded), count, "", "higher"))
-    import_marian(str(root / "transformers"), root / "imported")
-    equal = sha256(root / "imported" / WEIGHTS) == sha256(checkpoint.weights)
-    goals.append(goal("the import has the weights' SHA-256", int(equal), 1, "", "higher"))
-    imported = checkpoints.read(root / "imported")
-    for beam, expected in ours.items():
-        agreeing = same(expected, of_parlance(imported, [imported.source_ids(text) for text in texts], beam, LIMIT))
-        goals.append(goal(f"the import, beam {beam}: sentences with our tokens", agreeing, count, "", "higher"))
     return rows, goals
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="Multi30k's folder of .gz files")
-    parser.add_argument("--sentences", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    top = argument_parser("exports", __doc__)
+    top.add_argument("--checkpoint", type=Path, required=True)
+    top.add_argument("--data", type=Path, required=True, help="Multi30k's folder of .gz files")
+    top.add_argument("--sentences", type=int, default=200)
+    arguments = top.parse_args()
     checkpoint = checkpoints.read(arguments.checkpoint)
-    file = arguments.data / f"val.{checkpoint.config.source_language}.gz"
-    texts = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()[: arguments.sentences]
+    language = str(checkpoint.config.source_language)
+    texts = multi30k_lines(arguments.data, "val", language, arguments.sentences)
     with tempfile.TemporaryDirectory() as root:
         rows, goals = compare(checkpoint, Path(root), texts)
-    finish("exports", rows, goals, as_json=arguments.json)
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ answer, and hundreds of clients that send their headers and bodies a byte at a t
 python -m benchmarks.faults --checkpoints FOLDER [--parts kills overload slow] [--minutes 5] [--clients-apart]
                             [--json] [--results FILE]
 
-FOLDER: a translator de-en and a lyricist; the demo models by default. Each part starts a server of its own.
+FOLDER holds the demo models. Each part starts a server of its own.
 
 kills: sixteen clients ask without a pause, half of --minutes in peace and half with a SIGKILL to one of the two device
 processes every 30 seconds. An answer may be missing (503, or the event `error` of a stream) only for a kill.
@@ -26,16 +26,13 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.distribution import percentile, percentiles_ms
-from benchmarks.load import arrivals, closed_loop, open_loop
-from benchmarks.report import finish, goal
-from benchmarks.servers import Server, ours
-from benchmarks.soak import resident_mb
+from benchmarks.load import REFUSED, Outcome, arrivals, closed_loop, open_loop, percentile, percentiles_ms
+from benchmarks.report import argument_parser, finish, goal
+from benchmarks.servers import Server, ours, pin, resident_mb
 from benchmarks.wire import Answer, Client, post
 
 CLIENTS, KILL_EVERY_S, KILL_ANSWERED_S = 16, 30.0, 1.0
@@ -45,29 +42,16 @@ RETRYABLE = 503
 Part = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # rows and goals
 
 
-def requests(translator: str, lyricist: str) -> list[bytes]:
-    """Texts of some length, half of them streams, so that a kill always meets requests in work."""
-    pair = {"source": "de", "target": "en", "model": translator}
-    return [
-        post("/translate", {"q": "ich möchte ein bier und ein wasser", **pair}),
-        post("/translate", {"q": ["guten morgen", "wo ist der bahnhof?", "ich wohne in berlin"], **pair}),
-        post("/generate", {"prompt": "春", "model": lyricist, "max_new_tokens": 200, "seed": 7}),
-        post("/generate", {"prompt": "分开", "model": lyricist, "max_new_tokens": 200, "seed": 5, "stream": True}),
-    ]
-
-
-def devices(server: Server) -> list[int]:
-    found = []
-    for pid in server.pids():
-        with contextlib.suppress(OSError):
-            if b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-    return found
-
-
-def succeeded(answer: Answer) -> bool:
-    """Whether it is whole: 200, and for a stream the event `done`."""
-    return answer.status == 200 and (not answer.streamed or any(name == "done" for _, name, _ in answer.events()))
+PAIR = {"source": "de", "target": "en", "model": "demo-de-en"}
+# texts of some length, half of them streams, so that a kill always meets requests in work
+ASKED = [
+    post("/translate", {"q": "ich möchte ein bier und ein wasser", **PAIR}),
+    post("/translate", {"q": ["guten morgen", "wo ist der bahnhof?", "ich wohne in berlin"], **PAIR}),
+    post("/generate", {"prompt": "春", "model": "lyrics-zh", "max_new_tokens": 200, "seed": 7}),
+    post("/generate", {"prompt": "分开", "model": "lyrics-zh", "max_new_tokens": 200, "seed": 5, "stream": True}),
+]
+# one of these costs the server hundreds of times what it costs the clients, which share the cores
+LARGE = post("/generate", {"prompt": "春", "model": "lyrics-zh", "max_new_tokens": 1000, "seed": 7, "n": 16})
 
 
 def retryable(answer: Answer) -> bool:
@@ -80,16 +64,15 @@ def retryable(answer: Answer) -> bool:
 
 @dataclass
 class Killed:
-    """answered: (when, seconds it took). failed: (seconds since the last kill, whether it may be tried again)."""
+    """failed: (seconds since the last kill, whether it may be tried again)."""
 
     answered: int = 0
     seconds: float = 0.0
     failed: list[tuple[float, bool]] = field(default_factory=list)
-    longest_s: float = 0.0
     kills: int = 0
 
 
-async def insist(server: Server, asked: Sequence[bytes], seconds: float, *, kill: bool) -> Killed:
+async def insist(server: Server, seconds: float, *, kill: bool) -> Killed:
     """So many clients, each of which asks again as soon as it is answered."""
     found, client = Killed(), Client(server.port)
     began = time.perf_counter()
@@ -98,9 +81,8 @@ async def insist(server: Server, asked: Sequence[bytes], seconds: float, *, kill
     async def ask(number: int) -> None:
         chosen = random.Random(number)
         while (at := time.perf_counter()) - began < seconds:
-            answer = await client.ask(chosen.choice(asked))
-            found.longest_s = max(found.longest_s, answer.ended - at)
-            if succeeded(answer):
+            answer = await client.ask(chosen.choice(ASKED))
+            if answer.succeeded:
                 found.answered += 1
             else:
                 found.failed.append((answer.ended - max(killed_at, at), retryable(answer)))
@@ -109,7 +91,7 @@ async def insist(server: Server, asked: Sequence[bytes], seconds: float, *, kill
         nonlocal killed_at
         while (next_s := (found.kills + 1) * KILL_EVERY_S) < seconds:
             await asyncio.sleep(max(0.0, began + next_s - time.perf_counter()))
-            victim = random.Random(found.kills).choice(devices(server))
+            victim = random.Random(found.kills).choice(server.devices())
             killed_at = time.perf_counter()
             os.kill(victim, signal.SIGKILL)
             found.kills += 1
@@ -120,114 +102,83 @@ async def insist(server: Server, asked: Sequence[bytes], seconds: float, *, kill
     return found
 
 
-def kills(arguments: argparse.Namespace, asked: Sequence[bytes]) -> Part:
+def kills(arguments: argparse.Namespace) -> Part:
     seconds = arguments.minutes * 30
     with ours(arguments.checkpoints, cpu_workers=2, cpu_threads=1, log_level="error") as server:
-        asyncio.run(insist(server, asked, 5, kill=False))
-        peace = asyncio.run(insist(server, asked, seconds, kill=False))
-        war = asyncio.run(insist(server, asked, seconds, kill=True))
+        asyncio.run(insist(server, 5, kill=False))
+        peace = asyncio.run(insist(server, seconds, kill=False))
+        war = asyncio.run(insist(server, seconds, kill=True))
     rates = [found.answered / found.seconds for found in (peace, war)]
     rows = [
-        {
-            "part": "kills",
-            "with": name,
-            "answers_per_s": round(rate, 1),
-            "failed": len(found.failed),
-            "kills": found.kills,
-        }
-        | {"longest_s": round(found.longest_s, 2)}
-        for name, found, rate in zip(("no kill", "a kill every 30 s"), (peace, war), rates, strict=True)
+        {"part": "kills", "answers_per_s": round(rate, 1), "failed": len(found.failed), "kills": found.kills}
+        for found, rate in zip((peace, war), rates, strict=True)
     ]
     failures = [*peace.failed, *war.failed]
     late = max((seconds for seconds, _ in failures), default=0.0)
-    goals = [
+    return rows, [
         goal("goodput with kills, of that without", round(rates[1] / rates[0], 3), 0.8, "×", "higher"),
         goal("failures that do not say to try again", sum(not again for _, again in failures), 0, "", "lower"),
         goal("the latest failure after its kill", round(late, 2), KILL_ANSWERED_S, "s", "lower"),
     ]
-    return rows, goals
 
 
-def keep_apart(server: Server, its: Sequence[int], clients: Sequence[int]) -> None:
-    """Gives all threads of the server the cores `its`, and this process, the clients, `clients`."""
-    for pid in server.pids():
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), its)
-    os.sched_setaffinity(0, clients)
-
-
-def cores_of(before: dict[str, float], after: dict[str, float], seconds: float) -> dict[str, float]:
-    return {name: round((after[name] - before[name]) / seconds, 3) for name in after}
-
-
-def overload(arguments: argparse.Namespace, _: Sequence[bytes]) -> Part:
-    """Long texts, sixteen of each: one request costs the server hundreds of times what it costs the clients, which
-    share the cores."""
-    asked = [
-        post("/generate", {"prompt": "春", "model": arguments.lyricist, "max_new_tokens": 1000, "seed": 7, "n": 16})
-    ]
+def overload(arguments: argparse.Namespace) -> Part:
     seconds = arguments.minutes * 60
     cores = sorted(os.sched_getaffinity(0))
     own = cores[:-1] if arguments.clients_apart else cores
+    memory: list[float] = []
+
+    async def measure(server: Server) -> tuple[float, list[Outcome], float]:
+        """The knee in answers a second, the outcomes of the overload, and its seconds."""
+        client = Client(server.port, addresses=[f"127.0.1.{number}" for number in range(1, 1 + ADDRESSES)])
+        await closed_loop(client, [LARGE] * KNEE_CLIENTS, KNEE_CLIENTS)
+        count, began = 0, time.perf_counter()
+        while time.perf_counter() - began < KNEE_S:
+            await closed_loop(client, [LARGE] * KNEE_CLIENTS, KNEE_CLIENTS)
+            count += KNEE_CLIENTS
+        knee = count / (time.perf_counter() - began)
+
+        async def watch() -> None:
+            while True:
+                memory.append(sum(map(resident_mb, (server.process.pid, *server.devices()))))
+                await asyncio.sleep(5)
+
+        watching = asyncio.create_task(watch())
+        times = arrivals(TIMES * knee, seconds, seed=1)
+        began = time.perf_counter()
+        outcomes = await open_loop(client, [LARGE] * len(times), times)
+        took = time.perf_counter() - began
+        watching.cancel()
+        client.close()
+        return knee, outcomes, took
+
     with ours(arguments.checkpoints, cpu_workers=len(own), cpu_threads=1, log_level="error") as server:
-        front_end = server.process.pid
         if arguments.clients_apart:
-            keep_apart(server, own, cores[-1:])
-
-        def cpu_s() -> dict[str, float]:
-            workers = devices(server)
-            others = [pid for pid in server.pids() if pid not in workers]
-            found = {"devices": server.cpu_s(workers), "front_end": server.cpu_s(others)}
-            return {**found, "clients": time.process_time()}
-
-        async def measure() -> tuple[float, list[Any], float, list[float], list[dict[str, float]]]:
-            client = Client(server.port, addresses=[f"127.0.1.{number}" for number in range(1, 1 + ADDRESSES)])
-            await closed_loop(client, list(asked) * KNEE_CLIENTS, KNEE_CLIENTS)
-            count, began, before = 0, time.perf_counter(), cpu_s()
-            while time.perf_counter() - began < KNEE_S:
-                await closed_loop(client, list(asked) * KNEE_CLIENTS, KNEE_CLIENTS)
-                count += KNEE_CLIENTS
-            took = time.perf_counter() - began
-            knee, spent = count / took, [cores_of(before, cpu_s(), took)]
-            memory: list[float] = []
-
-            async def watch() -> None:
-                while True:
-                    memory.append(resident_mb(front_end) + sum(resident_mb(pid) for pid in devices(server)))
-                    await asyncio.sleep(5)
-
-            watching = asyncio.create_task(watch())
-            times = arrivals(TIMES * knee, seconds, seed=1)
-            began, before = time.perf_counter(), cpu_s()
-            outcomes = await open_loop(client, [asked[i % len(asked)] for i in range(len(times))], times)
-            took = time.perf_counter() - began
-            spent.append(cores_of(before, cpu_s(), took))
-            watching.cancel()
-            client.close()
-            return knee, outcomes, took, memory, spent
-
-        knee, outcomes, took, memory, spent = asyncio.run(measure())
-    good = [outcome for outcome in outcomes if succeeded(outcome.answer)]
-    refusals = [outcome.answer.ended - outcome.sent for outcome in outcomes if outcome.answer.status in (429, 503)]
-    lost = len(outcomes) - len(good) - len(refusals)
+            pin(server.pids(), own)
+            os.sched_setaffinity(0, cores[-1:])
+        knee, outcomes, took = asyncio.run(measure(server))
+    good = [outcome for outcome in outcomes if outcome.succeeded]
+    refusals = [outcome.answer.ended - outcome.sent for outcome in outcomes if outcome.answer.status in REFUSED]
     third = max(1, len(memory) // 3)
     growth = percentile(memory[-third:], 0.5) / percentile(memory[third : 2 * third] or memory, 0.5) - 1
     rows = [
-        {"part": "overload", "clients_apart": arguments.clients_apart}
-        | {"knee_per_s": round(knee, 1), "offered_per_s": round(len(outcomes) / seconds, 1)}
-        | {"answered_per_s": round(len(good) / took, 1), "statuses": dict(Counter(o.answer.status for o in outcomes))}
-        | {"refusal_ms": percentiles_ms(refusals), "answer_ms": percentiles_ms(o.latency_s for o in good)}
-        | {"cores_at_the_knee": spent[0], "cores_in_overload": spent[1]}
-        | {"client_lag_ms_p99": round(1000 * percentile([o.sent - o.intended for o in outcomes], 0.99), 1)}
-        | {"memory_mb": [round(each) for each in memory[:: max(1, len(memory) // 10)]]}
+        {
+            "part": "overload",
+            "clients_apart": arguments.clients_apart,
+            "knee_per_s": round(knee, 1),
+            "offered_per_s": round(len(outcomes) / seconds, 1),
+            "answered_per_s": round(len(good) / took, 1),
+            "refusal_ms": percentiles_ms(refusals),
+            "client_lag_ms_p99": round(1000 * percentile([o.sent - o.intended for o in outcomes], 0.99), 1),
+        }
     ]
-    goals = [
+    lost = len(outcomes) - len(good) - len(refusals)
+    return rows, [
         goal("goodput under 5 x overload, of the knee", round(len(good) / took / knee, 3), 0.9, "×", "higher"),
         goal("p99 of a refusal", round(1000 * percentile(refusals, 0.99), 1) if refusals else None, 50, "ms", "lower"),
         goal("requests neither answered nor refused", lost, 0, "", "lower"),
         goal("memory, last third against the one before", round(100 * growth, 2), 2, "%", "lower"),
     ]
-    return rows, goals
 
 
 async def trickle(port: int, number: int, closed: Any) -> None:
@@ -261,7 +212,7 @@ def attack(port: int, closed: Any) -> None:
     asyncio.run(all_of_them())
 
 
-def slow(arguments: argparse.Namespace, asked: Sequence[bytes]) -> Part:
+def slow(arguments: argparse.Namespace) -> Part:
     seconds = arguments.minutes * 60 / (2 * ROUNDS)
     spawn = multiprocessing.get_context("spawn")
     closed = spawn.Value("i", 0)
@@ -269,9 +220,9 @@ def slow(arguments: argparse.Namespace, asked: Sequence[bytes]) -> Part:
     async def honest(port: int, seed: int) -> list[float]:
         client = Client(port)
         times = arrivals(HONEST_RATE, seconds, seed)
-        outcomes = await open_loop(client, [asked[i % 2] for i in range(len(times))], times)
+        outcomes = await open_loop(client, [ASKED[i % 2] for i in range(len(times))], times)
         client.close()
-        assert all(succeeded(outcome.answer) for outcome in outcomes), Counter(o.answer.status for o in outcomes)
+        assert all(outcome.succeeded for outcome in outcomes), Counter(o.answer.status for o in outcomes)
         return [outcome.latency_s for outcome in outcomes]
 
     alone, beside = list[float](), list[float]()
@@ -299,22 +250,18 @@ PARTS = {"kills": kills, "overload": overload, "slow": slow}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoints", type=Path, required=True)
-    parser.add_argument("--translator", default="demo-de-en")
-    parser.add_argument("--lyricist", default="lyrics-zh")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--minutes", type=float, default=5, help="of each part")
-    parser.add_argument("--clients-apart", action="store_true", help="overload: the clients get a core of their own")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--results", type=Path)
-    arguments = parser.parse_args()
+    top = argument_parser("faults", __doc__)
+    top.add_argument("--checkpoints", type=Path, required=True)
+    top.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    top.add_argument("--minutes", type=float, default=5, help="of each part")
+    top.add_argument("--clients-apart", action="store_true", help="overload: the clients get a core of their own")
+    arguments = top.parse_args()
     rows, goals = list[dict[str, Any]](), list[dict[str, Any]]()
     for part in arguments.parts:
-        found, aims = PARTS[part](arguments, requests(arguments.translator, arguments.lyricist))
+        found, aims = PARTS[part](arguments)
         rows += found
         goals += aims
-    finish("faults", rows, goals, as_json=arguments.json, out=arguments.results)
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

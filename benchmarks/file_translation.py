@@ -1,23 +1,20 @@
 """`training translate` against CTranslate2's `translate_file`: the same weights, the same file, text to text.
 
-python -m benchmarks.file_translation --checkpoint FOLDER --data MULTI30K [--beams 1 5] [--threads 2] [--rounds 3]
-                                      [--lines N] [--json] [--results FILE]
+python -m benchmarks.file_translation --checkpoint FOLDER --data MULTI30K [--beams 1 5] [--rounds 3] [--lines N]
 
 FOLDER is a translator of ours with a joint SentencePiece vocabulary, MULTI30K holds train.LANG.gz, whose 29,000 sources
-are translated. The peer's best setting is found by a scan of compute types, threads and batch sizes on the first lines;
-ours are the defaults. Both then take turns as commands of their own. Two ratios come of it: of the translation itself,
-without start and loading, and of the whole commands. CPU seconds are of the whole commands, and say more than the clock
-does where other work runs beside.
+are translated with two threads. The peer's best setting is found by a scan of compute types, threads and batch sizes on
+the first lines; ours are the defaults. Both then take turns as commands of their own. Two ratios come of it: of the
+translation itself, without start and loading, and of the whole commands.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
+import itertools
 import json
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -29,154 +26,125 @@ from typing import Any, NamedTuple
 
 import sentencepiece
 
+from benchmarks.corpora import multi30k_lines
 from benchmarks.peers.ctranslate2 import compute_types, convert
-from benchmarks.race import say
-from benchmarks.report import finish, goal
+from benchmarks.race import in_turns, ratio, say
+from benchmarks.report import argument_parser, finish, goal
 from models.checkpoint import read_config
 
+THREADS = 2
+LAYOUTS = ((THREADS, 1), (1, THREADS))  # the peer's translators × threads of each
+TYPES = ("int8", "int8_float32", "float32")
 BATCHES = ((32, "examples"), (64, "examples"), (128, "examples"), (2048, "tokens"), (4096, "tokens"))
-COARSE_BATCH = BATCHES[0]
 SCAN_LINES = 3000
 
 
 class Timed(NamedTuple):
-    """Seconds: of the translation alone and of the whole command by the clock; cpu_s: of the whole command."""
+    """Seconds of the translation alone, and of the whole command."""
 
     translating_s: float
     command_s: float
-    cpu_s: float
 
 
 class Files(NamedTuple):
+    """part: the first lines of the source, for the scan. model: CTranslate2's."""
+
     checkpoint: Path
-    model: Path  # CTranslate2's
-    pieces: Path
+    model: Path
     source: Path
-    part: Path  # the first lines, for the scan
-    out: Path
+    part: Path
 
 
 def timed(command: Sequence[str], threads: int, pattern: str) -> Timed:
     """pattern: finds the seconds of the translation in what the command prints."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    started, environment = time.perf_counter(), {**os.environ, "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds = time.perf_counter() - started
     found = re.search(pattern, done.stdout + done.stderr)
     assert found, done.stderr
-    return Timed(float(found[1]), seconds, cpu)
+    return Timed(float(found[1]), seconds)
 
 
-def ours(files: Files, beam: int, threads: int) -> Timed:
-    files.out.unlink(missing_ok=True)
-    command = ["translate", str(files.checkpoint), str(files.source), "--out", str(files.out), "--beam", str(beam)]
-    options = ["--device", "cpu", "--threads", str(threads)]
-    return timed([sys.executable, "-m", "training", *command, *options], threads, r"lines? in ([\d.]+) s")
+def ours(files: Files, beam: int) -> Timed:
+    out = files.source.with_suffix(".ours")
+    out.unlink(missing_ok=True)
+    command = ["translate", str(files.checkpoint), str(files.source), "--out", str(out), "--beam", str(beam)]
+    options = ["--device", "cpu", "--threads", str(THREADS)]
+    return timed([sys.executable, "-m", "training", *command, *options], THREADS, r"lines? in ([\d.]+) s")
 
 
-def theirs(files: Files, source: Path, beam: int, setting: dict[str, Any], out: Path) -> Timed:
-    paths = map(str, (files.model, files.pieces, source, out))
-    command = [sys.executable, "-m", "benchmarks.peers.ctranslate2_file", *paths, json.dumps({**setting, "beam": beam})]
+def theirs(files: Files, source: Path, beam: int, setting: dict[str, Any]) -> Timed:
+    paths = (files.model, files.checkpoint / "source.model", source, source.with_suffix(".theirs"))
+    options = json.dumps({**setting, "beam": beam})
+    command = [sys.executable, "-m", "benchmarks.peers.ctranslate2_file", *map(str, paths), options]
     return timed(command, setting["intra"], r"([\d.]+)")
 
 
-def best_setting(files: Files, beam: int, threads: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def best_setting(files: Files, beam: int) -> dict[str, Any]:
     """Compute types and threads at one batch size first, then batch sizes for the best two of these."""
-    shapes = {(threads, 1), (1, threads)}
-    types = [name for name in compute_types("cpu") if name in ("int8", "int8_float32", "float32")]
-    tried: dict[str, float] = {}
 
-    def seconds(kind: str, inter: int, intra: int, batch: int, batch_type: str) -> None:
-        setting = {"compute_type": kind, "inter": inter, "intra": intra, "batch": batch, "batch_type": batch_type}
-        runs = [theirs(files, files.part, beam, setting, files.part.with_suffix(".out")) for _ in range(2)]
-        tried[json.dumps(setting)] = min(run.translating_s for run in runs)
-        say(f"scan, beam {beam}: {setting} {tried[json.dumps(setting)]:.2f} s")
+    def seconds(setting: dict[str, Any]) -> float:
+        result = min(theirs(files, files.part, beam, setting).translating_s for _ in range(2))
+        say(f"scan, beam {beam}: {setting} {result:.2f} s")
+        return result
 
-    for kind in types:
-        for inter, intra in sorted(shapes):
-            seconds(kind, inter, intra, *COARSE_BATCH)
-    for text in sorted(tried, key=lambda text: tried[text])[:2]:
-        setting = json.loads(text)
-        for batch, batch_type in BATCHES:
-            if (batch, batch_type) != COARSE_BATCH:
-                seconds(setting["compute_type"], setting["inter"], setting["intra"], batch, batch_type)
-    rows = [{"beam": beam, "peer": text, "seconds": round(value, 2)} for text, value in tried.items()]
-    return json.loads(min(tried, key=lambda text: tried[text])), rows
+    def batched(setting: dict[str, Any], batch: tuple[int, str]) -> dict[str, Any]:
+        return {**setting, "batch": batch[0], "batch_type": batch[1]}
+
+    kinds = [kind for kind in compute_types("cpu") if kind in TYPES]
+    shapes = [{"compute_type": kind, "inter": n, "intra": m} for kind, (n, m) in itertools.product(kinds, LAYOUTS)]
+    fastest = sorted(shapes, key=lambda shape: seconds(batched(shape, BATCHES[0])))[:2]
+    return min((batched(shape, batch) for shape in fastest for batch in BATCHES), key=seconds)
 
 
-def race(files: Files, beam: int, threads: int, rounds: int, setting: dict[str, Any]) -> list[tuple[Timed, Timed]]:
-    peer_out, turns = files.out.with_suffix(".peer"), []
-    for number in range(rounds):
-        turn = ours(files, beam, threads), theirs(files, files.source, beam, setting, peer_out)
-        say(f"round {number + 1}, beam {beam}: ours {turn[0]}, CTranslate2 {turn[1]}")
-        turns.append(turn)
-    return turns
-
-
-def agreement(files: Files) -> float:
+def agreement(source: Path) -> float:
     """The share of equal lines in both outputs: the two round differently in int8."""
-    pairs = list(
-        zip(
-            files.out.read_text(encoding="utf-8").split("\n"),
-            files.out.with_suffix(".peer").read_text(encoding="utf-8").split("\n"),
-            strict=True,
-        )
-    )
+    texts = (source.with_suffix(suffix).read_text(encoding="utf-8").split("\n") for suffix in (".ours", ".theirs"))
+    pairs = list(zip(*texts, strict=True))
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
 def prepare(arguments: argparse.Namespace, folder: Path) -> Files:
     config = read_config(arguments.checkpoint)
-    pieces = arguments.checkpoint / "source.model"
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(pieces))
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(arguments.checkpoint / "source.model"))
     names = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     model = convert(arguments.checkpoint, folder / "model", names)
-    with gzip.open(arguments.data / f"train.{config.source_language}.gz", "rt", encoding="utf-8") as file:
-        lines = file.read().split("\n")[: arguments.lines]
+    lines = multi30k_lines(arguments.data, "train", str(config.source_language), arguments.lines)
     source, part = folder / "source.txt", folder / "part.txt"
     source.write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
     part.write_text("\n".join(lines[:SCAN_LINES]).rstrip("\n") + "\n", encoding="utf-8")
-    return Files(arguments.checkpoint, model, pieces, source, part, folder / "out.txt")
+    return Files(arguments.checkpoint, model, source, part)
 
 
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    top = argument_parser("file_translation", __doc__)
     top.add_argument("--checkpoint", type=Path, required=True)
     top.add_argument("--data", type=Path, required=True)
     top.add_argument("--beams", type=int, nargs="+", default=[1, 5])
-    top.add_argument("--threads", type=int, default=2)
     top.add_argument("--rounds", type=int, default=3)
     top.add_argument("--lines", type=int, help="only the first ones")
-    top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
-    top.add_argument("--json", action="store_true")
-    return top
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    arguments = parser().parse_args(argv)
-    rows: list[dict[str, Any]] = []
-    goals = []
+    arguments = top.parse_args()
+    rows, goals = list[dict[str, Any]](), list[dict[str, Any]]()
     with TemporaryDirectory() as folder:
         files = prepare(arguments, Path(folder))
-        count = files.source.read_bytes().count(b"\n")
         for beam in arguments.beams:
-            setting, scanned = best_setting(files, beam, arguments.threads)
-            rows += scanned
-            turns = race(files, beam, arguments.threads, arguments.rounds, setting)
-            for name, place in (("parlance", 0), ("ctranslate2", 1)):
-                medians = [statistics.median(column) for column in zip(*(turn[place] for turn in turns), strict=True)]
-                row = {"beam": beam, "system": name, "lines_per_s": round(count / medians[0])}
-                for field, value in zip(Timed._fields, medians, strict=True):
-                    row[field] = round(value, 2)
-                rows.append(row)
-            rows.append({"beam": beam, "lines": count, "equal_lines": round(agreement(files), 3), "peer": str(setting)})
-            for field, what in (("translating_s", "translating"), ("command_s", "whole command"), ("cpu_s", "CPU")):
-                ratio = statistics.median(getattr(turn[1], field) / getattr(turn[0], field) for turn in turns)
-                goals.append(
-                    goal(f"{what}, beam {beam}, CTranslate2's time / ours", round(ratio, 3), 1.0, "×", "higher")
-                )
-    finish("file_translation", rows, goals, as_json=arguments.json, out=arguments.results)
+            setting = best_setting(files, beam)
+            contenders = {
+                "parlance": lambda _, beam=beam: ours(files, beam),
+                "ctranslate2": lambda _, beam=beam, setting=setting: theirs(files, files.source, beam, setting),
+            }
+            turns = in_turns(arguments.rounds, contenders)
+            for name, runs in turns.items():
+                medians = {
+                    field: round(statistics.median(getattr(r, field) for r in runs), 2) for field in Timed._fields
+                }
+                rows.append({"beam": beam, "system": name, **medians})
+            rows.append({"beam": beam, "equal_lines": round(agreement(files.source), 3), "peer": str(setting)})
+            for field, what in zip(Timed._fields, ("translating", "whole command"), strict=True):
+                times = ([getattr(run, field) for run in turns[name]] for name in contenders)
+                value = ratio(*times).median
+                goals.append(goal(f"{what}, beam {beam}, CTranslate2's time / ours", value, 1.0, "×", "higher"))
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

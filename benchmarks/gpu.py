@@ -1,12 +1,11 @@
 """All that only a GPU can show, in one command of under nine minutes (`make gpu-check`).
 
-python -m benchmarks.gpu [--json] [--out FILE] [--device cuda:0] [--parts tests,race,mfu]
+python -m benchmarks.gpu [--json] [--out FILE] [--device cuda:0] [--parts tests,race]
 python -m benchmarks.gpu --device cpu --smoke          every part that a CPU can run, on a toy: for tests
 
 report  what PyTorch says about the GPUs and the driver (models/backends/torch/cuda_report.py)
 tests   pytest -m gpu: tokens, attention and training as on a CPU; load, unload and load again; two devices if there are
-race    tokens/s against CTranslate2 in float16, host time, step time against the bytes moved (benchmarks/gpu_race.py)
-mfu     the share of the GPU's peak that a compiled training step reaches (benchmarks/mfu.py)
+race    tokens/s against CTranslate2 in float16, step time against the bytes moved (benchmarks/gpu_race.py)
 
 Every part has a budget of seconds, and none goes on after TOTAL_S. A part that fails or runs out of time is a row with
 the reason, its goals have the value null, and the rest goes on. Without a GPU all goals are null, and the status is 0.
@@ -14,8 +13,6 @@ the reason, its goals have the value null, and the rest goes on. Without a GPU a
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import subprocess
@@ -30,21 +27,17 @@ from typing import Any
 from benchmarks import gpu_race
 from benchmarks.processes import ROOT
 from benchmarks.race import say
-from benchmarks.report import finish, goal
+from benchmarks.report import Rows, argument_parser, finish, goal
 from benchmarks.shapes import SHAPES, write_checkpoint
-from models.backends.torch.cuda_report import CudaReport, cuda_report
+from models.backends.torch.cuda_report import cuda_report
 
 TOTAL_S = 530.0
-BUDGETS_S = {"tests": 150.0, "mfu": 75.0}
-PARTS = ("tests", "race", "mfu")
-MFU_GOAL = 0.40
+TESTS_S = 150.0
+PARTS = ("tests", "race")
 FAILURES = "tests on the GPU that failed"
-MFU = "base, bf16, share of one GPU's peak in training"
-
-Rows = list[dict[str, Any]]
 
 
-def command(part: str, arguments: Sequence[str], timeout_s: float) -> tuple[str, str | None]:
+def command(arguments: Sequence[str], timeout_s: float) -> tuple[str, str | None]:
     """The output of `python -m …`, and why it is not complete, if so."""
     try:
         done = subprocess.run(
@@ -66,7 +59,7 @@ def command(part: str, arguments: Sequence[str], timeout_s: float) -> tuple[str,
 def tests(timeout_s: float) -> tuple[Rows, Rows]:
     """Rows and the goal. A failed test is a row with its name."""
     processes = str(min(4, os.cpu_count() or 1))  # they share the GPU: most of the time is compiling and importing
-    output, why = command("tests", ["pytest", "-m", "gpu", "-rf", "-n", processes, "tests/gpu"], timeout_s)
+    output, why = command(["pytest", "-m", "gpu", "-rf", "-n", processes, "tests/gpu"], timeout_s)
     lines = output.strip().splitlines() or [""]
     counts = {kind: int(number) for number, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", lines[-1])}
     rows: Rows = [{"part": "tests", **counts}]
@@ -78,73 +71,40 @@ def tests(timeout_s: float) -> tuple[Rows, Rows]:
     return [*rows, {"part": "tests", "failed": why}], [goal(FAILURES, None, 0, "tests", "lower", why)]
 
 
-def mfu(timeout_s: float, *, smoke: bool) -> tuple[Rows, Rows]:
-    toy = ["--smoke"] if smoke else []
-    output, why = command("mfu", ["benchmarks.training", "--part", "mfu", "--json", *toy], timeout_s)
-    if why is None:
-        result = json.loads(output.splitlines()[-1])
-        return [{"part": "mfu", **row} for row in result["rows"]], result["goals"]
-    return [{"part": "mfu", "failed": why}], [goal(MFU, None, MFU_GOAL, "of peak", "higher", why)]
-
-
 def race(plan: gpu_race.Plan) -> tuple[Rows, Rows]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = write_checkpoint(Path(temporary) / plan.shape, SHAPES[plan.shape])
         cells, failed = gpu_race.measure_ours(plan, str(folder))
-        failed += gpu_race.measure_peers(plan, folder, cells)
-    for row in cells.values():
-        gpu_race.compare(row, plan.modes)
+        failed += gpu_race.measure_peer(plan, folder, cells)
     is_toy = plan.shape != gpu_race.FULL.shape
     goals = gpu_race.goals({}, "this was not the base shape") if is_toy else gpu_race.goals(cells)
     return [*cells.values(), *failed], goals
 
 
-def unmeasured(why: str) -> Rows:
-    return [
-        goal(FAILURES, None, 0, "tests", "lower", why),
-        *gpu_race.goals({}, why),
-        goal(MFU, None, MFU_GOAL, "of peak", "higher", why),
-    ]
-
-
-def report_row(report: CudaReport) -> dict[str, Any]:
-    fields = asdict(report)
-    return {"part": "report", **{name: value for name, value in fields.items() if value is not None}}
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--smoke", action="store_true", help="a toy shape, for tests")
-    parser.add_argument("--parts", default=",".join(PARTS), help="with commas, in any order")
-    parser.add_argument("--out", type=Path, help="also write the object of --json to this file")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    top = argument_parser("gpu", __doc__)
+    top.add_argument("--device", default="cuda:0")
+    top.add_argument("--smoke", action="store_true", help="a toy shape, for tests")
+    top.add_argument("--parts", default=",".join(PARTS), help="with commas, in any order")
+    options = top.parse_args()
     parts = options.parts.split(",")
     if unknown := set(parts) - set(PARTS):
-        parser.error(f"--parts knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
+        top.error(f"--parts knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
     end = time.monotonic() + TOTAL_S
     report = cuda_report()
-    rows, goals = [report_row(report)], list[dict[str, Any]]()
+    known = {name: value for name, value in asdict(report).items() if value is not None}
+    rows, goals = [{"part": "report", **known}], list[dict[str, Any]]()
     if options.device.startswith("cuda") and report.problem is not None:
-        finish("gpu", rows, unmeasured(f"no GPU: {report.problem}"), as_json=options.json, out=options.out)
+        why = f"no GPU: {report.problem}"
+        finish(options, rows, [goal(FAILURES, None, 0, "tests", "lower", why), *gpu_race.goals({}, why)])
         return
-
-    def left_s(part: str) -> float:
-        seconds = max(1.0, min(BUDGETS_S[part], end - time.monotonic()))
-        say(f"{part}: {seconds:.0f} s")
-        return seconds
-
-    plan = (gpu_race.SMOKE if options.smoke else gpu_race.FULL)._replace(device=options.device)
-    work = {
-        "tests": lambda: tests(left_s("tests")),
-        "race": lambda: race(plan._replace(end=end - BUDGETS_S["mfu"] if "mfu" in parts else end)),
-        "mfu": lambda: mfu(left_s("mfu"), smoke=options.smoke),
-    }
+    plan = (gpu_race.SMOKE if options.smoke else gpu_race.FULL)._replace(device=options.device, end=end)
+    work = {"tests": lambda: tests(TESTS_S), "race": lambda: race(plan)}
     for part in (part for part in PARTS if part in parts):
+        say(part)
         more, promised = work[part]()
         rows, goals = [*rows, *more], [*goals, *promised]
-    finish("gpu", rows, goals, as_json=options.json, out=options.out)
+    finish(options, rows, goals)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """What keys, limits, quotas, JSON logs and traces cost: our server with all of it on against the same server without.
 
-python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--sizes base] [--redis redis-server] [--before FOLDER]
-                             [--rounds 7] [--json] [--results FILE]
+python -m benchmarks.guarded --data FOLDER --checkpoint FOLDER [--sizes base] [--redis redis-server] [--rounds 7]
+                             [--json] [--results FILE]
 
 With the network as it is and at the size of base (`benchmarks.widened`). Servers take turns, 16 clients that each send
 a sentence and wait for it; what counts is the median over the rounds of the ratio within a round. --redis also measures
-it with limits and quotas counted in that program. --before FOLDER is a checkout of an earlier version of this project,
-measured as it comes. Spans go to a collector that only says yes. With the network as it is, one client without pauses
-is also timed over each server and over the engine alone (`benchmarks.overhead`): what HTTP, the front end and the
-socket take, with the guards and without.
+it with limits and quotas counted in that program. Spans go to a collector that only says yes. With the network as it
+is, one client without pauses is also timed over each server and over the engine alone (`benchmarks.overhead`): what
+HTTP, the front end and the socket take, with the guards and without.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from app.engine.dispatch.placement import CPU_SLOTS
-from benchmarks import overhead, wire
-from benchmarks.engine import engine
-from benchmarks.libretranslate import rate, sentences
-from benchmarks.report import finish, goal
+from benchmarks import overhead
+from benchmarks.libretranslate import BEAM, requests, sentences
+from benchmarks.load import rate
+from benchmarks.race import in_turns, ratio
+from benchmarks.report import argument_parser, finish, goal
 from benchmarks.servers import ROOT, Server, free_port, ours
 from benchmarks.widened import SIZES, sized
 
 CLIENTS = 16
-ONE_CLIENTS = 100  # sentences of the one client
-BEAM = 4  # the service's default
+ONE_CLIENTS = 100  # sentences of the one client at most
 COST_GOALS_MS = {"bare": 1.0, "all of it": 1.3}
 ASKED = {"base": 400, "as it is": 1600}  # sentences of a round: some three seconds
 
@@ -86,63 +85,44 @@ def key(folder: Path) -> tuple[Path, str]:
     return file, made.stdout.strip().splitlines()[-1].split()[-1]
 
 
-def requests(texts: Sequence[str], count: int, start: int, secret: str | None) -> list[bytes]:
-    fields: dict[str, Any] = {"source": "de", "target": "en"}
-    if secret is not None:
-        fields["api_key"] = secret
-    return [wire.post("/translate", {"q": texts[(start + i) % len(texts)], **fields}) for i in range(count)]
+Servers = dict[str, tuple[Server, str | None]]  # and the key that each asks for
 
 
-def measured(
-    server: Server, texts: Sequence[str], count: int, start: int, secret: str | None
-) -> tuple[float, float, float]:
-    """Sentences a second, and processor milliseconds of a sentence: of the whole server, and of its front end alone."""
-    front = [server.process.pid]
-    load = requests(texts, count, start, secret)
-    whole, front_s = server.cpu_s(), server.cpu_s(front)
-    result = asyncio.run(rate(server, load, CLIENTS))
-    return result, 1000 * (server.cpu_s() - whole) / count, 1000 * (server.cpu_s(front) - front_s) / count
+def with_key(secret: str | None) -> dict[str, str]:
+    """More fields of each request."""
+    return {} if secret is None else {"api_key": secret}
 
 
-def turns(
-    servers: dict[str, tuple[Server, str | None]], texts: Sequence[str], count: int, rounds: int
-) -> list[dict[str, Any]]:
+def turns(servers: Servers, texts: Sequence[str], count: int, rounds: int) -> list[dict[str, Any]]:
     """A row of each server; the first one is what the others are compared with."""
-    for server, secret in servers.values():
-        asyncio.run(rate(server, requests(texts, count, 0, secret), CLIENTS))
-    result: dict[str, list[tuple[float, float, float]]] = {name: [] for name in servers}
-    for number in range(rounds):
-        order = list(servers) if number % 2 else list(reversed(servers))
-        for name in order:
-            result[name].append(measured(servers[name][0], texts, count, 131 * number, servers[name][1]))
-    bare = result[next(iter(servers))]
-    rows = []
-    for name, runs in result.items():
-        speed, whole, front = (round(statistics.median(column), 2) for column in zip(*runs, strict=True))
-        ratios = [mine[0] / other[0] for mine, other in zip(runs, bare, strict=True)]
-        row = {"server": name, "sentences_per_s": speed, "ratio": round(statistics.median(ratios), 3)}
-        row |= {"cpu_ms": whole, "front_end_cpu_ms": front, "ratios": [round(ratio, 3) for ratio in ratios]}
-        rows.append(row)
+
+    def measured(server: Server, secret: str | None) -> Callable[[int], float]:
+        return lambda number: rate(server, requests(texts, count, 131 * number, **with_key(secret)), CLIENTS)
+
+    contenders = {name: measured(*server) for name, server in servers.items()}
+    for contender in contenders.values():
+        contender(0)
+    result = in_turns(rounds, contenders)
+    bare, rows = result["bare"], []
+    for name, rates in result.items():
+        against = ratio(rates, bare, rates=True)
+        row = {"server": name, "sentences_per_s": round(statistics.median(rates), 2), "ratio": against.median}
+        rows.append(row | {"range": [against.least, against.most]})
     return rows
 
 
-def over_the_engine(
-    servers: dict[str, tuple[Server, str | None]], checkpoint: Path, texts: Sequence[str], repeats: int
-) -> list[dict[str, Any]]:
+def over_the_engine(servers: Servers, checkpoint: Path, texts: Sequence[str], repeats: int) -> list[dict[str, Any]]:
     """A row of each server: milliseconds of one client, and of the engine alone for the same sentences."""
     rows = []
-    with engine(checkpoint, threads=1, slots=CPU_SLOTS, precision="auto") as alone:
+    with overhead.engine(checkpoint, threads=1, slots=CPU_SLOTS) as alone:
         alone.translate(texts[:20], BEAM)
         for name, (server, secret) in servers.items():
-            fields = {} if secret is None else {"api_key": secret}
-            row = asyncio.run(overhead.one_client(server, alone, texts, BEAM, repeats, **fields))
+            row = asyncio.run(overhead.one_client(server, alone, texts, BEAM, repeats, **with_key(secret)))
             rows.append({"server": name, **row})
     return rows
 
 
-def started(
-    stack: contextlib.ExitStack, size: str, arguments: argparse.Namespace, served: Path
-) -> dict[str, tuple[Server, str | None]]:
+def started(stack: contextlib.ExitStack, size: str, arguments: argparse.Namespace, served: Path) -> Servers:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     sized(size, arguments.checkpoint, served / "de-en")
     file, secret = key(folder)
@@ -154,39 +134,40 @@ def started(
         "request_log": "true",
         "otlp_endpoint": stack.enter_context(collector()),
     }
-    result = {
+    result: Servers = {
         "bare": (stack.enter_context(ours(served, request_log="false")), None),
         "all of it": (stack.enter_context(ours(served, **guarded)), secret),
     }
     if arguments.redis:
         url = stack.enter_context(redis(arguments.redis))
         result["all of it, with Redis"] = (stack.enter_context(ours(served, redis_url=url, **guarded)), secret)
-    if arguments.before:
-        result["before"] = (stack.enter_context(ours(served, root=arguments.before)), None)
     return result
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    top = argument_parser("guarded", __doc__)
     top.add_argument("--data", type=Path, required=True, help="Multi30k's folder")
     top.add_argument("--checkpoint", type=Path, required=True, help="a de→en translator")
     top.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES)
     top.add_argument("--redis", metavar="PROGRAM")
-    top.add_argument("--before", type=Path)
     top.add_argument("--rounds", type=int, default=7)
-    top.add_argument("--results", type=Path)
-    top.add_argument("--json", action="store_true")
-    arguments = top.parse_args(argv)
+    top.add_argument("--sentences", type=int, help="of a round (default: some three seconds' work)")
+    arguments = top.parse_args()
     rows, goals = [], []
     for size in arguments.sizes:
         with contextlib.ExitStack() as stack:
             served = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             servers = started(stack, size, arguments, served)
             texts = sentences(arguments.data)
-            results = turns(servers, texts, ASKED[size], arguments.rounds)
+            results = turns(servers, texts, arguments.sentences or ASKED[size], arguments.rounds)
             costs = []
             if size != "base":
-                costs = over_the_engine(servers, served / "de-en", texts[:ONE_CLIENTS], max(2, arguments.rounds // 2))
+                costs = over_the_engine(
+                    servers,
+                    served / "de-en",
+                    texts[: min(ONE_CLIENTS, arguments.sentences or ONE_CLIENTS)],
+                    max(2, arguments.rounds // 2),
+                )
         rows += [{"network": size, **row} for row in (*results, *costs)]
         for row in costs:
             if (most_ms := COST_GOALS_MS.get(row["server"])) is not None:
@@ -197,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             for row in results
             if row["server"].startswith("all of it")
         ]
-    finish("guarded", rows, goals, as_json=arguments.json, out=arguments.results)
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

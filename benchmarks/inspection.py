@@ -3,57 +3,39 @@
 python -m benchmarks.inspection [--shape base] [--tokens 64] [--times 15] [--bertviz PYTHON] [--results FILE] [--json]
 
 A translator with random weights reads a source of so many tokens and a forced target of one word less: with its start
-token the decoder reads so many too. The server is the one that `make serve` starts, gzip included, beside its client on
-the same cores; once more it has one process that computes with a thread for each core. Processor times are those of
-all the server's processes. PYTHON: an interpreter that has bertviz, whose page is measured beside it.
+token the decoder reads so many too. One kind of attention is asked for in u8. The server is the one that `make serve`
+starts, gzip included, beside its client on the same cores; once more it has one process that computes with a thread for
+each core. PYTHON: an interpreter that has bertviz, whose page is measured beside it.
 
-Random weights attend almost evenly, which no trained model does. So each encoding is measured on softmax(N(0, 3)) too,
+Random weights attend almost evenly, which no trained model does. So the encoding is measured on softmax(N(0, 3)) too,
 through the server's own encoding and gzip.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gzip
-import json
 import random
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from app.api.inspection.encoded_arrays import Encoding, encode_array
+from app.api.inspection.encoded_arrays import encode_array
 from app.api.responses import compress
-from benchmarks.report import finish, goal
+from benchmarks.report import argument_parser, finish, goal
 from benchmarks.servers import Server, ours
 from benchmarks.shapes import SHAPES, SPECIAL, Shape, write_checkpoint
 from benchmarks.wire import Answer, Client, post
 
 WARM_UPS = 3
 MOST_KB, MOST_MS = 100, 150
-KINDS = ["encoder", "decoder", "cross"]
-ONE_HEAD = {"kinds": ["cross"], "layers": [-1], "heads": [0]}
-HEADLINE = "one kind, u8"
-ASKED: dict[str, dict[str, Any]] = {
-    HEADLINE: {"kinds": ["cross"], "encoding": "u8"},
-    "one kind, u16": {"kinds": ["cross"], "encoding": "u16"},
-    "one kind, json of 4 decimals": {"kinds": ["cross"], "decimals": 4},
-    "all three kinds, u8": {"kinds": KINDS, "encoding": "u8"},
-    "one head, json of 4 decimals": {**ONE_HEAD, "decimals": 4},
-    "pharaoh": {"kinds": ["cross"]},
-}
-SERVERS: dict[str, tuple[dict[str, Any], Sequence[str]]] = {
-    "as shipped": ({}, tuple(ASKED)),
-    "one process": ({"cpu_workers": 1}, (HEADLINE,)),
-}
-TRIED: tuple[tuple[Encoding, int], ...] = (("u8", 0), ("u16", 0), ("f32", 0), ("json", 4))
+SERVERS: dict[str, dict[str, Any]] = {"as shipped": {}, "one process": {"cpu_workers": 1}}
 BERTVIZ = """
 import sys, torch, bertviz
 heads, layers, tokens = map(int, sys.argv[1:])
@@ -74,10 +56,10 @@ def words(shape: Shape, count: int, seed: int) -> str:
     return " ".join(f"w{rng.randrange(len(SPECIAL), shape.vocabulary - len(SPECIAL))}" for _ in range(count))
 
 
-def request(name: str, shape: Shape, tokens: int) -> bytes:
+def request(shape: Shape, tokens: int) -> bytes:
     """What a client that takes gzip sends."""
-    body = {"source": words(shape, tokens, 1), "target": words(shape, tokens - 1, 2), **ASKED[name]}
-    whole = post("/attention?format=pharaoh" if name == "pharaoh" else "/attention", body)
+    texts = {"source": words(shape, tokens, 1), "target": words(shape, tokens - 1, 2)}
+    whole = post("/attention", {**texts, "kinds": ["cross"], "encoding": "u8"})
     return whole.replace(b"\r\n", b"\r\nAccept-Encoding: gzip\r\n", 1)
 
 
@@ -88,30 +70,16 @@ def body_of(answer: Answer) -> bytes:
     return gzip.decompress(answer.body) if packed else answer.body
 
 
-async def ask(server: Server, name: str, shape: Shape, tokens: int, times: int, how: str) -> dict[str, Any]:
-    client, sent, answer = Client(server.port), request(name, shape, tokens), Answer()
-    seconds, cpu_seconds = list[float](), list[float]()
-    for turn in range(WARM_UPS + times):
-        cpu_s, began = server.cpu_s(), time.perf_counter()
+async def ask(server: Server, shape: Shape, tokens: int, times: int, how: str) -> dict[str, Any]:
+    client, sent, answer, seconds = Client(server.port), request(shape, tokens), Answer(), list[float]()
+    for _ in range(WARM_UPS + times):
+        began = time.perf_counter()
         answer = await client.ask(sent)
-        if turn >= WARM_UPS:
-            seconds.append(answer.ended - began)
-            cpu_seconds.append(server.cpu_s() - cpu_s)
-        body_of(answer)
+        seconds.append(answer.ended - began)
     client.close()
-    body = body_of(answer)
-    row = {"asked": name, "server": how, "wire_kb": kilobytes(answer.body)}
-    row |= {"unpacked_kb": kilobytes(body), "median_ms": round(1000 * statistics.median(seconds), 1)}
-    row |= {
-        "times": times,
-        "least_ms": round(1000 * min(seconds), 1),
-        "server_cpu_ms": round(1000 * statistics.median(cpu_seconds), 1),
-    }
-    return row | ({} if name == "pharaoh" else {"shapes": shapes_of(body)})
-
-
-def shapes_of(body: bytes) -> dict[str, list[int]]:
-    return {kind: each["shape"] for kind, each in json.loads(body)["attention"].items()}
+    sizes = {"wire_kb": kilobytes(answer.body), "unpacked_kb": kilobytes(body_of(answer))}
+    median_ms = round(1000 * statistics.median(seconds[WARM_UPS:]), 1)
+    return {"server": how, **sizes, "times": times, "median_ms": median_ms}
 
 
 def kilobytes(body: bytes) -> float:
@@ -126,17 +94,12 @@ def peaked(shape: Shape, tokens: int, seed: int = 0) -> np.ndarray[Any, np.dtype
     return result
 
 
-def compressed(shape: Shape, tokens: int) -> list[dict[str, Any]]:
-    """One kind of peaked attention in each encoding: the array's fields alone."""
-    weights, rows = peaked(shape, tokens), []
-    for encoding, decimals in TRIED:
-        fields = encode_array(weights, encoding, decimals=decimals or 4, bounds=(0.0, 1.0))
-        body = msgspec.json.encode(fields)
-        name = f"softmax(N(0, 3)), one kind, {encoding}" + (f" of {decimals} decimals" if decimals else "")
-        row = {"encoded": name, "shape": list(weights.shape), "unpacked_kb": kilobytes(body)}
-        row |= {"gzipped_kb": kilobytes(compress(body))}
-        rows.append(row | {"max_abs_error": fields.get("max_abs_error")})
-    return rows
+def compressed(shape: Shape, tokens: int) -> dict[str, Any]:
+    """One kind of peaked attention: the array's fields alone."""
+    fields = encode_array(peaked(shape, tokens), "u8", decimals=4, bounds=(0.0, 1.0))
+    body = msgspec.json.encode(fields)
+    sizes = {"unpacked_kb": kilobytes(body), "gzipped_kb": kilobytes(compress(body))}
+    return {"encoded": "softmax(N(0, 3)), one kind, u8", **sizes, "max_abs_error": fields.get("max_abs_error")}
 
 
 def bertviz_page(shape: Shape, tokens: int, python: str | None) -> dict[str, Any]:
@@ -150,46 +113,34 @@ def bertviz_page(shape: Shape, tokens: int, python: str | None) -> dict[str, Any
     return row | {"unpacked_kb": round(int(done.stdout.split()[-1]) / 1000, 1)}
 
 
-def served(
-    folder: Path, how: str, settings: dict[str, Any], names: Sequence[str], shape: Shape, tokens: int, times: int
-) -> list[dict[str, Any]]:
-    with ours(folder, log_level="warning", **settings) as server:
-        return [asyncio.run(ask(server, name, shape, tokens, times, how)) for name in names]
-
-
-def goals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    shipped, one_process = (row for row in rows if row.get("asked") == HEADLINE)
-    peaked_row = next(row for row in rows if row.get("encoded") == "softmax(N(0, 3)), one kind, u8")
+def goals(shipped: dict[str, Any], one_process: dict[str, Any], encoded: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         goal("one kind, u8, gzipped, random weights, the whole answer", shipped["wire_kb"], MOST_KB, "kB", "lower"),
-        goal("one kind, u8, gzipped, softmax(N(0, 3))", peaked_row["gzipped_kb"], MOST_KB, "kB", "lower"),
+        goal("one kind, u8, gzipped, softmax(N(0, 3))", encoded["gzipped_kb"], MOST_KB, "kB", "lower"),
         goal("one kind, u8, over HTTP, median", shipped["median_ms"], MOST_MS, "ms", "lower"),
         goal("the same, one process with a thread for each core", one_process["median_ms"], MOST_MS, "ms", "lower"),
     ]
 
 
 def measure(shape: Shape, tokens: int, times: int, bertviz: str | None) -> list[dict[str, Any]]:
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         write_checkpoint(Path(folder) / f"random-{shape.name}", shape)
-        rows = [
-            row
-            for how, (settings, names) in SERVERS.items()
-            for row in served(Path(folder), how, settings, names, shape, tokens, times)
-        ]
-    return [*rows, *compressed(shape, tokens), bertviz_page(shape, tokens, bertviz)]
+        for how, settings in SERVERS.items():
+            with ours(Path(folder), log_level="warning", **settings) as server:
+                rows.append(asyncio.run(ask(server, shape, tokens, times, how)))
+    return [*rows, compressed(shape, tokens), bertviz_page(shape, tokens, bertviz)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="base")
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--times", type=int, default=15)
-    parser.add_argument("--bertviz", metavar="PYTHON")
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+    top = argument_parser("inspection", __doc__)
+    top.add_argument("--shape", choices=SHAPES, default="base")
+    top.add_argument("--tokens", type=int, default=64)
+    top.add_argument("--times", type=int, default=15)
+    top.add_argument("--bertviz", metavar="PYTHON")
+    given = top.parse_args()
     rows = measure(SHAPES[given.shape], given.tokens, given.times, given.bertviz)
-    finish("inspection", rows, goals(rows), as_json=given.json, out=given.results)
+    finish(given, rows, goals(*rows[:3]))
 
 
 if __name__ == "__main__":

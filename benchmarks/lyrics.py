@@ -1,6 +1,6 @@
 """How well a lyricist predicts the end of a text that it was not trained on, beside published figures for that text.
 
-python -m benchmarks.lyrics --corpus FILE [--recipe NAME] [--cell gru] [--minutes M] [--seeds 1] [--out DIR] [--json]
+python -m benchmarks.lyrics --corpus FILE [--recipe NAME] [--minutes M] [--seeds 1] [--out DIR] [--json]
 
 Trains the recipe that the text's size asks for, or NAME, as `python -m training lyrics` does, on the first nine tenths.
 The last tenth is read in one strand, the state carried from its start to its end. As in nanoGPT, whose split this is to
@@ -15,17 +15,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import finish, goal
+from benchmarks.corpora import training
+from benchmarks.report import argument_parser, finish, goal
 from models.checkpoint import is_checkpoint, read
+from training import snapshot
 from training.config.recipes import lyricist_for
 from training.data.corpus_loading import read_text
-from training.loop import snapshot
 from training.report.progress_report import read_rows
 
 TINY_SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"  # SHA-256
@@ -37,6 +36,7 @@ PUBLISHED = (  # nats a character
     ("minLSTM (Feng et al. 2024)", 1.555),
 )
 HELD_OUT = "held-out end of the text"
+CELL = "gru"
 
 
 def figures(nats: float) -> dict[str, float]:
@@ -50,16 +50,15 @@ def figures(nats: float) -> dict[str, float]:
 
 def train(arguments: argparse.Namespace, recipe: str, seed: int, out: Path) -> dict[str, Any]:
     """A row: what the trained model's folder says of it, and the minutes of its training."""
-    command = [sys.executable, "-m", "training", "lyrics", "--corpus", str(arguments.corpus), "--out", str(out)]
-    command += ["--recipe", recipe, "--cell", arguments.cell, "--seed", str(seed)]
+    command = ["lyrics", "--corpus", str(arguments.corpus), "--out", str(out)]
+    command += ["--recipe", recipe, "--cell", CELL, "--seed", str(seed)]
     command += ["--max-minutes", f"{arguments.minutes:g}"] if arguments.minutes else []
-    command += ["--threads", str(arguments.threads)] if arguments.threads else []
     command += ["--resume"] if snapshot.exists(out) else []
     if not is_checkpoint(out):  # else an earlier run's
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        training(*command)
     config = read(out).config
     held_out, minutes = config.scores[HELD_OUT], read_rows(out / "metrics.jsonl")[-1]["seconds"] / 60
-    row = {"run": f"{arguments.cell} {recipe}", "seed": seed, "parameters": config.parameters}
+    row = {"run": f"{CELL} {recipe}", "seed": seed, "parameters": config.parameters}
     row |= figures(held_out["nats_per_character"])
     return row | {"characters": held_out["characters"], "minutes": round(minutes, 1)}
 
@@ -68,7 +67,7 @@ def measure(arguments: argparse.Namespace, root: Path) -> tuple[list[dict[str, A
     recipe = arguments.recipe or lyricist_for(len(read_text(arguments.corpus)))
     rows = []
     for seed in arguments.seeds:
-        rows.append(train(arguments, recipe, seed, root / f"{arguments.corpus.stem}-{recipe}-{arguments.cell}-{seed}"))
+        rows.append(train(arguments, recipe, seed, root / f"{arguments.corpus.stem}-{recipe}-{CELL}-{seed}"))
         print(rows[-1], flush=True)
     if hashlib.sha256(arguments.corpus.read_bytes()).hexdigest() != TINY_SHAKESPEARE:
         return rows, []
@@ -78,19 +77,16 @@ def measure(arguments: argparse.Namespace, root: Path) -> tuple[list[dict[str, A
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--recipe")
-    parser.add_argument("--cell", choices=["rnn", "gru", "lstm"], default="gru")
-    parser.add_argument("--minutes", type=float, help="instead of the recipe's number of epochs")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    top = argument_parser("lyrics", __doc__)
+    top.add_argument("--corpus", type=Path, required=True)
+    top.add_argument("--recipe")
+    top.add_argument("--minutes", type=float, help="instead of the recipe's number of epochs")
+    top.add_argument("--seeds", type=int, nargs="+", default=[1])
+    top.add_argument("--out", type=Path)
+    arguments = top.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         rows, goals = measure(arguments, arguments.out or Path(temporary))
-    finish("lyrics", rows, goals, as_json=arguments.json)
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

@@ -54,60 +54,32 @@ class MarianShape:
         return replace(self, width=32, heads=4, inner=64, vocabulary=700, eos=eos, positions=128)
 
 
-BASE = MarianShape("opus-mt-de-en")
-ROMANCE = ("fr", "es", "pt_br", "it", "ro", "ca")
-CHINESE = ("cmn", "cmn_Hans", "cmn_Hant", "yue_Hant", "zho")
-BIBLE = ("afr", "deu", "nld", "ltz", "srp_Cyrl", "srp_Latn")
-SHAPES = {
-    "base": replace(BASE, form="2020"),
-    "base, without generation_config.json": replace(BASE, form="2020", generation_config=False),
-    "base, 65,001 entries": MarianShape("opus-mt-zh-en", vocabulary=65_001, form="2020"),
-    "base, Romance targets": MarianShape(
-        "opus-mt-en-ROMANCE", vocabulary=65_001, languages=ROMANCE, source_target=("en", "ROMANCE"), form="2020"
-    ),
-    "base, Chinese scripts": MarianShape(
-        "opus-mt-en-zh", vocabulary=65_001, languages=CHINESE, source_target=("eng", "zho")
-    ),
-    "base, two vocabularies": MarianShape("opus-mt-tc-base-uk-fi", vocabulary=32_001, tables="two", vocabularies=2),
-    "tc-big": MarianShape(
-        "opus-mt-tc-big-en-fr", 1024, 16, 4096, (6, 6), "relu", 53_017, eos=43_311, positions=1024, form="float16"
-    ),
-    "tc-bible-big, several targets": MarianShape(
-        "opus-mt-tc-bible-big-deu_eng_fra_por_spa-gmw",
-        *(1024, 16, 4096, (6, 6), "relu", 57_830),
-        eos=430,
-        languages=BIBLE,
-        source_target=("deu+eng+fra", "gmw"),
-        positions=1024,
-        form="float16",
-    ),
-    "tiny": MarianShape(
-        "opus-mt_tiny_deu-eng", 256, 8, 1536, (6, 2), "relu", 32_001, tables="two", positions=256, form="float16"
-    ),
-    "tiny, three layers": MarianShape(
-        "a student with the tables tied", 256, 8, 1536, (6, 3), "relu", 32_001, positions=256, form="float16"
-    ),
-}
+def _shapes() -> dict[str, MarianShape]:
+    rows: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("opus_shapes.json").read_text("utf-8"))
+    return {
+        name: MarianShape(**{key: tuple(each) if isinstance(each, list) else each for key, each in row.items()})
+        for name, row in rows.items()
+    }
+
+
+SHAPES = _shapes()
 
 
 def write_marian_folder(
     folder: Path,
     sources: Sequence[str],
     targets: Sequence[str],
-    size: int = 4000,
-    *,
-    shape: MarianShape = BASE,
-    tensors: dict[str, Tensor] | None = None,
+    size: int,
+    shape: MarianShape,
 ) -> None:
-    """size: of the vocabulary of each side that is trained on these texts; the rest of the shape's is unused. tensors:
-    instead of `random_tensors(shape)`."""
+    """size: of the vocabulary of each side that is trained on these texts; the rest of the shape's is unused."""
     folder.mkdir(parents=True, exist_ok=True)
     models = [_segmentation(texts, size) for texts in (sources, targets)]
     for name, model in zip(("source.spm", "target.spm"), models, strict=True):
         (folder / name).write_bytes(model)
     for name, content in _files(shape, models).items():
         (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    tensors = random_tensors(shape) if tensors is None else tensors
+    tensors = varied_tensors(shape)
     if shape.form == "2020":
         table = sinusoids(shape.positions, shape.width, "marian")
         tensors = tensors | {f"model.{side}.embed_positions.weight": table for side in ("encoder", "decoder")}
@@ -121,37 +93,27 @@ GAIN, FEED_FORWARD_GAIN = 2.0, 6.0  # over Glorot's
 ENDS = 1.6  # deviations below the likeliest token's logit at which the end's lies
 
 
-def random_tensors(shape: MarianShape = BASE, seed: int = 0) -> dict[str, Tensor]:
-    """Every tensor under transformers' names: matrices by Glorot, tables with the deviation width ** -0.5."""
+def varied_tensors(shape: MarianShape, seed: int = 1) -> dict[str, Tensor]:
+    """Every tensor under transformers' names: matrices by Glorot, tables with the deviation width ** -0.5.
+
+    Sublayers are so strong that the source and the place decide what is written, and no stronger, because then the last
+    bits of a sum choose between hypotheses (at a gain of 6 and 30, transformers agreed with itself, alone and in a
+    batch, on 41 of 50 sentences); biases and norms are away from 0 and 1, which would hide one that was forgotten.
+    Padding, which starts every target, is a row of zeros."""
     generator = torch.Generator().manual_seed(seed)
     tensors = {}
     for name, size in _sizes(shape):
-        if name.endswith("bias"):
-            tensors[name] = torch.zeros(size)
-        elif "layer_norm" in name:
-            tensors[name] = torch.ones(size)
-        else:
-            deviation = shape.width**-0.5 if _is_table(name) else (2 / sum(size)) ** 0.5
-            tensors[name] = torch.randn(size, generator=generator) * deviation
-    return tensors
-
-
-def varied_tensors(shape: MarianShape, seed: int = 1) -> dict[str, Tensor]:
-    """As `random_tensors`, for comparisons of tokens: sublayers so strong that the source and the place decide what is
-    written, and no stronger, because then the last bits of a sum choose between hypotheses (at a gain of 6 and 30,
-    transformers agreed with itself, alone and in a batch, on 41 of 50 sentences); biases and norms away from 0 and 1,
-    which would hide one that was forgotten. Padding, which starts every target, is a row of zeros."""
-    generator = torch.Generator().manual_seed(seed)
-    tensors = random_tensors(shape, seed)
-    for name, tensor in tensors.items():
+        drawn = torch.randn(size, generator=generator)
         if name.endswith("bias") or "layer_norm" in name:
-            tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
+            tensors[name] = drawn * 0.1 + (0 if name.endswith("bias") else 1)
         elif _is_table(name):
-            tensor[shape.vocabulary - 1] = 0
+            tensors[name] = drawn * shape.width**-0.5
+            tensors[name][shape.vocabulary - 1] = 0
         else:
-            tensor.mul_((FEED_FORWARD_GAIN if ".fc" in name else GAIN) * (2 if "encoder_attn" in name else 1))
+            gain = (FEED_FORWARD_GAIN if ".fc" in name else GAIN) * (2 if "encoder_attn" in name else 1)
+            tensors[name] = drawn * (2 / sum(size)) ** 0.5 * gain
         if name.endswith("fc2.weight"):
-            tensor.sub_(tensor.mean(dim=1, keepdim=True))  # without the constant that an activation adds
+            tensors[name].sub_(tensors[name].mean(dim=1, keepdim=True))  # without the constant that an activation adds
     likeliest = math.sqrt(2 * math.log(shape.vocabulary))  # of logits with the deviation 1
     tensors["final_logits_bias"][0, shape.eos] += likeliest - ENDS
     return tensors

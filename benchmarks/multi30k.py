@@ -1,9 +1,8 @@
-"""Multi30k from text to scores: train with several seeds, score the test set once each, serve the first one.
+"""Multi30k from text to scores: train with several seeds, and score the test set once each.
 
 python -m benchmarks.multi30k --data FOLDER --out DIR [--direction de-en] [--seeds 1 2 3] [--ensemble [all]]
-                              [--processes 1] [--at-once 2] [--student-epochs 10] [--minutes 90] [--plain]
-                              [--recipe tiny] [--teachers 1] [--taught-by SEED ...] [--student-set KEY=VALUE ...]
-                              [--vocab-size N] [--moses] [--rerank] [--json] [--results FILE]
+                              [--processes 1] [--at-once 2] [--student-epochs 10] [--teachers 1]
+                              [--student-set KEY=VALUE ...] [--vocab-size N] [--moses] [--rerank] [--json]
 
 FOLDER holds Multi30k: train.LANG.gz, val.LANG.gz and test_2016_flickr.LANG.gz (not in this repository: its licence
 is for non-commercial use). Training sees train, chooses on val, and the test set is read once per model, after
@@ -25,17 +24,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.asked import serve_and_ask
-from benchmarks.multi30k_training import pairs, prepare_moses, teacher_folder, trained
+from benchmarks.corpora import TEST, pairs
+from benchmarks.multi30k_training import prepare_moses, teacher_folder, trained
 from benchmarks.published_bleu import moses, of_tokens, scores
-from benchmarks.report import finish, goal
+from benchmarks.report import argument_parser, finish, goal
 from training.data.corpus_loading import read_pairs
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import translate
 from training.evaluation.reranking import Reranker
 
-TEST = "test_2016_flickr"
-SENTENCES = {"de": "Ein kleiner Hund rennt über die Wiese.", "en": "A small dog is running across the meadow."}
 WAYS = {"greedy": 1, "beam 5": 5}  # the beam of each; the length penalty is 1
 GOALS = {  # direction -> (which score, by which search, the goal, what others have published in that form)
     "en-de": ("moses", "beam 5", 42.0, "41.02, Transformer-tiny of arXiv 2105.14462"),
@@ -92,29 +89,22 @@ def goal_of(direction: str, results: Sequence[dict[str, Any]], models: str = "")
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top = argument_parser("multi30k", __doc__)
     top.add_argument("--data", type=Path, required=True)
     top.add_argument("--out", type=Path, required=True, help="where the models go, a folder each")
     top.add_argument("--direction", choices=sorted(GOALS), default="de-en")
     top.add_argument("--seeds", type=int, nargs="+", default=[1])
-    top.add_argument("--recipe", default="tiny")
     top.add_argument("--student-epochs", type=int, default=STUDENT_EPOCHS, help="20 is as many as pay")
-    top.add_argument("--minutes", type=float, help="a limit for the training of each model, its teacher's included")
-    top.add_argument("--plain", action="store_true", help="no teacher: one run of as many epochs as the teacher's")
     text = "score all seeds as one system too; all: together with their direction's teachers"
     top.add_argument("--ensemble", choices=("students", "all"), nargs="?", const="students", help=text)
     top.add_argument("--processes", type=int, default=1, help="training processes of each model, of one thread each")
     top.add_argument("--at-once", type=int, default=1, help="models that are trained at the same time")
     top.add_argument("--teachers", type=int, default=1, help="of each direction; a student learns from all of them")
-    text = "students learn from their direction's teachers and the students of these seeds as one ensemble"
-    top.add_argument("--taught-by", type=int, nargs="+", default=[], metavar="SEED", help=text)
     top.add_argument("--student-set", nargs="+", default=[], metavar="KEY=VALUE", help="options of the student")
     top.add_argument("--vocab-size", type=int, help="pieces, instead of the recipe's")
     top.add_argument("--moses", action="store_true", help="train on lowercased Moses tokens, and score in these alone")
     text = "the teachers of the other direction choose from the beam of the --ensemble"
     top.add_argument("--rerank", action="store_true", help=text)
-    top.add_argument("--results", type=Path, help="a file that gets the object that --json prints")
-    top.add_argument("--json", action="store_true")
     return top
 
 
@@ -122,8 +112,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
     if arguments.ensemble == "students" and len(arguments.seeds) < 2:
         raise SystemExit("An ensemble has two members at least: give --seeds 1 2.")
-    if arguments.rerank and (not arguments.ensemble or arguments.plain):
-        raise SystemExit("--rerank is of an --ensemble, and takes the teachers that --plain has none of.")
+    if arguments.rerank and not arguments.ensemble:
+        raise SystemExit("--rerank is of an --ensemble.")
     if arguments.moses and GOALS[arguments.direction][0] != "moses":
         raise SystemExit(f"The goal of {arguments.direction} is not scored in Moses' tokens: leave --moses out.")
     # a package that is not there is missed now, not after hours
@@ -150,15 +140,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         ensemble = test(arguments, f"multi30k-{arguments.direction}-{name}", members, rerankers)
     rows = rows_of(results)
     rows += [{"ensemble": len(members), "search": way, **ensemble[way]} for way in WAYS if ensemble]
-    source, target = arguments.direction.split("-")
-    name = f"multi30k-{arguments.direction}-{arguments.seeds[0]}"
-    sentence = " ".join(moses(source)(SENTENCES[source])) if arguments.moses else SENTENCES[source]
-    translation, ready_s, served = serve_and_ask(arguments.out, name, sentence, source, target)
-    rows.append({"sentence": sentence, "translation": translation, "ready_s": ready_s, "served": served})
     aims = [goal_of(arguments.direction, list(results.values()))]
     what = f", ensemble of {len(members)}{', reranked' if arguments.rerank else ''}"
     aims += [goal_of(arguments.direction, [ensemble], what)] if ensemble else []
-    finish("multi30k", rows, aims, as_json=arguments.json, out=arguments.results)
+    finish(arguments, rows, aims)
 
 
 if __name__ == "__main__":

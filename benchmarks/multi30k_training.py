@@ -7,29 +7,23 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 
+from benchmarks.corpora import TEST, pairs, training
 from benchmarks.published_bleu import moses
 from models.backends.torch.int8_linear import exact_int8
 from models.checkpoint import is_checkpoint
-from training.loop import snapshot
+from training import snapshot
 
 TEACHERS = "teachers"  # a folder below --out, outside the server's checkpoint folder
 TEXT = "moses"  # a folder below --out, with the corpora as --moses prepares them
-PARTS = ("train", "val", "test_2016_flickr")
+PARTS = ("train", "val", TEST)
 TEACHER_EPOCHS = 20
 BEAM = 5
-TEACHER_SHARE, STUDENT_SHARE = 0.25, 0.42  # of a time limit; the rest is for the teachers' translations
-
-
-def pairs(data: Path, part: str, direction: str) -> str:
-    return ",".join(f"{data}/{part}.{language}.gz" for language in direction.split("-"))
 
 
 def prepare_moses(data: Path, out: Path, direction: str) -> Path:
@@ -51,25 +45,15 @@ def prepare_moses(data: Path, out: Path, direction: str) -> Path:
     return folder
 
 
-def command(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "training", *arguments], stdout=sys.stderr, check=True)
-
-
 def train(
-    arguments: argparse.Namespace,
-    direction: str,
-    seed: int,
-    out: Path,
-    epochs: int,
-    share: float,
-    more: Sequence[str] = (),
+    arguments: argparse.Namespace, direction: str, seed: int, out: Path, epochs: int, more: Sequence[str] = ()
 ) -> None:
-    """share: of the time limit. more: corpora beside the training set, for a student."""
+    """more: corpora beside the training set, for a student."""
     if is_checkpoint(out):
         return
     source, target = direction.split("-")
     options = ["--processes", str(arguments.processes), "--source", source, "--target", target]
-    options += ["--recipe", arguments.recipe, "--max-epochs", str(epochs), "--seed", str(seed), "--out", str(out)]
+    options += ["--recipe", "tiny", "--max-epochs", str(epochs), "--seed", str(seed), "--out", str(out)]
     options += ["--train", pairs(arguments.data, "train", direction), *more]
     options += ["--valid", pairs(arguments.data, "val", direction)]
     if more:  # one vocabulary for all models of a direction, so that any of them can be an ensemble
@@ -77,11 +61,9 @@ def train(
     else:
         options += ["--vocab-size", str(arguments.vocab_size)] if arguments.vocab_size else []
     options += [part for option in arguments.student_set if more for part in ("--set", option)]
-    if arguments.minutes:
-        options += ["--max-minutes", f"{arguments.minutes * share:g}"]
     if snapshot.exists(out):
         options += ["--resume"]
-    command("translator", *options)
+    training("translator", *options)
 
 
 def teacher_folder(arguments: argparse.Namespace, direction: str, seed: int) -> Path:
@@ -89,62 +71,35 @@ def teacher_folder(arguments: argparse.Namespace, direction: str, seed: int) -> 
     return folder
 
 
-def student_folder(arguments: argparse.Namespace, direction: str, seed: int) -> Path:
-    folder: Path = arguments.out / f"multi30k-{direction}-{seed}"
-    return folder
-
-
 def translations(arguments: argparse.Namespace, direction: str, seed: int) -> str:
-    """A teacher's, in a file beside it; the teacher is made if it is not there."""
+    """A teacher's translations of the training set, in a file beside it; both are made where they are missing."""
     teacher = teacher_folder(arguments, direction, seed)
-    train(arguments, direction, seed, teacher, TEACHER_EPOCHS, TEACHER_SHARE / arguments.teachers)
-    return translated(arguments, direction, [teacher], teacher.name)
-
-
-def translated(arguments: argparse.Namespace, direction: str, models: Sequence[Path], name: str) -> str:
-    """The training set's translations by these models, as an ensemble if they are several, in a file of that name
-    beside the teachers."""
-    out = arguments.out / TEACHERS / f"{name}.jsonl.gz"
+    train(arguments, direction, seed, teacher, TEACHER_EPOCHS)
+    out = teacher.with_name(f"{teacher.name}.jsonl.gz")
     if not out.exists():
         on_cpu = not torch.cuda.is_available()
         options = ["--train", pairs(arguments.data, "train", direction), "--beam", str(BEAM)]
         options += ["--precision", "int8" if on_cpu and exact_int8() else "fp32"]
         options += ["--processes", str(arguments.processes if on_cpu else 1)]
-        options += ["--ensemble"] if len(models) > 1 else []
-        command("distil", *map(str, models), "--out", str(out), *options)
+        training("distil", str(teacher), "--out", str(out), *options)
     return str(out)
 
 
 def teach(arguments: argparse.Namespace) -> list[str]:
-    """The files that students learn from, made where they are missing, --at-once at a time: the translations of each
-    teacher; or with --taught-by, of all models of the direction as one, and for sources of the same targets of the
-    other direction's teachers, as one and each alone. The teachers are the same for every seed of a student: they cost
-    as much as it does."""
-    directions = forward, backward = arguments.direction, "-".join(reversed(arguments.direction.split("-")))
-    seeds = range(1, arguments.teachers + 1)
+    """The files that students learn from, made where they are missing, --at-once at a time. The teachers are the same
+    for every seed of a student: they cost as much as it does."""
+    directions = arguments.direction, "-".join(reversed(arguments.direction.split("-")))
+    teachers = [(direction, seed) for seed in range(1, arguments.teachers + 1) for direction in directions]
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        teachers = [(direction, seed) for seed in seeds for direction in directions]
-        files = list(pool.map(lambda teacher: translations(arguments, *teacher), teachers))
-        if not arguments.taught_by:
-            return files
-        own = [teacher_folder(arguments, forward, seed) for seed in seeds]
-        own += [student_folder(arguments, forward, seed) for seed in arguments.taught_by]
-        others = [teacher_folder(arguments, backward, seed) for seed in seeds]
-        ensembles = [(forward, own), (backward, others)]
-        together = pool.map(lambda each: translated(arguments, *each, f"{each[0]}-together"), ensembles)
-        return [*together, *files[1::2]]
+        return list(pool.map(lambda teacher: translations(arguments, *teacher), teachers))
 
 
 def trained(arguments: argparse.Namespace) -> dict[int, Path]:
     """The folder of each seed's model, which is to be tested; models are trained --at-once at a time."""
     direction: str = arguments.direction
-    folders: dict[int, Path] = {seed: student_folder(arguments, direction, seed) for seed in arguments.seeds}
+    folders: dict[int, Path] = {seed: arguments.out / f"multi30k-{direction}-{seed}" for seed in arguments.seeds}
     missing = [seed for seed, folder in folders.items() if not is_checkpoint(folder)]
-    epochs, share, taught = arguments.student_epochs, STUDENT_SHARE, list[str]()
-    if arguments.plain:
-        epochs, share = TEACHER_EPOCHS, 1.0
-    elif missing:
-        taught = teach(arguments)
+    taught, epochs = teach(arguments) if missing else [], arguments.student_epochs
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        list(pool.map(lambda seed: train(arguments, direction, seed, folders[seed], epochs, share, taught), missing))
+        list(pool.map(lambda seed: train(arguments, direction, seed, folders[seed], epochs, taught), missing))
     return folders

@@ -12,7 +12,6 @@ Parlance's an ended one: transformers ranks both kinds together, Parlance takes 
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
 import tempfile
@@ -24,35 +23,16 @@ from typing import Any
 
 import torch
 
-from benchmarks.marian_folder import SHAPES, MarianShape, varied_tensors, write_marian_folder
+from benchmarks.marian_folder import SHAPES, MarianShape, write_marian_folder
+from benchmarks.peers.exported import decoded, generated
 from benchmarks.railway_talk import corpus
-from benchmarks.report import finish, goal
+from benchmarks.report import argument_parser, finish, goal
 from models import checkpoint as checkpoints
-from models.checkpoint import Checkpoint
-from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
-from models.interface import Prompt
 from models.networks.loading import load_network
 from training.importers.marian.convert_checkpoint import import_marian
 
 BEAMS = (1, 4, 6)
 Tokens = tuple[int, ...]
-
-
-def translations(checkpoint: Checkpoint, sources: Sequence[Tokens], new_tokens: int) -> dict[int, list[Tokens]]:
-    """Parlance's, by beam, without the end."""
-    config, network = checkpoint.config, load_network(checkpoint)
-    rules = TokenRules(config.eos, config.suppressed, config.renormalise, config.forced_end)
-    prompts = [Prompt(source, config.target_prefix) for source in sources]
-    return {
-        beam: [
-            hypotheses[0].tokens
-            for hypotheses in decode(
-                network, rules, prompts, DecodingOptions(beam_size=beam, max_new_tokens=new_tokens)
-            )
-        ]
-        for beam in BEAMS
-    }
 
 
 def their_tokens(folder: Path, texts: Sequence[str]) -> list[Tokens]:
@@ -65,35 +45,16 @@ def their_tokens(folder: Path, texts: Sequence[str]) -> list[Tokens]:
     return [tuple(tokenizer(text).input_ids) for text in texts]
 
 
-def their_translations(
-    folder: Path, sources: Sequence[Tokens], checkpoint: Checkpoint, new_tokens: int
-) -> dict[int, list[Tokens]]:
-    """transformers', by beam, without the end, with the folder's own settings besides. Of `new_tokens` tokens where the
-    limit cut them."""
-    from transformers import MarianMTModel
-
-    network: Any = MarianMTModel.from_pretrained(folder, dtype=torch.float32)
-    network.generation_config.max_length = None
-    eos, pad = checkpoint.config.eos, network.config.pad_token_id
-    longest = max(map(len, sources))
-    ids = torch.tensor([[*source, *[pad] * (longest - len(source))] for source in sources])
-    mask = torch.tensor([[1] * len(source) + [0] * (longest - len(source)) for source in sources])
-    answers = {}
-    for beam in BEAMS:
-        rows = network.generate(ids, attention_mask=mask, num_beams=beam, max_new_tokens=new_tokens).tolist()
-        written = [row[1:] for row in rows]  # behind the start token
-        answers[beam] = [tuple(row[: row.index(eos)] if eos in row else row[:new_tokens]) for row in written]
-    return answers
-
-
 def compare(name: str, shape: MarianShape, root: Path, count: int, new_tokens: int) -> dict[str, Any]:
     """One row: what was imported, how long it took, and how many of the sentences agree."""
+    from transformers import MarianMTModel
+
     parts = corpus()
     folder = root / shape.like
     train = parts["train"]
     size = min(4000, (shape.vocabulary - len(shape.languages)) // 2)
     texts = [pair.source for pair in train], [pair.target for pair in train]
-    write_marian_folder(folder, *texts, size, shape=shape, tensors=varied_tensors(shape))
+    write_marian_folder(folder, *texts, size, shape)
     started = time.monotonic()
     import_marian(str(folder), root / "imported")
     seconds = time.monotonic() - started
@@ -107,8 +68,10 @@ def compare(name: str, shape: MarianShape, root: Path, count: int, new_tokens: i
     ]
     sources = [whole.source_ids(line) for line in lines]
     same_ids = sum(a == b for a, b in zip(sources, their_tokens(folder, lines), strict=True))
-    ours = translations(whole, sources, new_tokens)
-    theirs = their_translations(folder, sources, whole, new_tokens)
+    ours = {beam: decoded(load_network(whole), whole, sources, beam, new_tokens) for beam in BEAMS}
+    network: Any = MarianMTModel.from_pretrained(folder, dtype=torch.float32)  # with the folder's own settings
+    network.generation_config.max_length = None
+    theirs = {beam: [tokens[:new_tokens] for tokens in generated(network, sources, beam, new_tokens)] for beam in BEAMS}
     row: dict[str, Any] = {
         "shape": name,
         "like": shape.like,
@@ -131,13 +94,11 @@ def compare(name: str, shape: MarianShape, root: Path, count: int, new_tokens: i
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", help=f"with semicolons between; default: all of {'; '.join(SHAPES)}")
-    parser.add_argument("--sentences", type=int, default=50)
-    parser.add_argument("--new-tokens", type=int, default=16)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args(argv)
+    top = argument_parser("opus_shapes", __doc__)
+    top.add_argument("--shapes", help=f"with semicolons between; default: all of {'; '.join(SHAPES)}")
+    top.add_argument("--sentences", type=int, default=50)
+    top.add_argument("--new-tokens", type=int, default=16)
+    arguments = top.parse_args(argv)
     names = [name for name in SHAPES if arguments.shapes is None or name in re.split(r";\s*", arguments.shapes)]
     rows, goals = [], []
     for name in names:
@@ -148,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for what, key in (("source ids", "same_source_ids"), *((f"beam {b}", f"same_beam_{b}") for b in BEAMS)):
             count = row["sentences"] - row.get(key.replace("same", "cut"), 0)
             goals.append(goal(f"{name}, {what}: sentences as transformers has them", row[key], count, "", "higher"))
-    finish("opus_shapes", rows, goals, as_json=arguments.json, out=arguments.out)
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,15 +29,11 @@ class Parlance:
     precision: str
     slots: int = 64
     device: str = "cpu"
-    shortlist: bool = True  # False: all logits are computed
 
     def __str__(self) -> str:
-        all_logits = "" if self.shortlist else ", all logits"
-        return f"{self.precision}, {self.processes} × {self.threads or 'all'} threads{all_logits}"
+        return f"{self.precision}, {self.processes} × {self.threads or 'all'} threads"
 
     def open(self) -> Opened:
-        if not self.shortlist:
-            os.environ["PARLANCE_SHORTLIST"] = "off"
         return Opened(self)
 
     def tokens(self, answer: Any) -> list[list[int]]:

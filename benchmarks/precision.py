@@ -8,8 +8,6 @@ Sentences come from Multi30k's validation part: its test part is for scores, and
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import time
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,12 @@ from typing import Any
 import sacrebleu
 import torch
 
-from benchmarks.report import finish, goal
+from benchmarks.corpora import multi30k_lines
+from benchmarks.peers.exported import decoded
+from benchmarks.report import argument_parser, finish, goal
 from models.backends.select import RefusedError
-from models.checkpoint import Checkpoint, new_token_limit, read
-from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
-from models.interface import Precision, Prompt
+from models.checkpoint import Checkpoint, read
+from models.interface import Precision
 from models.networks.loading import load_network
 
 CANDIDATES: tuple[Precision, ...] = ("fp32", "int8", "bf16")
@@ -30,23 +28,12 @@ GOAL_BLEU_LOST = 0.2
 ALONE = 200  # sentences that are also decoded alone
 
 
-def lines(data: Path, language: str, count: int) -> list[str]:
-    with gzip.open(data / f"val.{language}.gz", "rt", encoding="utf-8") as file:
-        return [line.strip() for line in file][:count]
-
-
 def translate(
     checkpoint: Checkpoint, network: Any, texts: list[str], beam: int, precision: Precision, slots: int
 ) -> list[str]:
-    config = checkpoint.config
-    prompts = [Prompt(checkpoint.source_ids(text), tuple(config.target_prefix)) for text in texts]
-    options = [
-        DecodingOptions(max_new_tokens=new_token_limit(len(p.source), config.max_new_tokens), beam_size=beam)
-        for p in prompts
-    ]
-    rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
-    results = decode(network, rules, prompts, options, slots=slots, precision=precision)
-    return [checkpoint.decode(hypotheses[0].tokens) for hypotheses in results]
+    sources = [checkpoint.source_ids(text) for text in texts]
+    outputs = decoded(network, checkpoint, sources, beam, slots=slots, precision=precision)
+    return [checkpoint.decode(tokens) for tokens in outputs]
 
 
 def measure(checkpoint: Checkpoint, texts: list[str], references: list[str], beam: int) -> list[dict[str, Any]]:
@@ -73,18 +60,16 @@ def measure(checkpoint: Checkpoint, texts: list[str], references: list[str], bea
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--sentences", type=int, default=1014)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    top = argument_parser("precision", __doc__)
+    top.add_argument("--checkpoint", type=Path, required=True)
+    top.add_argument("--data", type=Path, required=True)
+    top.add_argument("--beam", type=int, default=4)
+    top.add_argument("--sentences", type=int, default=1014)
+    arguments = top.parse_args()
+    torch.set_num_threads(1)
     checkpoint = read(arguments.checkpoint)
     source, target = (
-        lines(arguments.data, str(language), arguments.sentences)
+        multi30k_lines(arguments.data, "val", str(language), arguments.sentences)
         for language in (checkpoint.config.source_language, checkpoint.config.target_language)
     )
     rows = measure(checkpoint, source, target, arguments.beam)
@@ -96,7 +81,7 @@ def main() -> None:
     ]
     together = next(row["differ_from_alone"] for row in rows if row["precision"] == "fp32")
     goals.append(goal("fp32 answers that differ from those alone", together, 0.0, "share", "lower"))
-    finish("precision", rows, goals, as_json=arguments.json)
+    finish(arguments, rows, goals)
 
 
 if __name__ == "__main__":

@@ -42,12 +42,6 @@ class Work:
         )
 
 
-class Engine(Protocol):
-    def translate(self, work: Work) -> Any:
-        """What `Setting.tokens` makes tokens of: that is done after the clock has stopped."""
-        ...
-
-
 class Held(Protocol):
     """What processes hold, and how many of them. It crosses to them by pickle, so its module is imported there: what
     is heavy, and what the peer would not import, is imported in `open`."""
@@ -59,9 +53,8 @@ class Held(Protocol):
 
 
 class Setting(Held, Protocol):
-    """One way to run one system."""
-
-    def open(self) -> Engine: ...
+    """One way to run one system. `open` gives what translates `Work`; what its `translate` returns, `tokens` makes
+    tokens of after the clock has stopped."""
 
     def tokens(self, answer: Any) -> list[list[int]]: ...
 

@@ -43,20 +43,11 @@ def moses(language: str) -> Tokens:
     from sacremoses import MosesPunctNormalizer, MosesTokenizer  # an extra of the benchmarks
 
     normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
-
-    def tokens(text: str) -> list[str]:
-        result: list[str] = tokenizer.tokenize(normalizer.normalize(text.lower()), escape=False)
-        return result
-
-    return tokens
+    return lambda text: list(tokenizer.tokenize(normalizer.normalize(text.lower()), escape=False))
 
 
 def spacy_words(language: str) -> Tokens:
     import spacy  # an extra of the benchmarks
 
     tokenizer = spacy.blank(language).tokenizer
-
-    def tokens(text: str) -> list[str]:
-        return [token.text.lower() for token in tokenizer(text) if not token.is_space]
-
-    return tokens
+    return lambda text: [token.text.lower() for token in tokenizer(text) if not token.is_space]

@@ -7,9 +7,9 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple, TypeVar
 
 from benchmarks.processes import ContenderError, Crew, Setting, Work
 
@@ -18,62 +18,47 @@ PAUSE_S = 0.25  # OpenMP's threads go on spinning for a while after their last w
 HOPELESS = 2.5  # times slower than the best so far: measured once and no more
 PATIENCE, LEAST_PATIENCE_S, MOST_S = 8, 2.0, 600.0  # so many times the best so far, and it is not waited for
 MOST_REPEATS = 50
+T = TypeVar("T")
 
 
-class Crews:
+class Crews(ExitStack):
     """Open crews, one for each setting that is in the race; all closed at the end."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._crews: dict[Setting, Crew] = {}
-
-    def __enter__(self) -> Crews:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for crew in self._crews.values():
-            crew.close()
 
     def of(self, setting: Setting) -> Crew:
         if setting not in self._crews:
-            self._crews[setting] = Crew(setting)
+            self._crews[setting] = self.enter_context(Crew(setting))
         return self._crews[setting]
 
 
-class Scanned(NamedTuple):
-    seconds: float
-    setting: Setting
-
-
-def scan(settings: Sequence[Setting], cells: Mapping[str, Work], runs: int = 2) -> dict[str, list[Scanned]]:
+def scan(settings: Sequence[Setting], cells: Mapping[str, Work]) -> dict[str, list[Setting]]:
     """cell -> the settings that can run it, the fastest first. A setting that fails in a cell, or is far behind the
     best so far, is dropped from that cell, with a note on standard error."""
-    result: dict[str, list[Scanned]] = {name: [] for name in cells}
+    seconds: dict[str, dict[Setting, float]] = {name: {} for name in cells}
     for setting in settings:
         say(f"{time.strftime('%H:%M:%S')} scan {type(setting).__name__} {setting}")
         crew: Crew | None = None
         for name, work in cells.items():
-            best = min((s.seconds for s in result[name]), default=math.inf)
             try:
-                crew = crew or warmed(setting, work)
-                result[name].append(Scanned(_scanned(crew, work, runs, best), setting))
+                if crew is None:
+                    crew = Crew(setting)
+                    crew.translate(work.part(0, len(work.sources)))  # one sentence
+                seconds[name][setting] = _scanned(crew, work, min(seconds[name].values(), default=math.inf))
             except ContenderError as error:  # its crew is closed
                 say(f"{type(setting).__name__} {setting}, {name}: {error}")
                 crew = None
         if crew is not None:
             crew.close()
-    return {name: sorted(scanned, key=lambda s: s.seconds) for name, scanned in result.items()}
+    return {name: sorted(times, key=lambda setting: times[setting]) for name, times in seconds.items()}
 
 
-def warmed(setting: Setting, work: Work) -> Crew:
-    crew = Crew(setting)
-    crew.translate(work.part(0, len(work.sources)))  # one sentence
-    return crew
-
-
-def _scanned(crew: Crew, work: Work, runs: int, best: float) -> float:
+def _scanned(crew: Crew, work: Work, best: float) -> float:
     seconds = crew.translate(work, min(MOST_S, max(LEAST_PATIENCE_S, PATIENCE * best)))[0]
     if seconds < HOPELESS * best:
-        seconds = min(seconds, *(crew.translate(work)[0] for _ in range(runs)))
+        seconds = min(seconds, *(crew.translate(work)[0] for _ in range(2)))
     time.sleep(PAUSE_S)
     return seconds
 
@@ -111,15 +96,24 @@ def interleave(crews: Sequence[Crew], work: Work, rounds: int, pause_s: float = 
     return [Turns(seconds, count) for seconds, count in zip(results, tokens, strict=True)]
 
 
+def in_turns(rounds: int, contenders: Mapping[str, Callable[[int], T]]) -> dict[str, list[T]]:
+    """What each contender measures in each round, whose number it gets; every other round in the reverse order."""
+    results: dict[str, list[T]] = {name: [] for name in contenders}
+    for number in range(rounds):
+        for name in list(contenders)[:: 1 if number % 2 else -1]:
+            results[name].append(contenders[name](number))
+    return results
+
+
 class Ratio(NamedTuple):
     median: float
     least: float
     most: float
 
 
-def ratio(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
-    """How many times as fast as the peer: seconds a round each -> the rounds' ratios."""
-    each = [theirs / mine for mine, theirs in zip(ours, peer, strict=True)]
+def ratio(ours: Sequence[float], peer: Sequence[float], *, rates: bool = False) -> Ratio:
+    """How many times as fast as the peer: seconds of each round (rates: work a second) -> the rounds' ratios."""
+    each = [mine / theirs if rates else theirs / mine for mine, theirs in zip(ours, peer, strict=True)]
     return Ratio(*(round(value, 3) for value in (statistics.median(each), min(each), max(each))))
 
 

@@ -1,4 +1,5 @@
-"""The command lines that `benchmarks.same_answers` runs: help, refusals, small runs, keys, the table of settings."""
+"""The command lines that `benchmarks.same_answers` runs: help, refusals, small runs, keys, the table of settings.
+They stand in `requests/commands.txt` and, those that train, in `requests/trainings.txt`."""
 
 from __future__ import annotations
 
@@ -7,46 +8,19 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded_requests import FOLDER
+
 TIMEOUT_S = 300
-TRAINING = ("-m", "training")
 SUBJECTS = {"der hund": "the dog", "die katze": "the cat", "der mann": "the man", "die frau": "the woman"}
 VERBS = {"sieht": "sees", "sucht": "looks for", "kauft": "buys", "malt": "paints"}
 OBJECTS = {"ein bier": "a beer", "das haus": "the house", "einen apfel": "an apple", "den alten mann": "the old man"}
-_SUBCOMMANDS = ("translator", "lyrics", "demo", "evaluate", "distil", "recipes", "inspect-corpus", "import-marian")
-_RECIPES = ("tiny", "small", "base", "classic", "lyrics/small", "lyrics/medium", "d2l-adam", "nothing")
-_REFUSED_SETTINGS = (
-    "network.d_model=wide",
-    "network.nothing=1",
-    "nothing",
-    "network.heads=0",
-    "optimizer.rate=-1",
-    "loop.max_epochs=0",
-    "network.norm=sideways",
-)
-_KEY_COMMANDS = (
-    (),
-    ("--help",),
-    ("add", "--help"),
-    ("list",),
-    ("add", "shop", "--rate-limit", "60/minute", "--quota", "500000/month"),
-    ("add", "shop"),
-    ("add", "admin"),
-    ("add", ""),
-    ("add", "x", "--rate-limit", "often"),
-    ("add", "x", "--quota", "much"),
-    ("add", "deploy", "--scope", "admin"),
-    ("list",),
-    ("remove", "shop"),
-    ("remove", "shop"),
-    ("list",),
-    ("--file", "/nonexistent/keys", "list"),
-)
 _TIMES = re.compile(
     r"\d{4}-\d\d-\d\dT?[ \d:.,+Z]*|\b\d+:\d\d(:\d\d)?\b|\b[\d.,]+ (s|ms|min|minutes|seconds|tokens/s|characters/s)\b"
     r'|(?<="seconds": )[\d.]+|\b[0-9a-f]{40}\b'
@@ -78,106 +52,17 @@ def write_corpora(folder: Path) -> None:
     (folder / "good.toml").write_text("[loop]\nmax_epochs = 1\n[network]\nd_model = 16\nheads = 2\nhead_width = 8\n")
 
 
+def commands(name: str, **places: Path) -> list[list[str]]:
+    """The command lines of `requests/NAME.txt`, with places such as {out} filled in."""
+    lines = FOLDER.joinpath(f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [[word.format_map(places) for word in shlex.split(line)] for line in lines]
+
+
 def training_commands(corpora: Path, out: Path, epochs: int = 12) -> list[list[str]]:
     """Small runs of each architecture, on one thread, by a seed."""
     write_corpora(corpora)
-    translator = [*TRAINING, "translator", "--source", "de", "--target", "en", "--train", str(corpora / "pairs.tsv")]
-    lyrics = [*TRAINING, "lyrics", "--corpus", str(corpora / "lines.txt"), "--recipe", "small"]
     end = ["--device", "cpu", "--threads", "1", "--seed", "3", "--max-epochs", str(epochs)]
-    shape = ["network.d_model=32", "network.heads=2", "network.head_width=16", "network.d_ff=64"]
-    shape += ["tokenizer.size=80", "tokens_per_batch=200", "loop.sample_translations=1"]
-    post = ["network.norm=post", "network.activation=gelu", "network.tied=output", "tokenizer.kind=word"]
-    post += ["tokenizer.joint=false", "network.encoder_layers=1", "network.decoder_layers=2"]
-    pre = ["network.activation=silu", "network.tied=none", "network.output_bias=true", "network.encoder_layers=2"]
-    pre += ["network.decoder_layers=1", "optimizer.name=adam", "optimizer.rate=0.003", "network.positions=marian"]
-    commands = [
-        [*translator, "--recipe", "tiny", *_set(shape + more), "--out", str(out / name), *end]
-        for name, more in (("post-de-en", post), ("pre-de-en", pre))
-    ]
-    for cell, layers in (("gru", 1), ("lstm", 2), ("rnn", 1)):
-        sizes = ["network.hidden=32", "network.embedding=16", f"network.layers={layers}"]
-        commands.append([*lyrics, "--cell", cell, *_set(sizes), "--out", str(out / cell), *end])
-    return commands
-
-
-def _set(options: list[str]) -> list[str]:
-    return [word for option in options for word in ("--set", option)]
-
-
-def _commands(corpora: Path, out: Path, checkpoints: Path) -> Iterator[list[str]]:
-    yield from _help_and_recipes()
-    yield from _refused_runs(corpora, out / "refused")
-    yield from _inspected_corpora(corpora)
-    yield from _evaluations(corpora, out / "refused", checkpoints)
-    yield ["-m", "app.settings_table", "--help"]
-    yield from (["-m", "app.keys", *words] for words in _KEY_COMMANDS)
-
-
-def _help_and_recipes() -> Iterator[list[str]]:
-    yield [*TRAINING]
-    yield [*TRAINING, "--help"]
-    yield from ([*TRAINING, name, "--help"] for name in _SUBCOMMANDS)
-    yield [*TRAINING, "recipes"]
-    yield from ([*TRAINING, "recipes", "--show", name] for name in _RECIPES)
-
-
-def _refused_runs(corpora: Path, refused: Path) -> Iterator[list[str]]:
-    """Runs with a missing or a wrong option, corpus or config file. refused: their --out, which stays empty."""
-    pairs, lines = str(corpora / "pairs.tsv"), str(corpora / "lines.txt")
-    translator = [*TRAINING, "translator", "--source", "de", "--target", "en", "--out", str(refused)]
-    lyrics = [*TRAINING, "lyrics", "--out", str(refused)]
-    yield [*TRAINING, "nothing"]
-    yield [*TRAINING, "translator"]
-    yield translator
-    yield [*translator, "--train", str(corpora / "missing.tsv")]
-    yield [*translator, "--train", str(corpora / "empty.txt")]
-    yield [*translator, "--train", f"{corpora}/german.txt,{corpora}/english.txt"]
-    yield [*translator, "--train", pairs, "--recipe", "nothing"]
-    for setting in _REFUSED_SETTINGS:
-        yield [*translator, "--train", pairs, "--set", setting]
-    yield [*translator, "--train", pairs, "--config", str(corpora / "broken.toml")]
-    yield [*translator, "--train", pairs, "--config", str(corpora / "wrong.toml")]
-    yield [*translator, "--train", pairs, "--config", str(corpora / "missing.toml")]
-    yield [*translator, "--train", pairs, "--clean", "nothing=1"]
-    yield [*translator, "--train", pairs, "--columns", "1,9"]
-    yield [*translator, "--train", pairs, "--columns", "x"]
-    yield [*translator, "--train", pairs, "--device", "cuda"]
-    yield [*translator, "--train", pairs, "--max-minutes", "0"]
-    yield [*translator, "--train", pairs, "--resume"]
-    yield [*translator, "--train", pairs, "--valid", str(corpora / "missing.tsv")]
-    yield lyrics
-    yield [*lyrics, "--corpus", str(corpora / "missing.txt")]
-    yield [*lyrics, "--corpus", str(corpora / "empty.txt")]
-    yield [*lyrics, "--corpus", lines, "--cell", "cnn"]
-    yield [*lyrics, "--corpus", lines, "--set", "network.hidden=0"]
-
-
-def _inspected_corpora(corpora: Path) -> Iterator[list[str]]:
-    inspect = [*TRAINING, "inspect-corpus"]
-    pairs, lines = str(corpora / "pairs.tsv"), str(corpora / "lines.txt")
-    yield [*inspect, pairs, "--source", "de", "--target", "en"]
-    yield [*inspect, pairs, "--source", "de", "--target", "en", "--json", "--subwords", "60"]
-    yield [*inspect, lines]
-    yield [*inspect, lines, "--json"]
-    yield [*inspect, str(corpora / "missing.txt")]
-    yield [*inspect, pairs, "--source", "de"]
-
-
-def _evaluations(corpora: Path, refused: Path, checkpoints: Path) -> Iterator[list[str]]:
-    """Commands that read a checkpoint: scores, an import and a distillation."""
-    pairs, lines = str(corpora / "pairs.tsv"), str(corpora / "lines.txt")
-    nothing = str(checkpoints / "nothing")
-    translator = [*TRAINING, "evaluate", str(checkpoints / "demo-de-en")]
-    lyrics = [*TRAINING, "evaluate", str(checkpoints / "lyrics-zh")]
-    yield [*TRAINING, "evaluate", nothing]
-    yield translator
-    yield [*translator, "--test", pairs, "--device", "cpu", "--threads", "1"]
-    yield [*translator, "--test", pairs, "--beam", "4", "--threads", "1"]
-    yield [*translator, "--test", pairs, "--beam", "65"]
-    yield [*lyrics, "--corpus", lines, "--threads", "1"]
-    yield [*lyrics, "--test", pairs]
-    yield [*TRAINING, "import-marian", str(corpora), "--out", str(refused)]
-    yield [*TRAINING, "distil", nothing, lines]
+    return [[*command, *end] for command in commands("trainings", corpora=corpora, out=out)]
 
 
 def run_all(checkout: Path, python: str, checkpoints: Path, scratch: Path) -> Iterator[dict[str, Any]]:
@@ -187,7 +72,7 @@ def run_all(checkout: Path, python: str, checkpoints: Path, scratch: Path) -> It
     out.mkdir()
     places = {str(scratch): "{{scratch}}", str(checkpoints): "{{checkpoints}}", str(checkout): "{{checkout}}"}
     places[python] = "{{python}}"
-    for number, command in enumerate(_commands(corpora, out, checkpoints)):
+    for number, command in enumerate(commands("commands", corpora=corpora, out=out, checkpoints=checkpoints)):
         yield _run(f"commands/{number:03d}", command, checkout, python, scratch, places)
     table = scratch / "settings.md"
     table.write_text("<!-- settings -->\n<!-- /settings -->\n")

@@ -23,10 +23,8 @@ import hashlib
 import http.client
 import io
 import json
-import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -39,9 +37,8 @@ from typing import Any
 
 from benchmarks import recorded_commands
 from benchmarks.recorded_requests import Request, all_requests
+from benchmarks.servers import ROOT, ours
 
-ROOT = Path(__file__).resolve().parents[1]
-START_TIMEOUT_S = 120.0
 ANSWER_TIMEOUT_S = 120.0
 KEYS = {
     "free_key": ("free", {"rate_limit": "none", "quota": "none"}),
@@ -210,10 +207,12 @@ def _record_group(
     if group == "guarded":
         settings["KEYS_FILE"] = str(_keys_file(folder / "keys.jsonl"))
     values = dict(KNOWN)
-    with _server(checkout, python, served, folder, settings) as port:
+    given = {name.lower(): value for name, value in settings.items()}
+    process = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}  # the checkout is not written to
+    with ours(served, checkout, python=python, environment=process, data=folder / "data", **given) as server:
         for request in requests:
             if request.group == group:
-                yield _answer(request, port, values, folder)
+                yield _answer(request, server.port, values, folder)
 
 
 def _keys_file(path: Path) -> Path:
@@ -240,46 +239,6 @@ def damaged_checkpoints(checkpoints: Path, folder: Path) -> None:
     (folder / "bad-config/config.json").write_text('{"format_version": ')
     (folder / "no-weights/model.safetensors").unlink()
     (folder / "no-tokenizer/source.model").unlink()
-
-
-@contextlib.contextmanager
-def _server(checkout: Path, python: str, checkpoints: Path, folder: Path, settings: Mapping[str, str]) -> Iterator[int]:
-    """A server of the checkout, started in an empty folder; yields its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PARLANCE_")}
-    environment |= {
-        "PYTHONPATH": str(checkout),
-        "PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode"),
-        "OMP_NUM_THREADS": "1",
-    }
-    environment |= {"PARLANCE_CHECKPOINTS": str(checkpoints), "PARLANCE_DATA": str(folder / "data")}
-    environment |= {"PARLANCE_HOST": "127.0.0.1", "PARLANCE_PORT": str(port)}
-    environment |= {f"PARLANCE_{name}": value for name, value in settings.items()}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([python, "-m", "app"], cwd=folder, env=environment, stdout=log, stderr=log)
-    try:
-        end = time.monotonic() + START_TIMEOUT_S
-        while not _is_ready(port):
-            if process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"The server did not start:\n{(folder / 'log').read_text()}")
-            time.sleep(0.1)
-        yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _is_ready(port: int) -> bool:
-    with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-        status, _, body = _send(port, "GET", "/health/ready", {}, None)
-        return status == 200 and bool(json.loads(body)["ready"])
-    return False
 
 
 def _send(
@@ -419,21 +378,21 @@ def _metrics(text: str) -> str:
 
 def joined_events(text: str) -> str:
     """Server-sent events with the tokens of one text joined, however they were cut into events."""
-    joined: dict[str, list[Any]] = {}
+    joined: dict[str, dict[str, Any]] = {}
     others = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
         data, name = fields.get("data", ""), fields.get("event", "")
         parsed: Any = json.loads(data) if data.startswith("{") else None
         if name == "token":
-            _join(joined, f"token {parsed.pop('index', 0)}", parsed)
+            _grow(joined.setdefault(f"token {parsed.pop('index', 0)}", {}), parsed)
         elif isinstance(parsed, dict) and parsed.get("object") == "text_completion" and parsed.get("choices"):
             usage = parsed.pop("usage", None)
             for choice in parsed.pop("choices"):
                 key = f"choice {choice.pop('index')}"
-                _join(joined, key, choice)
+                _grow(joined.setdefault(key, {}), choice)
                 if usage is not None:
-                    joined[f"{key} usage"] = [usage]  # counts up from chunk to chunk
+                    joined[f"{key} usage"] = usage  # counts up from chunk to chunk
             shown = without_varying(json.dumps(parsed))
             if shown not in others:
                 others.append(shown)
@@ -442,14 +401,8 @@ def joined_events(text: str) -> str:
     return json.dumps({"joined": dict(sorted(joined.items())), "others": others}, ensure_ascii=False)
 
 
-def _join(joined: dict[str, list[Any]], key: str, piece: dict[str, Any]) -> None:
-    """Add a piece of a text: strings and lists grow, at any depth; other values that change are listed in order."""
-    if not joined.setdefault(key, []):
-        joined[key].append({})
-    _grow(joined[key][0], piece)
-
-
 def _grow(whole: dict[str, Any], piece: dict[str, Any]) -> None:
+    """Adds a piece of a text: strings and lists grow, at any depth; other values are the last ones."""
     for name, value in piece.items():
         if isinstance(value, dict):
             inner = whole.setdefault(name, {})

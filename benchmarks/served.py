@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from benchmarks.serving_sentences import SOURCE, TARGET, Sentences
-from models import checkpoint as checkpoints
+from benchmarks.corpora import SOURCE, TARGET, Sentences, training
+from benchmarks.shapes import write
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
@@ -51,10 +49,9 @@ def prepare(folder: Path, given: Path | None, sentences: Sentences, minutes: flo
 
 
 def _train(out: Path, sentences: Sentences, minutes: float) -> None:
-    command = [sys.executable, "-m", "training", "translator", "--source", SOURCE, "--target", TARGET]
-    command += ["--train", sentences.train, "--recipe", "tiny", "--max-minutes", f"{minutes:g}", "--out", str(out)]
+    command = ["translator", "--source", SOURCE, "--target", TARGET, "--train", sentences.train, "--recipe", "tiny"]
     command += ["--valid", sentences.valid] if sentences.valid else []
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    training(*command, "--max-minutes", f"{minutes:g}", "--out", str(out))
 
 
 def _write_lyricist(folder: Path) -> None:
@@ -65,8 +62,4 @@ def _write_lyricist(folder: Path) -> None:
     draft = CheckpointConfig(
         kind="lyrics", architecture=loading.architecture("recurrent", shape), suppressed=(PAD,), max_new_tokens=1024
     )
-    staging = folder / f".{LYRICIST}"
-    staging.mkdir()
-    loading.save_weights(RecurrentLanguageModel(shape), staging / checkpoints.WEIGHTS)
-    checkpoints.write(staging, folder / LYRICIST, draft, {"target": tokenizer})
-    shutil.rmtree(staging)
+    write(folder / LYRICIST, RecurrentLanguageModel(shape), draft, {"target": tokenizer})

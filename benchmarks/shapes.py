@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
 from models.networks.transformer import FeedForward, Transformer, TransformerConfig
-from models.tokenizer import SpecialTokens, VocabularyTokenizer
+from models.tokenizer import SpecialTokens, Tokenizer, VocabularyTokenizer
 from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 
 NEVER = -1e4  # within float16
@@ -98,10 +100,15 @@ def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> Path:
         max_source_tokens=LONGEST,
         max_new_tokens=LONGEST,
     )
+    return write(folder, random_network(shape, seed), draft, tokenizers)
+
+
+def write(folder: Path, network: nn.Module, draft: CheckpointConfig, tokenizers: Mapping[str, Tokenizer]) -> Path:
+    """`folder`, now a checkpoint of this network."""
     staging = folder.with_name(f".{folder.name}")
     staging.mkdir(parents=True)
-    loading.save_weights(random_network(shape, seed), staging / checkpoints.WEIGHTS)
-    checkpoints.write(staging, folder, draft, tokenizers)
+    loading.save_weights(network, staging / checkpoints.WEIGHTS)
+    checkpoints.write(staging, folder, draft, dict(tokenizers))
     shutil.rmtree(staging)
     return folder
 

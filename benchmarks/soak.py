@@ -1,6 +1,6 @@
 """python -m benchmarks.soak --checkpoints FOLDER --minutes 60: our server under a mix of all its work for an hour.
 
-Each minute has the same course. Requests of every kind leave at `--rate` a second all the time; streams are left in
+Each minute has the same course. Requests of every kind leave at ten a second all the time; streams are left in
 their middle; at second 20 a model is reloaded, at 30 one of the two device processes is killed, and from 45 to 50 five
 times as many requests come as the server can answer. Seconds 5 to 20 are calm: their latencies are compared over time.
 
@@ -10,7 +10,6 @@ a kill, refusals that say "try again" (429, 503) count as answered."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,24 +23,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.distribution import percentile
-from benchmarks.report import finish, goal
-from benchmarks.servers import Server, ours
+from benchmarks.load import percentile
+from benchmarks.report import argument_parser, finish, goal
+from benchmarks.servers import Server, ours, resident_mb
 from benchmarks.wire import Answer, Client, get, post
 
 ADMIN_KEY = "correct-horse-battery-staple"
 HANGS_S = 60.0
 CALM_S, RELOAD_S, KILL_S, OVERLOAD_S = (5, 20), 20, 30, (45, 50)
 SAMPLE_S = 10.0
+RATE = 10.0  # requests a second, beside the overloads
 OVERLOAD_CLIENTS = 150
 FIRST_SHARE = 1 / 6  # of the run, in which caches and pools fill: memory grows from there
 _VARIES = re.compile(  # of an answer: ids, times, what other requests changed
     rb'"(?:request_id|id|created|seed|system_fingerprint|[a-z_]*_ms|version|loaded_at|devices)":("[^"]*"|\{[^}]*\}|\[[^]]*\]|[0-9.]+)'
-)
-GAUGES = re.compile(
-    r"^parlance_(num_requests_running|num_requests_waiting|slots_used|kv_cache_usage_perc|num_inspections_running"
-    r"|num_inspections_waiting)(?:\{.*?\})? (\S+)$",
-    re.MULTILINE,
 )
 
 
@@ -63,24 +58,30 @@ class Tally:
     overload_refusals_s: list[float] = field(default_factory=list)
 
 
-def mix(translator: str, lyricist: str, source: str, target: str, texts: Sequence[str], prompt: str) -> list[bytes]:
+TRANSLATOR, LYRICIST, SOURCE, TARGET, PROMPT = "demo-de-en", "lyrics-zh", "de", "en", "春"
+TEXTS = ("ich möchte ein bier", "guten morgen", "hallo welt", "wir trinken heute kein wasser", "die katze schläft")
+TEXTS += ("ich wohne in berlin und arbeite als lehrer", "wie spät ist es")
+
+
+def mix() -> list[bytes]:
     """One request of each kind that is answered the same each time."""
-    pair = {"source": source, "target": target, "model": translator}
-    first = texts[0]
+    pair = {"source": SOURCE, "target": TARGET, "model": TRANSLATOR}
+    lyrics = {"prompt": PROMPT, "model": LYRICIST}
+    first = TEXTS[0]
     return [
-        *(post("/translate", {"q": text, **pair}) for text in texts),
-        post("/translate", {"q": list(texts[:6]), **pair, "beam_size": 1}),
-        post("/translate", {"q": f"<p>{first}</p><p>{texts[1]}</p>", **pair, "format": "html"}),
+        *(post("/translate", {"q": text, **pair}) for text in TEXTS),
+        post("/translate", {"q": list(TEXTS[:6]), **pair, "beam_size": 1}),
+        post("/translate", {"q": f"<p>{first}</p><p>{TEXTS[1]}</p>", **pair, "format": "html"}),
         post("/translate", {"q": f"{first}. 12.03.2024, 4,50 €", **pair}),
         post("/translate", {"q": first, **pair, "alternatives": 3}),
         post("/detect", {"q": first}),
-        post("/attention", {"source": first, "model": translator}),
-        post("/generate", {"prompt": prompt, "model": lyricist, "max_new_tokens": 40, "temperature": 0}),
-        post("/generate", {"prompt": prompt, "model": lyricist, "max_new_tokens": 40, "seed": 7, "stream": True}),
-        post("/gates", {"text": prompt * 4, "model": lyricist}),
-        post("/v1/completions", {"prompt": prompt, "model": lyricist, "max_tokens": 16, "temperature": 0}),
-        post("/v2/translate", {"text": [first], "source_lang": source.upper(), "target_lang": target.upper()}),
-        post("/language/translate/v2", {"q": first, "source": source, "target": target}),
+        post("/attention", {"source": first, "model": TRANSLATOR}),
+        post("/generate", {**lyrics, "max_new_tokens": 40, "temperature": 0}),
+        post("/generate", {**lyrics, "max_new_tokens": 40, "seed": 7, "stream": True}),
+        post("/gates", {"text": PROMPT * 4, "model": LYRICIST}),
+        post("/v1/completions", {**lyrics, "max_tokens": 16, "temperature": 0}),
+        post("/v2/translate", {"text": [first], "source_lang": SOURCE.upper(), "target_lang": TARGET.upper()}),
+        post("/language/translate/v2", {"q": first, "source": SOURCE, "target": TARGET}),
         get("/languages"),
         get("/health"),
         get("/models"),
@@ -96,10 +97,8 @@ def essence(answer: Answer) -> bytes:
 
 
 class Soak:
-    def __init__(
-        self, server: Server, requests: list[bytes], models: Sequence[str], rate: float, minutes: float
-    ) -> None:
-        self.server, self.requests, self.models, self.rate = server, requests, models, rate
+    def __init__(self, server: Server, minutes: float) -> None:
+        self.server, self.requests = server, mix()
         self.seconds, self.tally, self.client = minutes * 60, Tally(), Client(server.port)
         self.right: dict[bytes, bytes] = {}
         self.began = self.killed_at = 0.0
@@ -122,7 +121,7 @@ class Soak:
     async def steady(self) -> None:
         tasks = set[asyncio.Task[None]]()
         at = 0.0
-        while (at := at + self.random.expovariate(self.rate)) < self.seconds:
+        while (at := at + self.random.expovariate(RATE)) < self.seconds:
             await asyncio.sleep(max(0.0, at - self.now_s))
             tasks.add(task := asyncio.create_task(self.one(self.random.choice(self.requests), at)))
             task.add_done_callback(tasks.discard)
@@ -130,24 +129,26 @@ class Soak:
 
     async def one(self, request: bytes, at: float) -> None:
         answer = await self.client.ask(request)
-        latency_s, tally, name = self.now_s - at, self.tally, request.split(b" HTTP", 1)[0].decode()
+        latency_s, tally = self.now_s - at, self.tally
         tally.statuses[answer.status] += 1
-        if answer.status == 0 or latency_s > HANGS_S:
-            tally.lost.append(f"{at:.1f} s {name}: {answer.body[:100].decode(errors='replace')}")
-        elif answer.status == 200:
-            ended = not answer.streamed or ((events := answer.events()) and events[-1][1] in ("done", "error"))
-            if answer.streamed and ended and answer.events()[-1][1] == "error":
-                tally.after_kill.append(self.now_s - max(at, self.killed_at))
-            elif not ended:
-                tally.lost.append(f"{at:.1f} s {name}: the stream has no end")
-            elif essence(answer) != self.right[request]:
-                tally.wrong.append(f"{at:.1f} s {name}: {answer.body[:300].decode(errors='replace')}")
-            elif CALM_S[0] <= at % 60 < CALM_S[1]:
-                tally.calm.append((at, latency_s))
-        elif answer.status == 503:
+        retryable = answer.status == 503 or (answer.streamed and (answer.events() or [(0, "", "")])[-1][1] == "error")
+        if latency_s > HANGS_S:
+            tally.lost.append(f"{at:.1f} s {_line(request)}: {latency_s:.0f} s")
+        elif retryable:
             tally.after_kill.append(self.now_s - max(at, self.killed_at))
+        elif self.judged(request, answer, at) and CALM_S[0] <= at % 60 < CALM_S[1]:
+            tally.calm.append((at, latency_s))
+
+    def judged(self, request: bytes, answer: Answer, at: float) -> bool:
+        """Whether it is the right answer; what is lost or wrong is noted. 429 is neither."""
+        said = f"{at:.1f} s {_line(request)}: {answer.status} {answer.body[:300].decode(errors='replace')}"
+        if answer.status == 0 or (answer.streamed and not answer.succeeded):
+            self.tally.lost.append(said)
+        elif answer.status == 200 and essence(answer) == self.right[request]:
+            return True
         elif answer.status != 429:
-            tally.wrong.append(f"{at:.1f} s {name}: {answer.status} {answer.body[:300].decode(errors='replace')}")
+            self.tally.wrong.append(said)
+        return False
 
     async def leaving(self) -> None:
         """Every second a stream is left in its middle."""
@@ -171,7 +172,7 @@ class Soak:
 
     async def reloading(self) -> None:
         while await self.each_minute(RELOAD_S):
-            name = self.random.choice(self.models)
+            name = self.random.choice((TRANSLATOR, LYRICIST))
             head = (
                 f"POST /models/{name}/reload HTTP/1.1\r\nHost: x\r\nX-Api-Key: {ADMIN_KEY}\r\nContent-Length: 0\r\n\r\n"
             )
@@ -180,7 +181,7 @@ class Soak:
 
     async def killing(self) -> None:
         while await self.each_minute(KILL_S):
-            devices = self.devices()
+            devices = self.server.devices()
             if len(devices) > 1:
                 self.killed_at = self.now_s
                 os.kill(devices[-1], signal.SIGKILL)  # the youngest: one device lives through the whole soak
@@ -200,56 +201,27 @@ class Soak:
                     if answer.status == 429:
                         self.tally.overload_refusals_s.append(self.now_s - began)
                         await asyncio.sleep(0.05)
-                    elif answer.status == 0:
-                        self.tally.lost.append(f"{began:.1f} s, overload: {answer.body[:100].decode(errors='replace')}")
-                    elif answer.status == 200 and not answer.streamed and essence(answer) != self.right[request]:
-                        self.tally.wrong.append(
-                            f"{began:.1f} s, overload: {answer.body[:300].decode(errors='replace')}"
-                        )
+                    elif answer.status != 503 and not answer.streamed:
+                        self.judged(request, answer, began)
 
             await asyncio.gather(*(insist() for _ in range(OVERLOAD_CLIENTS)))
             client.close()
 
     async def sampling(self) -> None:
         while self.now_s < self.seconds:
-            devices = self.devices()
+            devices = self.server.devices()
             self.tally.samples.append(
                 {
                     "s": round(self.now_s, 1),
                     "front_end_mb": resident_mb(self.server.process.pid),
                     "device_mb": resident_mb(devices[0]) if devices else 0.0,
-                    "descriptors": count_of(self.server.process.pid, "fd"),
-                    "threads": count_of(self.server.process.pid, "task"),
                 }
             )
             await asyncio.sleep(SAMPLE_S)
 
-    def devices(self) -> list[int]:
-        """The device processes, the longest-lived first."""
-        found = []
-        for pid in self.server.pids():
-            command = Path(f"/proc/{pid}/cmdline")
-            if command.exists() and b"worker_main" in command.read_bytes():
-                found.append((Path(f"/proc/{pid}").stat().st_ctime, pid))
-        return [pid for _, pid in sorted(found)]
 
-
-def count_of(pid: int, kind: str) -> int:
-    return sum(1 for _ in Path(f"/proc/{pid}/{kind}").iterdir())
-
-
-def resident_mb(pid: int) -> float:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    return round(int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024, 1)
-
-
-async def gauges_left(server: Server) -> dict[str, float]:
-    """Gauges that are not 0 when the server has had five seconds of rest."""
-    await asyncio.sleep(5)
-    return {name: float(value) for name, value in GAUGES.findall(server.get("/metrics") or "") if float(value)}
+def _line(request: bytes) -> str:
+    return request.split(b" HTTP", 1)[0].decode()
 
 
 def growth(samples: Sequence[dict[str, float]], name: str, seconds: float) -> float:
@@ -272,25 +244,16 @@ def drift(calm: Sequence[tuple[float, float]], seconds: float) -> tuple[float, f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--checkpoints", type=Path, required=True, help="a translator de-en and a lyricist")
-    parser.add_argument("--translator", default="demo-de-en")
-    parser.add_argument("--lyricist", default="lyrics-zh")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--rate", type=float, default=10, help="requests a second, beside the overloads")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--results", type=Path)
-    options = parser.parse_args()
-    texts = ["ich möchte ein bier", "guten morgen", "hallo welt", "wir trinken heute kein wasser", "die katze schläft"]
-    texts += ["ich wohne in berlin und arbeite als lehrer", "wie spät ist es"]
-    requests = mix(options.translator, options.lyricist, "de", "en", texts, "春")
+    top = argument_parser("soak", __doc__)
+    top.add_argument("--checkpoints", type=Path, required=True, help="with the demo models")
+    top.add_argument("--minutes", type=float, default=60)
+    options = top.parse_args()
     with tempfile.TemporaryDirectory() as data:
         settings = {"admin_key": ADMIN_KEY, "cpu_workers": 2, "cpu_threads": 1, "data": data, "request_log": "false"}
         settings |= {"max_inflight_requests": 64, "log_level": "error"}
         with ours(options.checkpoints, **settings) as server:
-            soak = Soak(server, requests, (options.translator, options.lyricist), options.rate, options.minutes)
+            soak = Soak(server, options.minutes)
             asyncio.run(soak.run())
-            left = asyncio.run(gauges_left(server))
     tally, seconds = soak.tally, soak.seconds
     first, last = drift(tally.calm, seconds)
     for sentence in [*tally.lost[:10], *tally.wrong[:10]]:
@@ -300,23 +263,20 @@ def main() -> None:
         {"kills": tally.kills, "told_of_a_kill": len(tally.after_kill), "reloads": dict(tally.reloads)},
         {"overload": dict(sorted(tally.overload.items()))},
         {"p99_ms_first_half": first, "p99_ms_last_half": last, "calm_requests": len(tally.calm)},
-        {"memory": [tally.samples[0], *tally.samples[:: max(1, len(tally.samples) // 12)], tally.samples[-1]]},
-        {"gauges_left": left},
+        {"memory": tally.samples[:: max(1, len(tally.samples) // 12)]},
     ]
     goals = [
         goal("lost or hung requests", len(tally.lost), 0, "", "lower"),
         goal("wrong answers", len(tally.wrong), 0, "", "lower"),
         goal("memory growth of the front end", growth(tally.samples, "front_end_mb", seconds), 2, "%", "lower"),
         goal("memory growth of a device process", growth(tally.samples, "device_mb", seconds), 2, "%", "lower"),
-        goal("more descriptors", growth(tally.samples, "descriptors", seconds), 2, "%", "lower"),
         goal("p99 drift of calm seconds", round(100 * (last / first - 1), 1), 10, "%", "lower"),
         goal("p99 of a failure after a kill", _p99(tally.after_kill), 1, "s", "lower", "nothing failed"),
         goal(
             "p99 of a refusal under overload", _p99(tally.overload_refusals_s), 0.05, "s", "lower", "none was refused"
         ),
-        goal("gauges that are not 0 at the end", len(left), 0, "", "lower"),
     ]
-    finish("soak", rows, goals, as_json=options.json, out=options.results)
+    finish(options, rows, goals)
 
 
 def _p99(seconds: Sequence[float]) -> float | None:

@@ -1,49 +1,40 @@
 """How long a tiny request waits beside one request of the worst kind that an endpoint takes.
 
-python -m benchmarks.stalls [--checkpoint FOLDER] [--seconds 15] [--cases PATTERN] [--device] [--json] [--results FILE]
+python -m benchmarks.stalls [--checkpoint FOLDER] [--seconds 15] [--cases PATTERN] [--json] [--results FILE]
 
 One request at the limits of its endpoint is sent to a server with its defaults; after --seconds its client leaves. A
 process of its own asks for /health/live every two milliseconds meanwhile, and for a second after that. The longest of
 these waits is the longest turn of the front end's event loop, or the longest time that a thread held the interpreter,
 and whatever the machine itself adds: the rows "idle" have the same without another request. A row also has the 99th
-percentile of the waits, the status of the worst request (0: its client left) and the memory of the front end and its
-readers of documents.
-
---device: the same of a device process, the only one of its server. The other process follows a stream whose every token
-is sent at once, and a wait is the time between two of its tokens: a step of all models, a prefill and a part of a look
-inside are the work of which the device does one at a time.
+percentile of the waits and the status of the worst request (0: its client left).
 
 A request that is refused measures no work: a status that its case does not expect ends the benchmark with 1.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
-import json
 import multiprocessing
 import re
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.distribution import percentile
-from benchmarks.report import finish, goal
-from benchmarks.served import LYRICIST, PROMPT, prepare
+from benchmarks.corpora import made_up
+from benchmarks.load import percentile
+from benchmarks.report import argument_parser, finish, goal
+from benchmarks.served import prepare
 from benchmarks.servers import ROOT, Server, ours
-from benchmarks.serving_sentences import made_up
-from benchmarks.stall_cases import ADMIN_KEY, CASES, DEVICE_CASES, Ask, Body, Case, known, request_of
+from benchmarks.stall_cases import ADMIN_KEY, CASES, Ask, Body, Case, known, request_of
 
 LONGEST_WAIT_MS = 100  # the goal
 PAUSE_S = 0.002
 AFTER_S = 1.0
 READ_BYTES = 1 << 20
-Probe = Callable[[int, Connection], None]
 
 
 def probe(port: int, control: Connection) -> None:
@@ -57,39 +48,6 @@ def probe(port: int, control: Connection) -> None:
         connection.getresponse().read()
         waits.append(time.perf_counter() - started)
     control.send(waits)
-
-
-def follow(port: int, control: Connection) -> None:
-    """Follows streams, one after the other, until it is told to stop, and sends the times between two tokens."""
-    waits: list[float] = []
-    body = json.dumps({"model": LYRICIST, "prompt": PROMPT, "max_new_tokens": 1024, "stream": True})
-    control.send(waits)
-    while not control.poll():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        connection.request("POST", "/generate", body, {"Content-Type": "application/json"})
-        answer, last = connection.getresponse(), 0.0
-        for line in answer:
-            if line.startswith(b"event: token"):
-                now = time.perf_counter()
-                waits += [now - last] if last else []
-                last = now
-            if control.poll():
-                break
-        connection.close()
-    control.send(waits)
-
-
-def memory_mb(server: Server) -> float:
-    """Of the front end and its readers of documents; the device process is not what documents cost."""
-    total = 0.0
-    for pid in server.pids():
-        status = Path(f"/proc/{pid}")
-        try:
-            if b"worker_main" not in (status / "cmdline").read_bytes():
-                total += int(re.findall(r"VmRSS:\s+(\d+)", (status / "status").read_text())[0]) / 1000
-        except (OSError, IndexError):  # it has ended
-            continue
-    return total
 
 
 def send(server: Server, case: Case, path: str, body: Body | None, seconds: float) -> int:
@@ -109,31 +67,21 @@ def send(server: Server, case: Case, path: str, body: Body | None, seconds: floa
         connection.close()
 
 
-def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: float, probing: Probe) -> dict[str, Any]:
+def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: float) -> dict[str, Any]:
     """case: None measures the idle server."""
-    body = case.body(ask) if case and case.body else None
+    body = case.body(ask) if case else None
     path = case.path.format_map(ask.known) if case else ""
     context = multiprocessing.get_context("fork")  # another process would import torch first
     ours_end, theirs = context.Pipe()
-    prober = context.Process(target=probing, args=(server.port, theirs), daemon=True)
+    prober = context.Process(target=probe, args=(server.port, theirs), daemon=True)
     prober.start()
     ours_end.recv()  # it has begun
-    largest, over = [0.0], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.05):
-            largest[0] = max(largest[0], memory_mb(server))
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
     started = time.perf_counter()
     status = send(server, case, path, body, seconds) if case else time.sleep(seconds) or 0
     took = time.perf_counter() - started
     if case and case.goes_on:
         time.sleep(max(0.0, seconds - took))
     time.sleep(AFTER_S)
-    over.set()
-    watcher.join()
     ours_end.send(None)
     waits = ours_end.recv()
     prober.join()
@@ -145,16 +93,7 @@ def measured(server: Server, name: str, case: Case | None, ask: Ask, seconds: fl
         "status": status,
         "expected": case is None or status in (0, case.status),
         "took_s": round(took, 1),
-        "memory_mb": round(largest[0]),
     }
-
-
-def device_rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
-    ask = Ask(server.port, {})
-    yield measured(server, "idle", None, ask, min(seconds, 5.0), follow)
-    for case in DEVICE_CASES:
-        if re.search(pattern, case.name):
-            yield measured(server, case.name, case, ask, seconds, follow)
 
 
 def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any]]:
@@ -163,42 +102,35 @@ def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any
     chosen = [case for case in CASES if re.search(pattern, case.name)]
     cold = [case for case in chosen if case.name.endswith("cold")]
     for case in cold:
-        yield measured(server, case.name, case, Ask(server.port, {}), seconds, probe)
+        yield measured(server, case.name, case, Ask(server.port, {}), seconds)
     ask = Ask(server.port, known(server.port))
-    yield measured(server, "idle", None, ask, min(seconds, 5.0), probe)
+    yield measured(server, "idle", None, ask, min(seconds, 5.0))
     for case in chosen:
         if case not in cold and not case.goes_on:
-            yield measured(server, case.name, case, ask, seconds, probe)
-    yield measured(server, "idle, at the end", None, ask, min(seconds, 5.0), probe)
+            yield measured(server, case.name, case, ask, seconds)
+    yield measured(server, "idle, at the end", None, ask, min(seconds, 5.0))
     for case in chosen:
         if case.goes_on:
-            yield measured(server, case.name, case, ask, seconds, probe)
+            yield measured(server, case.name, case, ask, seconds)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "demo-de-en")
-    parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--cases", default="", help="a regular expression")
-    parser.add_argument("--device", action="store_true", help="the waits of a stream of the only device process")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--results", type=Path)
-    options = parser.parse_args(arguments)
+    top = argument_parser("stalls", __doc__)
+    top.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "demo-de-en")
+    top.add_argument("--seconds", type=float, default=15.0)
+    top.add_argument("--cases", default="", help="a regular expression")
+    options = top.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stalls-") as name:
         folder = prepare(Path(name) / "served", options.checkpoint, made_up(Path(name)), 0).folder
-        settings: dict[str, Any] = {"data": Path(name) / "data", "admin_key": ADMIN_KEY, "suggestions": True}
-        if options.device:
-            settings |= {"cpu_workers": 1, "stream_interval_ms": 0}
-        with ours(folder, **settings) as server:
+        with ours(folder, data=Path(name) / "data", admin_key=ADMIN_KEY, suggestions=True) as server:
             found = []
-            for row in (device_rows if options.device else rows)(server, options.cases, options.seconds):
+            for row in rows(server, options.cases, options.seconds):
                 print(row, file=sys.stderr, flush=True)
                 found.append(row)
     goals = [
         goal(f"longest wait, {row['case']}", row["longest_wait_ms"], LONGEST_WAIT_MS, "ms", "lower") for row in found
     ]
-    finish("stalls", found, goals, as_json=options.json, out=options.results)
+    finish(options, found, goals)
     for row in found:
         if not row["expected"]:
             print(f"{row['case']} was answered with {row['status']}: the case needs another size.", file=sys.stderr)

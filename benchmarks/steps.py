@@ -1,79 +1,98 @@
-"""The time of one step of our engine, and how much of it is the host's own.
+"""The time of one step of our engine, and the least that it can take: the bytes that it must move over the bandwidth of
+a plain copy on the device.
 
 Step time: wall-clock seconds of all steps of a batch after its prefill, over the number of tokens of each row; the
-clock stops when the device has ended. Host time: the CPU time of the whole process over the same steps, in a process
-whose CUDA context sleeps while it waits for the device instead of spinning (CU_CTX_SCHED_BLOCKING_SYNC). What is left
-is what the host computes inside `Decoder.step`: bookkeeping, launches, copies, reading the tokens, and the system calls
-of going to sleep and waking. It is therefore an upper bound of what a spinning process computes; the scheduler's own
-part and the messages, which are not in `Decoder.step`, are not in it.
+clock stops when the device has ended.
 """
 
 from __future__ import annotations
 
-import ctypes
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.limit import synchronise
-from benchmarks.ours import Opened, Parlance
+import torch
+
+from benchmarks.ours import Opened
 from benchmarks.processes import Work
+from models.networks.transformer import TransformerConfig
 
-SLEEP_WHILE_WAITING = 4  # CU_CTX_SCHED_BLOCKING_SYNC
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Seconds a step, and the process' CPU seconds a step."""
-
-    seconds: float
-    host_seconds: float
+COPIES, RUNS = 10, 3
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """A question to `benchmarks.ours`' engine: `Steps`, the best of some repeats after a warm-up."""
+    """A question to `benchmarks.ours`' engine: seconds a step, the best of some runs after a warm-up."""
 
     work: Work
-    repeats: int = 3
 
-    def measure(self, engine: Opened) -> Steps:
+    def measure(self, engine: Opened) -> float:
         engine.translate(self.work)
-        measured = [self._once(engine) for _ in range(self.repeats)]
-        return Steps(min(s.seconds for s in measured), min(s.host_seconds for s in measured))
+        return min(self._once(engine) for _ in range(RUNS))
 
-    def _once(self, engine: Opened) -> Steps:
-        device, length = engine.model.network.device, self.work.limits[0]
+    def _once(self, engine: Opened) -> float:
+        device, waiting = engine.model.network.device, len(self.work.sources)
         engine.join(list(engine.requests(self.work)))
-        waiting = len(self.work.sources)
         synchronise(device)
-        started, host = time.perf_counter(), time.process_time()
+        started = time.perf_counter()
         while waiting:
             waiting -= len(engine.model.decoder.step().finished)
         synchronise(device)
-        return Steps((time.perf_counter() - started) / length, (time.process_time() - host) / length)
+        return (time.perf_counter() - started) / self.work.limits[0]
 
 
 @dataclass(frozen=True, slots=True)
-class SleepingParlance(Parlance):
-    """Parlance in a process that sleeps while it waits for the device: for host time alone, not for speed."""
+class Copying:
+    """A process (`Held` by `benchmarks.processes`) with nothing but the device: for a size in bytes it returns the
+    bytes/s of a copy on the device, read and written bytes counted."""
 
-    def open(self) -> Opened:
-        if self.device.startswith("cuda"):
-            sleep_while_waiting(int(self.device.partition(":")[2] or 0))
-        return Opened(self)
+    device: str
+
+    @property
+    def processes(self) -> int:
+        return 1
+
+    def open(self) -> Copying:
+        return self
+
+    def answer(self, size: int) -> float:
+        device = torch.device(self.device)
+        source = torch.ones(size, dtype=torch.uint8, device=device)
+        target = torch.empty_like(source)
+        best = 0.0
+        for _ in range(COPIES):
+            synchronise(device)
+            started = time.perf_counter()
+            target.copy_(source)
+            synchronise(device)
+            best = max(best, 2 * size / (time.perf_counter() - started))
+        return best
 
 
-def sleep_while_waiting(device: int) -> None:
-    """Before CUDA starts in this process. RuntimeError with the driver's code if it refuses."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    handle = ctypes.c_int()
-    calls: Iterable[tuple[str, tuple[object, ...]]] = (
-        ("cuInit", (0,)),
-        ("cuDeviceGet", (ctypes.byref(handle), device)),
-        ("cuDevicePrimaryCtxSetFlags_v2", (handle, SLEEP_WHILE_WAITING)),
-    )
-    for name, arguments in calls:
-        code = getattr(driver, name)(*arguments)
-        if code:
-            raise RuntimeError(f"{name} answered {code}")
+def synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def decoder_parameters(config: TransformerConfig) -> int:
+    """What every step reads of the weights: the decoder without the cross-attention's keys and values, which are
+    computed once a sentence, and the output matrix. Of the embedding it reads a row, which is nothing."""
+    width, inner = config.d_model, config.heads * config.head_width
+    attention = 4 * width * inner + 3 * inner + width
+    cross = 2 * width * inner + inner + width
+    feed_forward = 2 * width * config.d_ff + config.d_ff + width
+    norms = 3 * 2 * width
+    output = config.target_vocabulary * (width + 1)
+    return config.decoder_layers * (attention + cross + feed_forward + norms) + output
+
+
+def bytes_per_step(config: TransformerConfig, work: Work, element: int) -> float:
+    """Bytes of weights and caches that a step of forced work moves at least, on the average of its steps.
+
+    Each row reads its own keys and values so far and writes one of each. The source's are shared by the hypotheses of
+    a beam, so they count once a sentence. Activations and logits, which can stay on the chip, do not count.
+    """
+    batch, source_length = len(work.sources), len(work.sources[0])
+    a_position = 2 * config.decoder_layers * config.heads * config.head_width
+    read = (work.limits[0] + 1) / 2
+    caches = a_position * (batch * work.beam * (read + 1) + batch * source_length)
+    return element * (decoder_parameters(config) + caches)

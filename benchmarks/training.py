@@ -1,31 +1,30 @@
 """Target tokens a second in training, against a plain loop over torch.nn.Transformer at its best setting; the share of
-padding; the share of a GPU's peak.
+padding.
 
-python -m benchmarks.training --data FOLDER [--part speed|mfu|all] [--updates 12] [--rounds 5] [--json] [--out FILE]
-python -m benchmarks.training --smoke        every part on a toy, for tests
+python -m benchmarks.training --data FOLDER [--updates 12] [--rounds 5] [--json] [--out FILE]
+python -m benchmarks.training --smoke        the same on a toy, for tests
 
-FOLDER holds Multi30k: train.de.gz and train.en.gz. Speed: recipe `tiny` on the CPU, the same token ids, shape, dropout
-and optimizer for both. The plain loop is scanned first: fp32 and bf16, one thread and all, batches of the recipe's size
-and of 4,096 tokens; its best then takes turns with ours. Padding and the end of a batch count for nobody.
+FOLDER holds Multi30k: train.de.gz and train.en.gz. Recipe `tiny` on the CPU, the same token ids, shape, dropout and
+optimizer for both. The plain loop is scanned first: fp32 and bf16, one thread and all, batches of the recipe's size and
+of 4,096 tokens; its best then takes turns with ours. Padding and the end of a batch count for nobody.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import random
-import statistics
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import mfu
+from benchmarks.corpora import multi30k_lines
 from benchmarks.peers.plain_training import PlainTraining
-from benchmarks.report import finish, goal
-from benchmarks.training_race import Ours, Pairs, interleaved, network, scanned, task, waste
+from benchmarks.race import ratio
+from benchmarks.report import argument_parser, finish, goal
+from benchmarks.training_race import Ours, Pairs, interleaved, network, scanned, stretches, waste
 from training.config import recipes
 from training.config.run_config import TranslatorConfig
 from training.data.tokenizer_training import BOS, EOS, fit_translator_tokenizers
@@ -36,10 +35,7 @@ PLAIN_TOKENS = 4096
 
 def corpus(config: TranslatorConfig, folder: Path) -> tuple[Pairs, int]:
     """Token ids of both sides as the recipe makes them, and the size of their vocabulary."""
-    texts = []
-    for language in ("de", "en"):
-        with gzip.open(folder / f"train.{language}.gz", "rt", encoding="utf-8") as file:
-            texts.append([line.rstrip("\n") for line in file])
+    texts = [multi30k_lines(folder, "train", language) for language in ("de", "en")]
     tokenizers = fit_translator_tokenizers(config.tokenizer, *texts)
     source, target = tokenizers["source"], tokenizers["target"]
     sources = [[*source.encode(text), EOS] for text in texts[0]]
@@ -48,9 +44,9 @@ def corpus(config: TranslatorConfig, folder: Path) -> tuple[Pairs, int]:
 
 
 def raced() -> TranslatorConfig:
-    """Recipe `tiny` with the plain loop's optimizer, and each pair once a pass, without R-Drop."""
+    """Recipe `tiny` with the plain loop's optimizer, and each pair once a pass."""
     config = recipes.TRANSLATORS["tiny"].config
-    return replace(config, optimizer=replace(config.optimizer, name="adam"), r_drop=0.0)
+    return replace(config, optimizer=replace(config.optimizer, name="adam"))
 
 
 def toy() -> tuple[TranslatorConfig, Pairs, int]:
@@ -82,7 +78,7 @@ def race(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[s
         config = raced()
         pairs, vocabulary = corpus(config, options.data)
     made = network(config, vocabulary)
-    lost = waste(list(task(config, made, pairs).batches(0)), made.config.pad)
+    lost = waste(list(stretches(config, made, pairs).epoch), made.config.pad)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "corpus.json"
         file.write_text(json.dumps(pairs), encoding="utf-8")
@@ -97,38 +93,25 @@ def race(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[s
     rows += [{"scan": turn.name, "target tokens/s": round(turn.median)} for turn in scan]
     rows += [{"setting": turn.name, "target tokens/s": round(turn.median)} for turn in turns.values()]
     best = f"ours, {threads} threads"
-    single = ratio(turns["ours, 1 threads"].rates, turns[alone.name].rates)
+    single = ratio(turns["ours, 1 threads"].rates, turns[alone.name].rates, rates=True).median
     rows.append({"one thread against one thread": single})
-    value = ratio(turns[best].rates, turns[scan[0].name].rates)
+    value = ratio(turns[best].rates, turns[scan[0].name].rates, rates=True).median
     return rows, [
         goal("target tokens/s, all cores", value, SPEED_GOAL, "× the plain loop at its best", "higher"),
         goal("padding, both sides", lost["both"], WASTE_GOAL, "of all tokens", "lower"),
     ]
 
 
-def ratio(ours: list[float], theirs: list[float]) -> float:
-    return round(statistics.median(a / b for a, b in zip(ours, theirs, strict=True)), 2)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--part", choices=["speed", "mfu", "all"], default="all")
-    parser.add_argument("--updates", type=int, default=12, help="of each turn")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--smoke", action="store_true", help="a toy, to see that all parts run")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--out", type=Path, help="also write the object of --json to this file")
-    options = parser.parse_args()
-    rows, goals = list[dict[str, Any]](), list[dict[str, Any]]()
-    if options.part != "mfu":
-        if not options.smoke and options.data is None:
-            parser.error("--data is needed: a folder with Multi30k")
-        rows, goals = race(options)
-    if options.part != "speed":
-        more, promised = mfu.measured(smoke=options.smoke)
-        rows, goals = rows + more, goals + promised
-    finish("training", rows, goals, as_json=options.json, out=options.out)
+    top = argument_parser("training", __doc__)
+    top.add_argument("--data", type=Path)
+    top.add_argument("--updates", type=int, default=12, help="of each turn")
+    top.add_argument("--rounds", type=int, default=5)
+    top.add_argument("--smoke", action="store_true", help="a toy, to see that it runs")
+    options = top.parse_args()
+    if not options.smoke and options.data is None:
+        top.error("--data is needed: a folder with Multi30k")
+    finish(options, *race(options))
 
 
 if __name__ == "__main__":

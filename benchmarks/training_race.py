@@ -9,15 +9,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
+import numpy as np
 import torch
 
 from benchmarks.peers.plain_training import PlainTraining
 from benchmarks.processes import ContenderError, Processes
+from benchmarks.race import in_turns
 from models.networks.transformer import Transformer, TransformerConfig
-from training.config.run_config import LoopConfig, TranslatorConfig
-from training.data.batches import PairBatch
+from training.config.run_config import TranslatorConfig
+from training.data.batches import LazyBatches, PairBatch
+from training.data.stored_corpus import TokenArray
 from training.loop.tasks import TranslationTask
 from training.loop.trainer import Trainer
 
@@ -29,10 +32,6 @@ def network(config: TranslatorConfig, vocabulary: int) -> Transformer:
     return Transformer(
         TransformerConfig(source_vocabulary=vocabulary, target_vocabulary=vocabulary, **dict(config.network))
     )
-
-
-def task(config: TranslatorConfig, made: Transformer, pairs: Pairs) -> TranslationTask:
-    return TranslationTask(made, pairs, None, config)
 
 
 def waste(batches: Sequence[PairBatch], pad: int) -> dict[str, float]:
@@ -51,26 +50,53 @@ class Silent:
         return lambda *_, **__: None
 
 
-class Some:
-    """A task of which every epoch is the next few batches of the corpus."""
+class Stretch(Sequence[PairBatch]):
+    """`count` batches of an epoch from `first` on, each made when it is read."""
 
-    def __init__(self, whole: TranslationTask) -> None:
-        self.whole, self.queue, self.epoch = whole, list[PairBatch](), 0
-        self.now: list[PairBatch] = []
+    def __init__(self, batches: Sequence[PairBatch], first: int, count: int) -> None:
+        self.batches, self.first, self.size = batches, first, min(count, len(batches) - first)
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, index: int) -> PairBatch: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[PairBatch]: ...
+    def __getitem__(self, index: int | slice) -> PairBatch | list[PairBatch]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < self.size:
+            raise IndexError(index)
+        return self.batches[self.first + index]
+
+
+class Stretches:
+    """A task whose epochs are stretches of the first epoch of `whole`, one after the other. targets: its training
+    pairs' target sides."""
+
+    def __init__(self, whole: TranslationTask, targets: TokenArray) -> None:
+        self.whole, self.targets, self.epoch = whole, targets, whole.batches(0)
+        self.next = Stretch(self.epoch, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
 
-    def take(self, updates: int) -> int:
-        """Target tokens of the next epoch, which has so many batches."""
-        while len(self.queue) < updates:
-            self.queue += list(self.whole.batches(self.epoch))
-            self.epoch += 1
-        self.now, self.queue = self.queue[:updates], self.queue[updates:]
-        return sum(int((batch.outputs != self.whole.pad).sum()) for batch in self.now)
+    def batches(self, epoch: int) -> Stretch:
+        return self.next
 
-    def batches(self, epoch: int) -> list[PairBatch]:
-        return self.now
+    def advance(self, updates: int) -> int:
+        """Moves on to the next `updates` batches, or the first ones again; their target tokens, starts left out."""
+        first = self.next.first + len(self.next)
+        self.next = Stretch(self.epoch, first if first + updates <= len(self.epoch) else 0, updates)
+        assert isinstance(self.epoch, LazyBatches)
+        rows = np.concatenate([self.epoch.groups[self.next.first + i] for i in range(len(self.next))])
+        return int(self.targets.lengths[rows].sum()) - len(rows)
+
+
+def stretches(config: TranslatorConfig, made: Transformer, pairs: Pairs) -> Stretches:
+    arrays = TokenArray.of(pairs[0]), TokenArray.of(pairs[1])
+    return Stretches(TranslationTask(made, arrays, None, config), arrays[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +119,17 @@ class Running:
     def __init__(self, setting: Ours) -> None:
         self.setting = setting
         pairs = json.loads(Path(setting.corpus).read_text(encoding="utf-8"))
-        self.task = Some(task(setting.config, network(setting.config, setting.vocabulary), pairs))
+        made = network(setting.config, setting.vocabulary)
+        self.task = stretches(setting.config, made, pairs)
 
     def answer(self, updates: int) -> tuple[float, int]:
         """Seconds and target tokens of so many updates."""
-        tokens = self.task.take(updates)
-        config = self.setting.config
-        limits: LoopConfig = replace(config.loop, max_epochs=1, max_minutes=None, patience=0)
-        started = time.perf_counter()
+        tokens, config = self.task.advance(updates), self.setting.config
+        limits = replace(config.loop, max_epochs=1, max_minutes=None, patience=0)
+        task: Any = self.task
         report: Any = Silent()
-        Trainer(self.task, config.optimizer, limits, folder=None, report=report, device=torch.device("cpu")).run()
+        started = time.perf_counter()
+        Trainer(task, config.optimizer, limits, folder=None, report=report, device=torch.device("cpu")).run()
         return time.perf_counter() - started, tokens
 
 
@@ -142,11 +169,8 @@ def interleaved(settings: dict[str, Contender], updates: int, rounds: int) -> di
     try:
         for process in processes.values():
             rate(process, 2)
-        turns = {name: Turn(name, []) for name in processes}
-        for _ in range(rounds):
-            for name, process in processes.items():
-                turns[name].rates.append(rate(process, updates))
-        return turns
+        measures = {name: lambda _, process=process: rate(process, updates) for name, process in processes.items()}
+        return {name: Turn(name, rates) for name, rates in in_turns(rounds, measures).items()}
     finally:
         for process in processes.values():
             process.close()

@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from benchmarks.shapes import write
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint
 from models.networks import loading
@@ -130,24 +131,12 @@ def _projection(tensor: Tensor, by: Wider) -> Tensor:
 def write_wider(checkpoint: Checkpoint, folder: Path) -> Path:
     """`folder`, now a checkpoint of the wide network with the same vocabulary."""
     fields = {key: value for key, value in checkpoint.config.architecture.items() if key != "name"}
-    old = TransformerConfig(**fields)
-    return write_transformer(checkpoint, *widened(load_file(checkpoint.weights), old), folder)
-
-
-def write_transformer(
-    checkpoint: Checkpoint, tensors: dict[str, Tensor], config: TransformerConfig, folder: Path
-) -> Path:
-    """`folder`, now like `checkpoint` with the network `config` of the weights `tensors` in place of its own."""
-    network = loading.build(loading.architecture("transformer", config))
-    loading.load_weights(network, tensors)
-    staging = folder.with_name(f".{folder.name}")
-    staging.mkdir(parents=True)
-    loading.save_weights(network, staging / checkpoints.WEIGHTS)
+    tensors, config = widened(load_file(checkpoint.weights), TransformerConfig(**fields))
     architecture = loading.architecture("transformer", config)
+    network = loading.build(architecture)
+    loading.load_weights(network, tensors)
     draft = replace(checkpoint.config, architecture=architecture, alignment=None, files={})
-    checkpoints.write(staging, folder, draft, checkpoint.tokenizers)
-    shutil.rmtree(staging)
-    return folder
+    return write(folder, network, draft, checkpoint.tokenizers)
 
 
 def sized(size: str, checkpoint: Path, folder: Path) -> Path:

@@ -33,6 +33,11 @@ class Answer:
     def streamed(self) -> bool:
         return self.headers.get(b"content-type", b"").startswith(b"text/event-stream")
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is whole: 200, and for a stream the event `done`."""
+        return self.status == 200 and (not self.streamed or any(name == "done" for _, name, _ in self.events()))
+
     def json(self) -> Any:
         return json.loads(self.body)
 

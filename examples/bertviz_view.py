@@ -10,10 +10,39 @@ takes the number of layers from the encoder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from torch import Tensor
 
 from examples.sentence import arguments, harmless, look, tool
-from models.inspection.interop import to_bertviz
+from models.inspection.selection import KINDS
+
+Maps: TypeAlias = Mapping[str, Sequence[Tensor]]
+"""Of a forced pass: kind -> [H, Q, K] of each layer, rows summing to 1."""
+
+
+def to_bertviz(
+    maps: Maps, source_tokens: Sequence[str], input_tokens: Sequence[str], output_tokens: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Keyword arguments for bertviz.head_view or model_view, one dictionary per call. bertviz takes the layer numbers
+    from the encoder and labels the rows of both decoder maps alike. The decoder's maps are therefore a separate call if
+    the depths differ, and cross-attention is one if `output_tokens` label its rows."""
+    groups: list[list[str]] = [[kind for kind in KINDS if maps.get(kind)]]
+    if output_tokens is not None and "cross" in groups[0]:
+        groups = [[kind for kind in groups[0] if kind != "cross"], ["cross"]]
+    if len({len(maps[kind]) for kind in groups[0]}) > 1:
+        groups[:1] = [["encoder"], [kind for kind in groups[0] if kind != "encoder"]]
+    calls = list[dict[str, Any]]()
+    for group in filter(None, groups):
+        call: dict[str, Any] = {f"{kind}_attention": [weights[None] for weights in maps[kind]] for kind in group}
+        if "encoder" in group or "cross" in group:
+            call["encoder_tokens"] = list(source_tokens)
+        if "decoder" in group or "cross" in group:
+            rows = output_tokens if group == ["cross"] and output_tokens is not None else input_tokens
+            call["decoder_tokens"] = list(rows)
+        calls.append(call)
+    return calls
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -10,10 +10,47 @@ fetches CircuitsVis' own script from a content delivery network; with --offline 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from torch import Tensor
+
+from examples.bertviz_view import Maps
 from examples.sentence import arguments, harmless, look, tool
-from models.inspection.interop import to_circuitsvis
 from models.inspection.selection import KINDS
+
+
+def to_circuitsvis(
+    maps: Maps, kind: str, source_tokens: Sequence[str], input_tokens: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Keyword arguments for circuitsvis.attention.attention_heads, one dictionary per layer: attention [H, dest, src].
+    circuitsvis draws square matrices only, so cross-attention is one matrix over source and decoder inputs, [[encoder,
+    0], [cross, decoder]]: its decoder rows sum to 2, and missing kinds or encoder layers are 0."""
+    tokens = {"encoder": list(source_tokens), "decoder": list(input_tokens)}
+    tokens["cross"] = tokens["encoder"] + tokens["decoder"]
+    count = len(maps[kind])
+    matrices = [_joint(maps, layer) for layer in range(count)] if kind == "cross" else maps[kind]
+    return [
+        {
+            "attention": weights,
+            "tokens": tokens[kind],
+            "attention_head_names": [f"{layer}.{head}" for head in range(len(weights))],
+            "mask_upper_tri": kind == "decoder",
+            "min_value": 0.0,
+            "max_value": 1.0,
+        }
+        for layer, weights in enumerate(matrices)
+    ]
+
+
+def _joint(maps: Maps, layer: int) -> Tensor:
+    cross = maps["cross"][layer]
+    heads, inputs, source = cross.shape
+    joint = cross.new_zeros(heads, source + inputs, source + inputs)
+    joint[:, source:, :source] = cross
+    for kind, part in (("encoder", slice(0, source)), ("decoder", slice(source, None))):
+        if layer < len(maps.get(kind, ())):
+            joint[:, part, part] = maps[kind][layer]
+    return joint
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from examples.sentence import arguments, look, refuse
 from models.inspection.attention_maps import reduced_map
-from models.inspection.interop import to_nematus
 from models.inspection.selection import AttentionSelection, SelectionError
+from models.inspection.soft_alignments import to_nematus
 
 
 def main(given: Sequence[str] | None = None) -> None:

@@ -5,9 +5,8 @@ networks/    the Transformer, the recurrent language model and its cells, loadin
 interface    the protocols by which a decoder steps a network and scoring reads it
 backends/    steps a network on a device: PyTorch on its own modules, or kernels in C (CPU) or Triton (GPU) that
              compute the same
-exactness    checks that a network is exactly the one that a kernel was written for
+exactness    checks that a network is exactly the one that a kernel was written for; networks without weights
 decoding/    options, the decoding loop for any network, beam search, sampling
-undrawn      builds networks without random weights, which loaded ones replace
 scoring      the probability of a given text
 inspection/  attention, gates, alignment, ablation, step-by-step walkthrough
 tokenizer/   character, word, SentencePiece and Marian tokenizers behind one protocol

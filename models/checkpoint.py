@@ -6,6 +6,7 @@
     target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
     demo.json           of a demo model: what it knows
+    notices.json        of a translator trained here: what notices about its translations compare them with
     resume/             optimizer, RNG and sampler state; never read here
 
 A folder without config.json is not a checkpoint. Files are written under other names and renamed, config.json last, so
@@ -17,6 +18,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -27,12 +29,15 @@ from models.weights_file import check_architecture, read_header, regular_file_by
 
 FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
 CONFIG, CONFIG_CHECKSUM, WEIGHTS, DEMO = "config.json", "config.sha256", "model.safetensors", "demo.json"
+NOTICES = "notices.json"
 ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
-MOST_JSON_BYTES = 16_000_000  # of config.json and demo.json; 40,000 language pairs take 4 MB
+MOST_JSON_BYTES = 16_000_000  # of each JSON file here; 40,000 language pairs take 4 MB
 MOST_TOKENIZER_BYTES = 100_000_000
 MOST_SCORE_DEPTH = 8
 MOST_LANGUAGE_CHARACTERS = 64
+WORD = re.compile(r"[^\W\d_]+")  # in a casefolded text
+MOST_CODE_CHARACTERS = 200  # of a name or fingerprint in edited_code
 
 
 class CheckpointError(ValueError):
@@ -59,6 +64,7 @@ class CheckpointConfig:
     source_suffix: ids after every source (an end token; the tutorial's single PAD).
     target_prefix: ids at the start of every target (the start token); () for language models.
     eos, suppressed, renormalise, forced_end: `models.decoding.options.TokenRules`.
+    edited_code: method or cell of the network that was edited in training -> fingerprint (`models.networks.loading`).
     training: the whole configuration of the run;  scores: measured scores, with signatures.
     alignment: of a translator, the cross-attention heads measured to align words best: {heads (layer and number of
         each), convention, error, sentences}; None if not measured. error: None of
@@ -83,6 +89,7 @@ class CheckpointConfig:
     training: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Any] = field(default_factory=dict)
     alignment: Mapping[str, Any] | None = None
+    edited_code: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
     format_version: int = 1
 
@@ -105,6 +112,17 @@ class DemoCard:
 
 
 @dataclass(frozen=True, slots=True)
+class NoticeRecord:
+    """What notices about a translation compare it with. unsure_below: the mean log-probability of a token, in nats,
+    below which a translation is called unsure; None if not calibrated. source_words, target_words: every `WORD` of a
+    small training corpus; None if not recorded."""
+
+    unsure_below: float | None = None
+    source_words: frozenset[str] | None = field(default=None, repr=False)
+    target_words: frozenset[str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only. demo: None but for
     demo models."""
@@ -113,6 +131,7 @@ class Checkpoint:
     config: CheckpointConfig
     tokenizers: Mapping[str, Tokenizer]
     demo: DemoCard | None = None
+    notices: NoticeRecord = NoticeRecord()
 
     @property
     def name(self) -> str:
@@ -192,6 +211,7 @@ def write(
     config: CheckpointConfig,
     tokenizers: Mapping[str, Tokenizer],
     demo: DemoCard | None = None,
+    notices: NoticeRecord = NoticeRecord(),
 ) -> None:
     """Publishes `staging` (weights and accompanying files) as `folder`: adds tokenizers and config, then moves all
     files, config.json last. After an OSError (a full disk) `folder` is unchanged or has no config.json."""
@@ -203,6 +223,8 @@ def write(
         content["format_version"] = FORMAT_VERSION
     else:
         del content["language_pairs"]
+    if not config.edited_code:  # which earlier versions do not read
+        del content["edited_code"]
     # no checksums of files that users may edit, such as the model card
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -210,12 +232,15 @@ def write(
     if demo is not None:
         described = {**asdict(demo), "known_words": sorted(demo.known_words)}
         (staging / DEMO).write_text(json.dumps(described, ensure_ascii=False, indent=1), encoding="utf-8")
+    if notices != NoticeRecord():
+        _write_notice_record(staging / NOTICES, notices)
     for path in staging.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).unlink(missing_ok=True)
-    (folder / DEMO).unlink(missing_ok=True)  # of a demo model that another model replaces
+    for name in (DEMO, NOTICES):  # of a model that another one replaces
+        (folder / name).unlink(missing_ok=True)
     for path in sorted(staging.iterdir(), key=lambda path: path.name == CONFIG):
         path.replace(folder / path.name)
 
@@ -224,7 +249,8 @@ def read(folder: Path) -> Checkpoint:
     """Reads and verifies a folder; of the weights only the checksum. CheckpointError names the file that is missing,
     truncated, modified, or from a newer version."""
     config = read_verified_config(folder)
-    return Checkpoint(folder, config, read_tokenizers(folder, config), read_demo_card(folder))
+    demo = read_demo_card(folder)
+    return Checkpoint(folder, config, read_tokenizers(folder, config), demo, read_notice_record(folder, demo))
 
 
 def read_verified_config(folder: Path) -> CheckpointConfig:
@@ -252,11 +278,11 @@ def check_weights_header(folder: Path, config: CheckpointConfig) -> None:
     allocated."""
     path = folder / WEIGHTS
     try:
-        tensors = read_header(path)
+        shapes = read_header(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be loaded: {error}.") from error
     try:
-        check_architecture(config.architecture, tensors)
+        check_architecture(config.architecture, shapes)
     except ValueError as error:
         raise CheckpointError(f"{folder / CONFIG} describes no network that can be built: {error}.") from error
 
@@ -289,6 +315,30 @@ def read_demo_card(folder: Path) -> DemoCard | None:
     )
 
 
+def _write_notice_record(path: Path, notices: NoticeRecord) -> None:
+    sides = {"source_words": notices.source_words, "target_words": notices.target_words}
+    content = {name: None if words is None else sorted(words) for name, words in sides.items()}
+    text = json.dumps({"unsure_below": notices.unsure_below, **content}, ensure_ascii=False, indent=1)
+    path.write_text(text, encoding="utf-8")
+
+
+def read_notice_record(folder: Path, demo: DemoCard | None = None) -> NoticeRecord:
+    """Of a demo model without one, the words of its card. CheckpointError."""
+    path = folder / NOTICES
+    try:
+        content = _read_json(path)
+        unsure_below, sides = content["unsure_below"], (content["source_words"], content["target_words"])
+        sound = unsure_below is None or (isinstance(unsure_below, float) and -100 <= unsure_below <= 0)
+        _require(sound, "unsure_below must be a log-probability, or null")
+        _require(all(isinstance(word, str) for words in sides for word in words or ()), "a word of it is no text")
+    except FileNotFoundError:
+        return NoticeRecord(source_words=demo.known_words if demo else None)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no record for notices ({error}); the model was not loaded.") from error
+    source, target = (None if words is None else frozenset(words) for words in sides)
+    return NoticeRecord(unsure_below, source, target)
+
+
 def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> Tokenizer:
     path = folder / tokenizer_file(side, kind)
     if path.name not in config.files:
@@ -316,10 +366,9 @@ def read_config(folder: Path) -> CheckpointConfig:
     version = content.get("format_version") if isinstance(content, dict) else None
     if version is None and isinstance(content, dict) and "model_type" in content:
         kind = content["model_type"]
-        raise CheckpointError(
-            f"{path} is of a {kind} model in Hugging Face's form: `parlance import` makes checkpoints"
-            " of marian and pegasus models."
-        )
+        can = kind in ("marian", "pegasus")
+        way = "`parlance import` makes a checkpoint of it" if can else "only marian and pegasus models can be imported"
+        raise CheckpointError(f"{path} is of a {kind} model in Hugging Face's form: {way}.")
     if not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{path} has no format_version; the model was not loaded.")
     if version > FORMAT_VERSION:
@@ -400,7 +449,7 @@ def _require(sound: bool, otherwise: str) -> None:
 
 
 def _checked(config: CheckpointConfig) -> CheckpointConfig:
-    for name in ("architecture", "tokenizers", "files", "training", "scores"):
+    for name in ("architecture", "tokenizers", "files", "training", "scores", "edited_code"):
         _require(isinstance(getattr(config, name), Mapping), f"{name} must be an object")
     _require(config.kind in ("translator", "lyrics"), f"kind {config.kind!r} is neither translator nor lyrics")
     sides = {"target"} if config.kind == "lyrics" else {"source", "target"}
@@ -408,6 +457,9 @@ def _checked(config: CheckpointConfig) -> CheckpointConfig:
     _require("name" in config.architecture, "architecture has no name")
     texts = [*config.files, *config.files.values()]
     _require(all(isinstance(text, str) for text in texts), "files must map names to checksums")
+    for name in (*config.edited_code, *config.edited_code.values()):
+        sound = isinstance(name, str) and len(name) <= MOST_CODE_CHARACTERS and name.isprintable()
+        _require(sound, "edited_code must map names to fingerprints")
     for name in ID_LISTS:
         _require(all(_is_id(token) for token in getattr(config, name)), f"{name} must be a list of token ids")
     for name in ("source_language", "target_language"):

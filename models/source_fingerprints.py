@@ -1,61 +1,180 @@
-"""Fingerprints of the code in `models.networks` that the kernels compute, as of the last tests against it.
+"""What the code of `models.networks` is, and how it differs from the code that the kernels compute: definitions that
+were replaced at run time, or whose fingerprints in their files are not those of `networks/fingerprints.tsv`, as of the
+last tests of the kernels against them.
 
 After an edit that changes no number, `python -m models.backends.native.coverage` rewrites the table. After an edit that
 does, the kernels decline the network until they implement the change."""
 
 from __future__ import annotations
 
-CODE: dict[str, str] = {
-    "DecoderLayer.__init__": "91a627d6fc4715a8",
-    "DecoderLayer.forward": "735c360f0bd6fafb",
-    "EncoderLayer.__init__": "aa2d761f557173d9",
-    "EncoderLayer.forward": "ec1018e3898265d5",
-    "FeedForward.__init__": "78b0676b60dd4501",
-    "FeedForward.forward": "79a5d40579a5d405",
-    "MultiHeadAttention.__init__": "f05d1bd7144212d8",
-    "MultiHeadAttention.attend": "19cdca14360c9edf",
-    "MultiHeadAttention.attend_explicit": "8cbd5d6ea54c80f5",
-    "MultiHeadAttention.forward": "5d86919363014eb1",
-    "MultiHeadAttention.key_value": "27aba47da9c9df9f",
-    "MultiHeadAttention.query_key_value": "c827ebe1c827ebe1",
-    "MultiHeadAttention.split": "69deecb169deecb1",
-    "Projection.forward": "8d751eaf2a4fe0f0",
-    "RecurrentCell.__init__": "87048578483ef2de",
-    "RecurrentCell.forward": "c2c162849dd3db87",
-    "RecurrentLanguageModel.__init__": "5173cc3fc81d990b",
-    "RecurrentLanguageModel._all_layers": "68b1ec1a6dbbfa47",
-    "RecurrentLanguageModel.device": "6ad08732dd2c73f5",
-    "RecurrentLanguageModel.dropped": "a0b567ed6ad126ce",
-    "RecurrentLanguageModel.features": "cea2b6a6c31b5902",
-    "RecurrentLanguageModel.forward": "e4be78da37ceef06",
-    "RecurrentLanguageModel.fused_layer": "87bcd53372531533",
-    "RecurrentLanguageModel.gates": "4d7a7eb7bebe13e0",
-    "RecurrentLanguageModel.inputs": "3660e375f2514d47",
-    "RecurrentLanguageModel.parameters_of": "4680e388afd75f6b",
-    "RecurrentLanguageModel.project": "50cc4e3a50cc4e3a",
-    "RecurrentLanguageModel.project_inputs": "2298c3f387d08f64",
-    "RecurrentLanguageModel.recurrent_weight": "1f31d13ebaf2ce91",
-    "RecurrentLanguageModel.run": "6b22ad940ea4648a",
-    "RecurrentLanguageModel.scan": "25e904d28866fe03",
-    "RecurrentLanguageModel.sequence": "42e47affa50225ca",
-    "RecurrentLanguageModel.zeros": "60bde355c94b7512",
-    "Residual.__init__": "9b08bab3adfe08c0",
-    "Residual.forward": "d774adcfd774adcf",
-    "Transformer.__init__": "97830dab579fef90",
-    "Transformer._initialise": "cc531d9e5f44e881",
-    "Transformer.decode": "8db561e00fa24c10",
-    "Transformer.decode_over": "8aad10c408ecb745",
-    "Transformer.device": "6ad08732dd2c73f5",
-    "Transformer.embed": "f43c6ae241d707da",
-    "Transformer.encode": "48d9e7e019039bde",
-    "Transformer.features": "d5d97a40d5d97a40",
-    "Transformer.first_positions": "b6bc11cfaac8bf97",
-    "Transformer.forward": "94383cb794383cb7",
-    "Transformer.output_weight": "c72b4956698eb355",
-    "Transformer.position_vectors": "29ce2acd2872002a",
-    "Transformer.project": "7ea662585f4c94eb",
-    "Transformer.source_key_values": "57acff3b633ee0e0",
-    "gru": "e5485314512a36da",
-    "lstm": "e1b3b1cd7ece2d02",
-    "rnn": "b511d135cb767997",
-}
+import ast
+import dis
+import hashlib
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+TABLE = "fingerprints.tsv"  # module, definition and fingerprint
+NO_CODE = {"annotation", "returns", "type_comment", "simple", "ctx", "kind"}  # fields of a syntax tree
+OTHER = "the top level of the file"
+_imported: dict[str, dict[str, object]] = {}  # module -> states
+_sources: dict[str, str | None] = {}  # None for a module that is bytecode alone
+
+
+def remember(module: str) -> None:
+    """Called at the end of a module of `models.networks`: what is replaced in it from then on is an edit."""
+    imported: Any = sys.modules[module]
+    _imported[module] = _states(module)
+    _sources[module] = imported.__spec__ and imported.__spec__.loader.get_source(module)
+
+
+def function_of(value: Any) -> Any:
+    """The function of a property, classmethod or staticmethod; anything else as it is."""
+    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+
+
+def is_code(value: object) -> bool:
+    return isinstance(value, types.FunctionType | property | classmethod | staticmethod)
+
+
+def methods(kind: type) -> set[str]:
+    """The names of functions and properties defined in the body of a class."""
+    return {name for name, value in vars(kind).items() if is_code(value)}
+
+
+def state(value: Any) -> object:
+    """A definition with what can be changed in place: the code of a function, the entries of a table, the bases of a
+    class."""
+    function = function_of(value)
+    if isinstance(function, types.FunctionType):
+        return value, function.__code__, function.__defaults__, {**(function.__kwdefaults__ or {})}
+    if isinstance(value, dict) and all(map(callable, value.values())):
+        return value, {**value}
+    return value, value.__mro__ if isinstance(value, type) else None
+
+
+def _states(module: str) -> dict[str, object]:
+    """Label -> state of each definition of a module of ours."""
+    space = vars(sys.modules[module])
+    kinds = [kind for kind in space.values() if isinstance(kind, type) and kind.__module__ == module]
+    owners = {"": space, **{f"{kind.__name__}.": vars(kind) for kind in kinds}}
+    return {
+        f"{owner}{name}": state(value)
+        for owner, names in owners.items()
+        for name, value in names.items()
+        if is_code(value) or not name.startswith("__")
+    }
+
+
+def is_ours(module: str) -> bool:
+    return module in _imported
+
+
+def edits(module: str, heads: Iterable[str] | None = None) -> list[str]:
+    """The labels of the definitions that are not those that the kernels compute, such as "FeedForward.forward". heads:
+    the names of the module that count (see `reached`); None: all, also new ones that only edited code can find."""
+    before, now = _imported[module], _states(module)
+    replaced = (label for label in {**before, **now} if before.get(label) != now.get(label))
+    found, counts = dict.fromkeys([*replaced, *_edited_in_file(module)]), None if heads is None else {*heads, OTHER}
+    return [label for label in found if counts is None or label.partition(".")[0] in counts]
+
+
+def clause(module: str, label: str) -> str:
+    """A label of `edits` in words."""
+    return f"the source of {module} cannot be read" if _sources[module] is None else f"{label} was edited"
+
+
+def reached(module: str, used: Iterable[object]) -> set[str]:
+    """The names of a module that these functions and classes have or find, also through others of the module."""
+    space, found, values = vars(sys.modules[module]), set[str](), [*used]
+    for value in values:  # which grows
+        if isinstance(value, type):
+            values += filter(is_code, vars(value).values())
+            names = {value.__qualname__}
+        else:
+            function: Any = inspect.unwrap(function_of(value))
+            names = {*_globals(getattr(function, "__code__", None))} & space.keys()
+        values += [space[name] for name in names - found if getattr(space.get(name), "__module__", "") == module]
+        found |= names
+    return found
+
+
+@cache
+def _globals(code: types.CodeType | None) -> frozenset[str]:
+    if code is None:
+        return frozenset()
+    own = {found.argval for found in dis.get_instructions(code) if found.opname == "LOAD_GLOBAL"}
+    return frozenset(own.union(*(_globals(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))))
+
+
+@cache
+def recorded(module: str) -> dict[str, str]:
+    """Label -> fingerprint of each definition of a module, as of the last tests of the kernels against it."""
+    lines = (files("models.networks") / TABLE).read_text(encoding="utf-8").splitlines()
+    return {label: digits for name, label, digits in (line.split("\t") for line in lines) if name == module}
+
+
+@cache
+def _edited_in_file(module: str) -> tuple[str, ...]:
+    known, source = recorded(module), _sources[module]
+    if source is None:
+        return (OTHER,)
+    own = definitions(source)
+    return tuple(label for label in {**known, **own} if own.get(label) != known.get(label))
+
+
+def definitions(source: str) -> dict[str, str]:
+    """Label -> fingerprint of each function, method, class body, import and table of a file, and of all else."""
+    parts = dict[str, str]()
+    for node in ast.parse(source).body:
+        for label, part in _parts(node):
+            parts[label] = parts.get(label, "") + _dumped(part)
+    return {label: fingerprint(text) for label, text in parts.items()}
+
+
+def _parts(node: ast.stmt) -> Iterator[tuple[str, object]]:
+    """What a statement of a file defines: label and syntax."""
+    match node:
+        case ast.ClassDef():
+            yield node.name, [node.bases, node.decorator_list]
+            for inner in node.body:
+                yield (f"{node.name}.{inner.name}" if isinstance(inner, ast.FunctionDef) else node.name), inner
+        case ast.FunctionDef():
+            yield node.name, node
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from ((alias.asname or alias.name, [getattr(node, "module", ""), alias.name]) for alias in names)
+        case ast.Assign() | ast.AnnAssign() if node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named = (name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+            yield from ((name.id, node.value) for name in named)
+        case _:
+            yield OTHER, node
+
+
+def _dumped(node: object) -> str:
+    """A syntax tree without docstrings and annotations; unlike `ast.dump`, the same text in every version of Python."""
+    if isinstance(node, list):
+        return "".join(map(_dumped, node)) + ";"
+    if not isinstance(node, ast.AST):
+        return f"{node!r},"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return ""  # a docstring
+    if isinstance(node, ast.AnnAssign):
+        node = ast.Assign(targets=[node.target], value=node.value)  # type: ignore[arg-type]  # None: a field
+    fields = ((name, field) for name, field in ast.iter_fields(node) if field not in (None, []))
+    text = "".join(f"{name}={_dumped(field)}" for name, field in fields if name not in NO_CODE)
+    return f"{type(node).__name__}({text})"
+
+
+def fingerprint(value: Any) -> str:
+    """Of a text, or of the source of a function; "" of anything else."""
+    if not isinstance(value, str):
+        try:
+            value = inspect.getsource(function_of(value).__code__)
+        except (AttributeError, OSError):
+            return ""
+    return hashlib.sha256(value.encode()).hexdigest()[:8]

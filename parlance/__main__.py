@@ -18,6 +18,7 @@ from parlance import __version__
 
 DEMO_MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 SIGNALLED = 128  # and the number of the signal is the exit status of a command that one has ended
+ENDED_BY_PEOPLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TRAINING_COMMANDS = {
     "train translator": ("train a translator from pairs of sentences", ["translator"]),
     "train lyrics": ("train a character model from a text", ["lyrics"]),
@@ -27,7 +28,6 @@ TRAINING_COMMANDS = {
     "evaluate": ("score a model, or compare several", ["evaluate"]),
     "export": ("write a checkpoint for transformers, CTranslate2 or ONNX", ["export"]),
     "distil": ("have a translator translate text for another one to learn from", ["distil"]),
-    "backtranslate": ("make pairs from text in the target language", ["backtranslate"]),
     "inspect-corpus": ("say what is in a corpus", ["inspect-corpus"]),
     "recipes": ("list the recipes and their options", ["recipes"]),
 }
@@ -48,6 +48,7 @@ usage: parlance train MODEL [options]
 
 parlance train MODEL --help explains the options."""
 HELP_OPTIONS = ("-h", "--help")
+IMPORT_PROCESS = "import-process"  # the command `import` in the process that `watched_import` starts
 SERVE_ELSEWHERE = ("run", "start", "up", "web", "api")  # other programs' words for `serve`
 
 
@@ -81,6 +82,10 @@ def run_command(given: list[str]) -> int:
         from app.keys import main as keys  # each command imports its own half: PyTorch takes seconds
 
         return keys(rest, "parlance keys")
+    if command == "import":
+        return watched_import(rest)
+    if command == IMPORT_PROCESS:
+        command = "import"
     if command == "train":
         if rest[:1] and rest[0] in HELP_OPTIONS:
             print(HELP_OF_TRAIN.format(command_lines("train ")))
@@ -118,8 +123,8 @@ def refuse(command: str) -> int:
 
 def meant_command(command: str) -> str:
     """What another program's command, one of `python -m training` or a misspelt one is called here; "" for none."""
-    from training.cli.option_names import FOREIGN_COMMANDS
-    from training.program import CONSOLE_WORDS
+    from training.cli.commands import FOREIGN_COMMANDS
+    from training.errors import CONSOLE_WORDS
 
     spelled = command.replace("_", "-").lower()
     if spelled in SERVE_ELSEWHERE:
@@ -195,25 +200,47 @@ def demo_lines(checkpoints: Path, models: str = "") -> list[str]:
 
 
 def fetch_models(models: str, checkpoints: Path) -> int:
-    """Imports the models that are not among the checkpoints. Without one that cannot be had, whose error has been
-    printed, the others or the demo are served; returns the exit status of an interrupt, or else 0."""
+    """Imports the models that are not among the checkpoints, and says which are others than their name on the hub.
+    Without one that cannot be had, whose error has been printed, the others or the demo are served, and the server is
+    not ready; returns the exit status of an interrupt, or else 0."""
+    from models.checkpoint import CheckpointError, read_config
+    from models.imported_folder import stands_in
     from models.model_names import checkpoint_folder, split_names
 
-    missing = [name for name in split_names(models) if checkpoint_folder(name, checkpoints) is None]
-    if not missing:
+    folders = {name: checkpoint_folder(name, checkpoints) for name in split_names(models)}
+    for name, folder in folders.items():
+        with contextlib.suppress(CheckpointError):
+            if folder is not None and (sentence := stands_in(name, folder, read_config(folder))) is not None:
+                print(sentence, file=sys.stderr, flush=True)
+    if not (missing := [name for name, folder in folders.items() if folder is None]):
         return 0
     if checkpoints.is_dir() and not os.access(checkpoints, os.W_OK):
         print(f"{checkpoints} cannot be written: {', '.join(missing)} is not fetched.", file=sys.stderr, flush=True)
         return 0
-    # in a process of its own: the server would keep PyTorch's memory
-    command = [sys.executable, "-m", "parlance", "import", *missing, "--into", str(checkpoints)]
-    status = run_to_end(command, stdout=subprocess.DEVNULL)
+    status = watched_import([*missing, "--into", str(checkpoints)], stdout=subprocess.DEVNULL)
     if status > SIGNALLED:
         return status
     if status:
         way = "start it again to try once more" if status == os.EX_TEMPFAIL else "start it again with another name"
-        print(f"Parlance serves without it; {way}.", file=sys.stderr, flush=True)
+        print(f"Parlance is not ready without it, and serves the others; {way}.", file=sys.stderr, flush=True)
     return 0
+
+
+def watched_import(arguments: Sequence[str], stdout: int | None = None) -> int:
+    """Runs `import` in a process of its own, which a hostile file may end and whose memory goes with it. Returns its
+    exit status, 2 where the system has ended it."""
+    status = run_to_end([sys.executable, "-m", "parlance", IMPORT_PROCESS, *arguments], stdout=stdout)
+    if status <= SIGNALLED or status - SIGNALLED in ENDED_BY_PEOPLE:
+        return status
+    from models.child_process import end_in_words
+    from models.imported_folder import clear_leftovers
+
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument("--into", type=Path, default=Path("checkpoints"))
+    clear_leftovers(place.parse_known_args(arguments)[0].into)
+    how = end_in_words(SIGNALLED - status)
+    print(f"error: The import was ended ({how}), as a damaged or hostile file of a model can do.", file=sys.stderr)
+    return 2
 
 
 def run_to_end(command: Sequence[str], stdout: int | None = None) -> int:
@@ -222,7 +249,8 @@ def run_to_end(command: Sequence[str], stdout: int | None = None) -> int:
     child = subprocess.Popen(command, stdout=stdout, process_group=0)
     handlers = {
         number: signal.signal(number, lambda number, _: os.killpg(child.pid, number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in ENDED_BY_PEOPLE
+        if signal.getsignal(number) is not signal.SIG_IGN  # as `nohup` leaves SIGHUP
     }
     try:
         status = child.wait()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -9,19 +10,17 @@ from unittest import mock
 
 import hypothesis
 import pytest
+from _pytest.runner import runtestprotocol
 
 from models.backends.native import build
-from models.backends.native.build import FP32, VARIANTS
+from models.backends.native.build import EVERY
 from models.backends.native.cpu import cpu_flags
-from training.kernels.training_backend import TRAINING
 
 # what test modules share asserts too, and its failures show their values only so
 pytest.register_assert_rewrite("tests.app", "tests.faults", "tests.models", "tests.training", "tests.serving")
 
-from tests import tiny  # noqa: E402
-
-# how long an example takes says how busy the machine is
-hypothesis.settings.register_profile("parlance", deadline=None)
+# Other examples in each run. How long one takes says how busy the machine is.
+hypothesis.settings.register_profile("parlance", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("parlance")
 
 TESTS = Path(__file__).parent
@@ -33,7 +32,9 @@ FOLDER_MARKERS = {
     "faults": "faults",
     "fuzz": "fuzz",
     "gpu": "gpu",
+    "replicas": "ray",
 }
+ALL_MARKED = re.compile(r"^pytestmark = pytest\.mark\.(\w+)\b(?!\()", re.MULTILINE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     with mock.patch.object(build, "BUILD_LIMIT_S", 300):
         flags = cpu_flags()
-        for variant in (kernel for kernel in (*VARIANTS, *FP32, *TRAINING) if kernel.needed <= flags):
+        for variant in (kernel for kernel in EVERY if kernel.needed <= flags):
             with contextlib.suppress(OSError, RuntimeError, subprocess.SubprocessError):
                 build.built(variant)
 
@@ -68,14 +69,33 @@ def _old_objects_stay() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Worker processes of xdist report each call, and of setups and teardowns only those that failed or took time: to
+    send a report, and to read it, costs more than a test of a millisecond."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > 0.5:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out folders whose tests all have a marker that is not wanted: importing them takes seconds."""
+    """Leaves out folders and files whose tests all have a marker that is not wanted: importing them takes seconds."""
     wanted = config.getoption("markexpr")
     marker = FOLDER_MARKERS.get(collection_path.name) if collection_path.parent == TESTS else None
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        marked = ALL_MARKED.search(collection_path.read_text(encoding="utf-8"))
+        marker = marked[1] if marked else None
     return True if marker and f"not {marker}" in wanted else None
 
 
 @pytest.fixture(scope="session")
 def tiny_checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two tiny translators (de-en, en-es) and a tiny lyricist; do not write to it."""
+    from tests import tiny  # here, because it needs PyTorch, and the process that hands out the tests does not
+
     return tiny.write_all(tmp_path_factory.mktemp("checkpoints"))

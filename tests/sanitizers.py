@@ -16,8 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from models.backends.native import build
-from models.backends.native.build import FP32, VARIANTS, Variant, cpu_flags
-from training.kernels.training_backend import TRAINING
+from models.backends.native.build import EVERY, Variant, cpu_flags
 
 TESTS = ("tests/models/backends/native", "tests/training/kernels")
 # They say what happens without a compiler, with another, or to a cache; each compiles or loads no kernel, or its own.
@@ -53,7 +52,7 @@ def sanitizer_environment(folder: Path) -> dict[str, str]:
 
 def compile_kernels(folder: Path) -> list[Path]:
     """This CPU's libraries, compiled with sanitizers into the folder. RuntimeError where others would be loaded."""
-    variants = [variant for variant in (*VARIANTS, *FP32, *TRAINING) if variant.needed <= cpu_flags()]
+    variants = [variant for variant in EVERY if variant.needed <= cpu_flags()]
     shipped = [variant.folder / build.file_name(variant) for variant in variants]
     if found := next((path for path in shipped if path.exists()), None):
         raise RuntimeError(f"{found} would be loaded instead of a sanitized library: remove it")

@@ -45,11 +45,14 @@ def serving(
     folder: Path,
     command: tuple[str, ...] = ("-m", "app"),
     python: Path | None = None,
+    preload: Path | None = None,
+    wait_for: str = "/health/ready",
     **settings: str,
 ) -> Iterator[Server]:
     """Ready to answer; started from another folder than the sources, as a service manager would.
 
     python: of an environment in which Parlance is installed; without it the sources are served.
+    preload: a folder of modules for every process, of which Python imports `sitecustomize`.
     settings: by their names without the prefix, such as ADMIN_KEY="...".
     """
     with socket.socket() as probe:
@@ -60,24 +63,26 @@ def serving(
     environment |= {"PARLANCE_PRECISION": "fp32", "PARLANCE_CPU_WORKERS": "1"}
     environment["PARLANCE_SHUTDOWN_DELAY_S"] = "0"  # no load balancer is to notice
     environment |= {"PARLANCE_PORT": str(port), "PYTHONPATH": "" if python else str(ROOT)}
+    if preload is not None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(preload), environment["PYTHONPATH"]])
     environment |= {f"PARLANCE_{name}": value for name, value in settings.items()}
     words = [word.format(port=port) for word in command]
     process = subprocess.Popen([python or sys.executable, *words], cwd=folder, env=environment)
     server = Server(f"http://127.0.0.1:{port}", process)
     try:
-        _wait(server)
+        _wait(server, wait_for)
         yield server
     finally:
         process.kill()
         process.wait()
 
 
-def _wait(server: Server) -> None:
+def _wait(server: Server, path: str) -> None:
     """READY_S in which the server waits for no core: others may have them all for a while."""
     began = time.monotonic()
     while True:
         try:
-            server.ask("/health/ready")
+            server.ask(path)
             return
         except (urllib.error.URLError, ConnectionError):
             assert server.process.poll() is None, "the server ended"

@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +24,13 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 LFS_SUFFIXES = (".bin", ".safetensors", ".h5", ".ot", ".model", ".msgpack")
 SIGNATURE = "Signature=stand-in"
+
+
+class _Server(ThreadingHTTPServer):
+    """Says nothing of clients that go in the middle of an answer, on the standard error that tests read."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass
 
 
 @dataclass
@@ -85,7 +92,10 @@ class Repository:
 
     def info(self, blobs: bool) -> dict[str, Any]:
         config = self.files.get("config.json")
-        content = json.loads(config.path.read_text(encoding="utf-8")) if config else {}
+        try:
+            content = json.loads(config.path.read_text(encoding="utf-8")) if config else {}
+        except (ValueError, RecursionError):
+            content = {}
         return {
             "id": self.name,
             "modelId": self.name,
@@ -104,17 +114,21 @@ class Repository:
 @dataclass
 class Faults:
     """What goes wrong, by the name of a file. breaks: for the next requests, after how many bytes, and how. wrong: how
-    many of the next answers have a changed byte. busy: the status of every answer of the Hub, if not 0."""
+    many of the next answers have a changed byte. busy: the status of every answer of the Hub, if not 0. info: changes
+    what the Hub says of a model. answer: answers a request in another way, and says whether it has."""
 
     breaks: dict[str, list[tuple[int, Literal["end", "reset"]]]] = field(default_factory=dict)
     wrong: dict[str, int] = field(default_factory=dict)
     busy: int = 0
+    info: Callable[[dict[str, Any]], object] | None = None
+    answer: Callable[[_Handler, str], bool] | None = None
 
 
 @dataclass
 class StandInHub:
     """requests: (method, path, headers) of all requests to both servers. address: of the Hub. cdn: of large files.
-    rate: bytes per second of a download; 0 does not limit it. ranges: whether a part of a file can be asked for."""
+    rate: bytes per second of a download; 0 does not limit it. ranges: whether a part of a file can be asked for. up: a
+    path that a hostile answer may name."""
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
@@ -123,6 +137,7 @@ class StandInHub:
     cdn: str = ""
     rate: float = 0
     ranges: bool = True
+    up: str = ""
 
     def add(self, name: str, folder: Path, access: Literal["open", "gated", "private"] = "open") -> Repository:
         repository = self.repositories[name] = Repository(name, folder, access)
@@ -151,7 +166,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         self.hub.requests.append((self.command, self.path, dict(self.headers.items())))
         try:
-            self.respond(urlsplit(self.path))
+            if self.hub.faults.answer is None or not self.hub.faults.answer(self, unquote(urlsplit(self.path).path)):
+                self.respond(urlsplit(self.path))
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
@@ -260,7 +276,8 @@ class _Hub(_Handler):
     def _info(self, repository: Repository, revision: str, blobs: bool) -> None:
         if revision not in ("", "main", repository.commit):
             return self.send_json({"error": "Invalid rev id"}, 404, X_Error_Code="RevisionNotFound")
-        return self.send_json(repository.info(blobs))
+        info = repository.info(blobs)
+        return self.send_json(info if self.hub.faults.info is None else self.hub.faults.info(info))
 
     def _resolve(self, repository: Repository, revision: str, name: str) -> None:
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -288,7 +305,7 @@ def stand_in_hub(port: int = 0) -> Iterator[StandInHub]:
     servers = []
     for kind, host in ((_Hub, "127.0.0.1"), (_Cdn, "localhost")):
         handler = type(kind.__name__, (kind,), {"hub": hub})
-        server = ThreadingHTTPServer(("127.0.0.1", port if kind is _Hub else 0), handler)
+        server = _Server(("127.0.0.1", port if kind is _Hub else 0), handler)
         server.daemon_threads = True
         servers.append((server, f"http://{host}:{server.server_address[1]}"))
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -149,12 +149,13 @@ class Tree:
 
 TRANSLATOR = (
     *("translator", "--source", "de", "--target", "en", "--train", "pairs.tsv", "--recipe", "tiny"),
+    *("--set", "loop.precision=fp32"),  # "auto" is bf16 on CPUs that have it
     *("--set", "network.d_model=32", "--set", "network.heads=2", "--set", "network.head_width=16"),
     *("--set", "network.d_ff=64", "--set", "network.encoder_layers=1", "--set", "network.decoder_layers=1"),
     *("--set", "tokenizer.kind=word", "--set", "tokens_per_batch=300", "--set", "network.tied=none"),
 )
 LYRICIST = (
-    *("lyrics", "--corpus", "songs.txt", "--recipe", "small"),
+    *("lyrics", "--corpus", "songs.txt", "--recipe", "small", "--set", "loop.precision=fp32"),
     *("--set", "network.hidden=32", "--set", "network.embedding=16"),
 )
 # The best translation of a text, by the network that the training has left: PyTorch's steps against a full pass.

@@ -89,8 +89,11 @@ def test_behind_nginx(hub: StandInHub, tmp_path: Path) -> None:
     followed = follow(page)
     *tokens, (last, done) = events(followed.printed('"stream": true'))
     assert last == "done" and "".join(token["text"] for _, token in tokens) == done["translatedText"]
-    codes = [line.split()[0] for line in followed.printed("$GUEST").splitlines()[:4]]
+    codes = [line.split()[0] for line in followed.printed("retry-after").splitlines()[:4]]
     assert codes == ["200", "200", "200", "429"]
     guesses = [line.split() for line in followed.printed("guess 127.0.0.3").splitlines()]
     assert [guess[-1] for guess in guesses] == ["403", "429", "403"] and guesses[0][0] == "20"
+    allowed, refused, *answering = (line.split() for line in followed.printed("$port/metrics").splitlines())
+    assert (allowed, refused) == (["3", "200"], ["1", "429"]), "two servers count the guest's requests together"
+    assert sorted(answering) == [["1"], ["2"]], "nginx asks both: one of them refused"
     assert "/translate" in (page.folder / "proxy/access.log").read_text(encoding="utf-8")

@@ -183,7 +183,7 @@ def test_spans_contain_nothing_of_a_request(tmp_path: Path, monkeypatch: pytest.
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from app.api.middleware import telemetry
+    from app.api import telemetry
 
     kept = InMemorySpanExporter()
     spans = telemetry.RequestSpans(TracerProvider(), SimpleSpanProcessor(kept), "1")

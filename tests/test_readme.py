@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 import os
+import random
 import re
 import shlex
 import shutil
@@ -27,6 +28,7 @@ import pytest
 
 from models import checkpoint as checkpoints
 from tests.app.api.test_event_stream import events
+from tests.app.translation.kinds import KINDS, served_failures
 from tests.readme import ROOT, Example, examples, json_values, same_shape
 from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.demo import aligned
@@ -176,6 +178,17 @@ def test_first_sentences_are_translated_exactly(served: Served, source: str, tar
     assert sum(exact) >= 0.8 * len(rows), [a for a, right in zip(answers, exact, strict=True) if not right]
 
 
+# Members that the demo models still damage, as measured on 29 November; the goal is none. Of "Danke: {name}!" the model
+# drops the colon, of \\"Bier\\" the quotes, and two percentages have come side by side.
+STILL_DAMAGED = {"marks_before_the_end": 30, "two_placeholders": 1, "escapes": 2}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_of_damaged_kinds_come_back_whole(served: Served, kind: str) -> None:
+    damaged = served_failures(served.base, kind, DIRECTIONS)
+    assert len(damaged) <= STILL_DAMAGED.get(kind, 0), "\n".join([str(len(damaged)), *damaged])
+
+
 def test_the_first_sentence_of_a_newcomer(served: Served) -> None:
     text = "Guten Morgen, ich wohne in Berlin und arbeite als Lehrer."
     answer = ask(served.base, "/translate", {"q": text, "source": "de", "target": "en"})
@@ -188,6 +201,40 @@ def test_unknown_words_are_copied_and_marked(served: Served) -> None:
     assert answer["translatedText"] == "I live in Quoxdorf."
     (notice,) = answer["notices"]
     assert (notice["code"], text[notice["start"] : notice["end"]]) == ("unknown_words", "Quoxdorf")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "sentences"),
+    [
+        (
+            "de",
+            "en",
+            [
+                "Ich wohne in Quoxdorf und arbeite bei Zabriski.",
+                "Guten Morgen, ich wohne in Berlin und arbeite als Lehrer.",
+                "Wo ist der Bahnhof?",
+                "Die Wolkenkratzer spiegeln sich im Fjordwasser.",
+                "Ich möchte 3 Bier und 2 Kaffee.",
+                "ES IST SEHR KALT HEUTE.",
+            ],
+        ),
+        ("en", "es", ["I live in Quoxdorf and work at Zabriski.", "Where is the station?", "The skyscrapers dazzle."]),
+    ],
+    ids=["de-en", "en-es"],
+)
+def test_sentence_is_translated_alike_whatever_stands_before_it(
+    served: Served, source: str, target: str, sentences: list[str]
+) -> None:
+    def translated(texts: list[str]) -> list[str]:
+        answer = ask(served.base, "/translate", {"q": texts, "source": source, "target": target})
+        return list(answer["translatedText"])
+
+    alone = dict(zip(sentences, translated(sentences), strict=True))
+    choice = random.Random(7)
+    contexts = [choice.choices(sentences, k=choice.randint(2, 40)) for _ in range(40)]
+    contexts += [[sentence] * repetitions for sentence in sentences for repetitions in range(1, 41)]
+    for context in contexts:
+        assert translated([" ".join(context)]) == [" ".join(alone[sentence] for sentence in context)]
 
 
 def test_demo_models_say_what_they_are(served: Served) -> None:
@@ -295,9 +342,9 @@ def test_training_commands_of_the_readme_run(tmp_path: Path) -> None:
         assert result.returncode == 0, f"{shown}\n{result.stderr[-2000:]}"
         if "inspect-corpus" in command:
             assert result.stdout.startswith("pairs.tsv: 1,000 pairs read, ")
-        elif "backtranslate" in command:  # after one epoch a teacher ends few translations, and others are left out
+        elif "--text news.en.gz" in command:  # after one epoch a teacher ends few translations, and others are left out
             with gzip.open(tmp_path / "bt.jsonl.gz", "at", encoding="utf-8") as file:
-                file.write("".join(f"{json.dumps({'de': f'<BT> {s}', 'en': t})}\n" for s, t in pairs[:20]))
+                file.write("".join(f"{json.dumps({'de': s, 'en': t})}\n" for s, t in pairs[:20]))
         elif "evaluate" in command:
             last = json.loads(result.stdout.splitlines()[-1])
             expected = {"nats_per_character", "bits_per_character", "perplexity", "characters"}

@@ -1,5 +1,5 @@
 """The tutorials' own systems through our commands and over HTTP (make test-slow). *The Random Transformer* stands in
-tests/models/networks/test_attention.py, the figures of the RNN lyricists in benchmarks/lyricists.py."""
+tests/models/networks/test_attention.py, the figures of the RNN lyricists in benchmarks/results."""
 
 from __future__ import annotations
 

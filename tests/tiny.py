@@ -83,11 +83,13 @@ def write_translator(
     return _write(folder, draft, tokenizers, Transformer(shape))
 
 
-def write_multilingual(folder: Path, pairs: Sequence[tuple[str, str]], seed: int = 0) -> Path:
+def write_multilingual(
+    folder: Path, pairs: Sequence[tuple[str, str]], seed: int = 0, max_new_tokens: int = 200
+) -> Path:
     """A translator of several pairs over one vocabulary of pieces, whose target tokens change what it writes."""
     targets = sorted({target for _, target in pairs})
     config = TokenizerConfig(kind="sentencepiece", vocab_size=90)
-    tokenizer = sentencepiece_tokenizer([*GERMAN, *ENGLISH] * 5, config, casefold=False, targets=targets)
+    tokenizer = sentencepiece_tokenizer([*GERMAN, *ENGLISH] * 5, config, targets=targets)
     torch.manual_seed(seed)
     size = tokenizer.size
     shape = TransformerConfig(
@@ -110,15 +112,15 @@ def write_multilingual(folder: Path, pairs: Sequence[tuple[str, str]], seed: int
         eos=EOS,
         suppressed=(PAD, UNKNOWN, BOS, *languages.values()),
         max_source_tokens=64,
-        max_new_tokens=200,
+        max_new_tokens=max_new_tokens,
     )
     return _write(folder, draft, {"source": tokenizer, "target": tokenizer}, Transformer(shape))
 
 
-def write_lyricist(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
-    """A GRU over the characters of LYRICS; a wide one takes its time over each token."""
+def write_lyricist(folder: Path, seed: int = 0, hidden: int = 32, text: str = LYRICS) -> Path:
+    """A GRU over the characters of the text; a wide one takes its time over each token."""
     torch.manual_seed(seed)
-    tokenizer = character_tokenizer(LYRICS, unknown=True)
+    tokenizer = character_tokenizer(text, unknown=True)
     shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=16, hidden=hidden)
     draft = CheckpointConfig(
         kind="lyrics",

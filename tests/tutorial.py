@@ -69,7 +69,7 @@ class Tutorial:
     def __init__(self, page: str, folder: Path, **environment: str) -> None:
         self.text = (ROOT / page).read_text(encoding="utf-8")
         self.folder = folder
-        self.ports = {port: str(free_port()) for port in ("8000", "8443")}
+        self.ports = {port: str(free_port()) for port in ("6379", "8000", "8001", "8443")}
         self.base = f"http://127.0.0.1:{self.ports['8000']}"
         own = {"PYTHONPATH": str(ROOT), "PARLANCE_PORT": self.ports["8000"], "PORT": self.ports["8000"]}
         own |= {"OMP_NUM_THREADS": "1", "PARLANCE_CPU_WORKERS": "1", "HF_HOME": str(folder / ".hub-cache")}

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 from types import FrameType
@@ -20,22 +20,17 @@ import torch
 
 from models.backends.native.build import CHOICE, UnavailableVariant, runnable
 from models.backends.native.cpu import cpu_flags
-from training import STARTED
-from training.cli.commands import COMMANDS
-from training.cli.option_names import command_suggestion, unknown_options
-from training.config.run_config import raise_all
+from training import STARTED, snapshot
+from training.cli.commands import COMMANDS, command_suggestion, functions_of, unknown_options
 from training.distributed import torchrun
 from training.distributed.process_group import Workers, join_group
 from training.distributed.torchrun import launch_processes
-from training.distributed.watchdog import Terminated, is_peer_failure
-from training.errors import CANNOT_START, TrainingError, os_error_reason, pluralize
-from training.loop import snapshot
-from training.loop.stop_signals import Stopped
-from training.program import command_line, program
+from training.distributed.watchdog import Stopped, Terminated, is_peer_failure
+from training.errors import CANNOT_START, TrainingError, command_line, os_error_reason, pluralize, program, raise_all
 
 MODULE = "training"  # what processes of a group run
 NO_MEMORY = "error: This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
-ALLOCATOR = ("DefaultCPUAllocator", "not enough memory")  # in PyTorch's out-of-memory messages, on Linux and on Windows
+ALLOCATOR = ("DefaultCPUAllocator", "not enough memory", "Storage size calculation overflowed")  # of PyTorch
 SHARED = ("translator", "lyrics")  # commands that torchrun can run in several processes
 
 
@@ -46,11 +41,15 @@ class OneSentenceParser(argparse.ArgumentParser):
         self.exit(2, f"error: {message.rstrip('.')}; see {self.prog} --help\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(only: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """only: the commands whose options are added; importing their modules takes a second."""
     top = OneSentenceParser(prog=program(), description="Make models from text files.")
     commands = top.add_subparsers(dest="command", required=True)
-    for name, (text, add_options, run) in COMMANDS.items():
+    for name, (text, _) in COMMANDS.items():
         command = commands.add_parser(name, help=text, prog=command_line(name))
+        if name not in only:
+            continue
+        add_options, run = functions_of(name)
         add_options(command)
         known = [option for action in command._actions for option in action.option_strings]
         command.set_defaults(run=run, known=known, refusal=command.get_default("refusal") or CANNOT_START)
@@ -60,14 +59,14 @@ def parser() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parses the arguments; in a process group only rank 0 prints usage errors."""
     with nullcontext() if torchrun.environment_rank() == 0 else redirect_stderr(io.StringIO()):
-        top = parser()
         given = sys.argv[1:] if argv is None else argv
+        top = parser(given[:1])
         if given and not given[0].startswith("-") and given[0] not in COMMANDS:
             top.error(f"{given[0]} is no command{command_suggestion(given[0], list(COMMANDS))}")
         arguments, unknown = top.parse_known_args(argv)
         many = next((name for name in ("files", "folders") if name in arguments), None)
         if many and not any(argument.startswith("-") for argument in unknown):
-            # argparse finds no positional arguments behind an option that follows the first ones
+            # argparse finds no positional arguments after an option that follows the first ones
             setattr(arguments, many, [*getattr(arguments, many), *map(Path, unknown)])
             unknown = []
         arguments.unknown = unknown
@@ -84,7 +83,7 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
 @contextmanager
 def signals_raise() -> Iterator[None]:
     """SIGINT and SIGTERM raise inside, where nobody else handles them: temporary files go, and a sentence says what is
-    left. Before and behind it, in imports and in the interpreter's exit, they end the process without a traceback."""
+    left. Before and after it, in imports and in the interpreter's exit, they end the process without a traceback."""
 
     def on_sigterm(number: int, frame: FrameType | None) -> None:
         raise Terminated
@@ -118,7 +117,7 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     """Runs the parsed command; the exit code. Leaves `arguments.workers` as the group that it has joined, if any."""
     workers: Workers = arguments.workers
     try:
-        if choice := os.environ.get(CHOICE):  # now, and not in one of the command's processes behind minutes of work
+        if choice := os.environ.get(CHOICE):  # now, and not in one of the command's processes after minutes of work
             runnable(choice, cpu_flags())
         if arguments.command in SHARED:
             if arguments.processes > 1 and not torchrun.launch_name():

@@ -1,10 +1,16 @@
-"""Errors that end a command with one sentence, and the wording of such sentences."""
+"""Errors that end a command with one sentence, and the wording of such sentences.
+
+A sentence that contains a command spells it as the user started training, `python -m training` or `parlance`, so that
+it can be copied."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 def pluralize(number: float, noun: str) -> str:
@@ -23,13 +29,26 @@ class TrainingError(ValueError):
 CANNOT_START = "This cannot start"
 
 
+MOST_LISTED, MOST_CHARACTERS = 50, 500
+
+
 class CannotStart(TrainingError):
-    """All problems of a command's options, in one list. refusal: the words before the list."""
+    """All problems of a command's options, in one list, without the middle of one that quotes a giant value. refusal:
+    the words before the list."""
 
     def __init__(self, problems: Sequence[str], refusal: str = CANNOT_START) -> None:
-        self.problems = tuple(problems)
-        listed = "; ".join(self.problems)
+        self.problems = tuple(p if len(p) <= MOST_CHARACTERS else f"{p[:200]} … {p[-200:]}" for p in problems)
+        more = len(self.problems) - MOST_LISTED
+        listed = "; ".join([*self.problems[:MOST_LISTED], *([f"and {more:,} more"] if more > 0 else [])])
         super().__init__(f"{refusal}: {listed}" + ("" if listed.endswith("?") else "."))
+
+
+def raise_all(problems: Iterable[str], refusal: str = CANNOT_START) -> None:
+    """Raises CannotStart with every problem, if there are any. An empty string is no problem. refusal: as in
+    `CannotStart`."""
+    problems = [problem for problem in problems if problem]
+    if problems:
+        raise CannotStart(problems, refusal)
 
 
 GO_ON, ANEW = "then go on with --resume, or anew if nothing was saved", "then begin anew"
@@ -74,3 +93,33 @@ def unwritable_reason(error: OSError) -> str | None:
     if number not in UNWRITABLE:
         return None
     return "disk full" if number == errno.ENOSPC else os.strerror(number).lower()
+
+
+MODULE = "python -m training"
+CONSOLE = "parlance"
+CONSOLE_WORDS = {
+    "translator": ["train", "translator"],
+    "lyrics": ["train", "lyrics"],
+    "demo": ["train", "demo"],
+    "import-marian": ["import"],
+}
+"""A command of `python -m training` -> the words of `parlance`, where they differ."""
+
+
+def program() -> str:
+    """ "parlance" in a process that the console command or `python -m parlance` has started, or else
+    "python -m training"."""
+    started = Path(sys.argv[0])
+    name = started.parent.name if started.name == "__main__.py" else started.stem
+    return CONSOLE if name == CONSOLE else MODULE
+
+
+def command_line(command: str, *arguments: str) -> str:
+    """command: of `python -m training`. The arguments are quoted for a shell."""
+    words = CONSOLE_WORDS.get(command, [command]) if program() == CONSOLE else [command]
+    return f"{program()} {shlex.join([*words, *arguments])}"
+
+
+def started_command_line() -> str:
+    """The command of this process as the user gave it."""
+    return f"{program()} {shlex.join(sys.argv[1:])}"

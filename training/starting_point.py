@@ -13,38 +13,34 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig
+from models.exactness import Undrawn
+from models.model_card import licence as card_licence
 from models.model_names import HUB_NAME
 from models.networks import loading
-from models.tokenizer import MarianTokenizer, Tokenizer
-from models.undrawn import Undrawn
+from models.tokenizer import Tokenizer
+from training import snapshot
 from training.config.overrides import FROM_THE_DATA
 from training.config.run_config import Config, LyricsConfig, NetworkOptions, TokenizerConfig, TranslatorConfig
 from training.data.tokenizer_training import tokenizer_config
-from training.errors import TrainingError
+from training.errors import TrainingError, command_line
 from training.evaluation.scores import Scores
 from training.importers.import_progress import ConsoleProgress
-from training.importers.marian.convert_checkpoint import card_licence, convert_marian, marian_folder
-from training.importers.marian.hub_folder import CARD_FILE, MarianFolder
+from training.importers.marian.convert_checkpoint import careful, convert_marian, marian_folder
+from training.importers.marian.hub_folder import MarianFolder
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE
 from training.importers.marian.weight_conversion import NORM_OF_TYPE, RECORD
-from training.loop import snapshot
-from training.loop.progress import Outcome, Validation
-from training.loop.tasks import AnyTask
-from training.program import command_line
 
 Kind = Literal["translator", "lyrics"]
 KINDS = {"translator": "a translator", "lyrics": "a lyricist"}
 KEPT_FOLDER, ORIGIN_FILE = "start", "origin.json"
 EMBEDDINGS = ("embedding", "source_embedding", "target_embedding")
-SAMPLING = ("source_sampling", "target_sampling")  # options of a tokenizer that do not change the vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +70,13 @@ class StartingPoint:
             with Undrawn():
                 freeze(loading.build(self.config.architecture), modules)
 
-    @torch.no_grad()
-    def average_into(self, network: nn.Module, share: float) -> None:
-        """Moves the network's weights by `share` of the way to the starting weights (Wortsman et al. 2022). 1 gives
-        exactly the starting weights."""
-        for name, tensor in network.state_dict(keep_vars=True).items():
-            if name in self.weights and tensor.is_floating_point():
-                tensor.lerp_(self.weights[name].to(tensor), share)
-
     def network_options(self) -> dict[str, Any]:
         """The architecture as options of a run's configuration."""
         left_out = {"name", *FROM_THE_DATA}
         return {name: value for name, value in self.config.architecture.items() if name not in left_out}
 
     def tokenizer_config(self) -> TokenizerConfig:
-        """The options of a run that describe these tokenizers, without sampling."""
+        """The options of a run that describe these tokenizers."""
         source_end: Literal["eos", "pad"] = "eos" if self.config.source_suffix == (self.config.eos,) else "pad"
         recorded = self.config.training.get("tokenizer")
         return tokenizer_config(self.tokenizers, source_end, recorded if isinstance(recorded, Mapping) else {})
@@ -150,7 +138,7 @@ def read_kept(out: Path, given: str | None) -> StartingPoint:
         checkpoint = checkpoints.read(folder)
         weights = load_file(checkpoint.weights)
     except (OSError, ValueError, SafetensorError) as error:
-        raise TrainingError(f"{folder} cannot be read ({error}); start anew with another --out.") from error
+        raise snapshot.unusable(folder, "is damaged and cannot be read") from error
     if given != origin["given"]:
         now = f"and not {given}" if given else "which is missing here"
         raise TrainingError(f"The run in {out} started with --from {origin['given']}, {now}: resume it with the same.")
@@ -213,10 +201,9 @@ def _own(given: str, folder: Path, source: str | None, target: str | None) -> St
         network = loading.load_network(checkpoint)
     except checkpoints.CheckpointError as error:
         raise TrainingError(str(error)) from error
-    training, card = checkpoint.config.training, folder / CARD_FILE
+    training = checkpoint.config.training
     earlier = training.get("from")
     before = earlier if isinstance(earlier, Mapping) else {}
-    licence = card_licence(card.read_text(encoding="utf-8", errors="replace")) if card.is_file() else None
     imported = str(training.get("imported_from", ""))
     hub = given if not Path(given).exists() else imported if HUB_NAME.fullmatch(imported) else before.get("base_model")
     return StartingPoint(
@@ -225,7 +212,7 @@ def _own(given: str, folder: Path, source: str | None, target: str | None) -> St
         checkpoint.tokenizers,
         loading.unique_tensors(network),
         checkpoint.config.files[checkpoints.WEIGHTS],
-        licence or training.get("licence") or before.get("licence"),
+        card_licence(folder) or training.get("licence") or before.get("licence"),
         hub,
     )
 
@@ -237,7 +224,8 @@ def _marian(given: str, path: Path, source: str | None, target: str | None) -> S
     recorded = recorded_languages(options, folder.object(checkpoints.CONFIG))
     command = command_line("import-marian", str(given))
     try:
-        made = convert_marian(folder, source=recorded[0] or source, target=recorded[1] or target)
+        with careful(folder):
+            made = convert_marian(folder, source=recorded[0] or source, target=recorded[1] or target)
     except TokenNeeded as error:
         raise TrainingError(
             f"{given} has several target languages: choose one with `{command} --prefix TOKEN --out FOLDER`, and tune"
@@ -266,7 +254,9 @@ def adapted(base: Config, start: StartingPoint) -> Config:
         as_line = bool(config.training.get("newline_as_space", base.newline_as_space))
         unknown = start.tokenizers["target"].special.unknown is not None
         network = start.network_options()
-        return replace(base, network=network, init_std=None, newline_as_space=as_line, unknown=unknown)
+        letters = bool(getattr(start.tokenizers["target"], "letters_only", False))
+        read = replace(base, newline_as_space=as_line, unknown=unknown, letters_only=letters)
+        return replace(read, network=network, init_std=None)
     return replace(
         base,
         source_language=config.source_language or base.source_language,
@@ -285,7 +275,7 @@ def known_languages(start: StartingPoint) -> set[str]:
 
 def without_start(config: TranslatorConfig | LyricsConfig) -> Iterator[str]:
     """Options of a run without a starting point that need one."""
-    for name in ("average_with_start", "freeze", "other_languages"):
+    for name in ("freeze", "other_languages"):
         if getattr(config.tuning, name, None):
             yield f"tuning.{name} needs --from, a model to start from"
 
@@ -301,33 +291,23 @@ def contradictions(config: TranslatorConfig | LyricsConfig, start: StartingPoint
             yield "init_std contradicts --from, which brings its weights"
         return
     yield from tokenizer_contradictions(config.tokenizer, start.tokenizer_config(), f"--from {start.given}")
-    yield from sampling_problems(config.tokenizer, start.tokenizers)
     if not config.tuning.other_languages:
         yield from _other_languages(config, start)
 
 
 def with_tokenizers(base: Config, tokenizers: Mapping[str, Tokenizer], recorded: Mapping[str, object]) -> Config:
-    """A recipe's configuration with existing tokenizers in place of its own; sampling stays the recipe's."""
+    """A recipe's configuration with existing tokenizers in place of its own."""
     if isinstance(base, LyricsConfig):
         return base
-    own = base.tokenizer
-    described = tokenizer_config(tokenizers, own.source_end, recorded)
-    sampling = {name: getattr(own, name) for name in SAMPLING}
-    return replace(base, tokenizer=replace(described, **sampling))
+    return replace(base, tokenizer=tokenizer_config(tokenizers, base.tokenizer.source_end, recorded))
 
 
 def tokenizer_contradictions(stated: TokenizerConfig, existing: TokenizerConfig, option: str) -> Iterator[str]:
     """option: that brings the existing tokenizers, with its argument."""
     for field in fields(TokenizerConfig):
         value, its_own = getattr(stated, field.name), getattr(existing, field.name)
-        if field.name not in (*SAMPLING, "source_end") and value != its_own:
+        if field.name != "source_end" and value != its_own:
             yield f"tokenizer.{field.name} = {value} contradicts {option}, whose tokenizer has {its_own}"
-
-
-def sampling_problems(config: TokenizerConfig, tokenizers: Mapping[str, Tokenizer]) -> Iterator[str]:
-    marian = any(isinstance(tokenizer, MarianTokenizer) for tokenizer in tokenizers.values())
-    if marian and any(getattr(config, name) for name in SAMPLING):
-        yield "tokenizer.source_sampling and tokenizer.target_sampling must be 0 with the tokenizer of a Marian model"
 
 
 def _other_languages(config: TranslatorConfig, start: StartingPoint) -> Iterator[str]:
@@ -343,17 +323,6 @@ def _other_languages(config: TranslatorConfig, start: StartingPoint) -> Iterator
 
 def _language(code: str) -> str:
     return code.replace("_", "-").partition("-")[0].lower()
-
-
-def average_with_start(start: StartingPoint, share: float, task: AnyTask, outcome: Outcome) -> None:
-    """Averages the task's network with the starting weights, and says so in the outcome, with the held-out loss."""
-    if not share:
-        return
-    start.average_into(task.network, share)
-    with torch.inference_mode():
-        loss = task.validate()
-    outcome.chosen += f", averaged with the starting weights (a share of {share:g})"
-    outcome.validation = None if loss is None else Validation(loss)
 
 
 def freeze(network: nn.Module, modules: Sequence[str]) -> int:

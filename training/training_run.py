@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -12,21 +11,20 @@ from pathlib import Path
 import torch
 
 from models.tokenizer import Tokenizer
-from training import output_folder
+from training import output_folder, snapshot
 from training.config import run_file
-from training.config.run_config import LyricsConfig, TranslatorConfig, recorded
+from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.data.tokenizer_training import tokenizer_digest
 from training.distributed.process_group import Workers, check_same_run, seed_rank
-from training.distributed.sharded_task import ShardedTask
+from training.errors import CONSOLE, command_line, program
 from training.evaluation.scores import Scores, score_summary
-from training.loop import snapshot
-from training.loop.progress import Closing, Outcome, Validator
-from training.loop.tasks import AnyTask
+from training.loop.tasks import AnyTask, ShardedTask
 from training.loop.trainer import Trainer
-from training.program import CONSOLE, command_line, program
-from training.report.experiment_trackers import EVENTS_FOLDER, open_trackers
+from training.progress import Closing, Outcome, Validator
+from training.report.card_writer import hardware_summary
 from training.report.progress_report import METRICS_FILE, SAMPLES_FILE, ProgressReport
 
+PUBLISHING_S = 3.0  # of the curves, the card and the weights
 SERVED_FOLDER = "checkpoints"  # what `make serve` and `parlance serve` serve
 
 
@@ -34,14 +32,13 @@ def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
     """The name of what training minimizes; held-out losses are plain cross-entropy."""
     if isinstance(config, LyricsConfig):
         return "loss"
-    smoothed = "label-smoothed loss" if config.label_smoothing else "loss"
-    return f"{smoothed} with R-Drop" if config.r_drop else smoothed
+    return "label-smoothed loss" if config.label_smoothing else "loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
     """Settings of a run. quiet: no progress bar. data: role (train, valid, test, corpus) -> corpus argument, for
-    run.toml. licence: of the model, for its card. trackers: as in `open_trackers`. started: when the command began, in
+    run.toml. licence: of the model, for its card. started: when the command began, in
     seconds of `time.monotonic`; a time limit counts from then on. announces_stop: whether a signal is answered with a
     sentence on standard error; False for one of several runs that one process waits for, which says it once."""
 
@@ -52,9 +49,13 @@ class TrainingRun:
     workers: Workers = field(default_factory=Workers)
     data: Mapping[str, str | list[str]] = field(default_factory=dict)
     licence: str | None = None
-    trackers: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None
     announces_stop: bool = True
+
+    @property
+    def machine(self) -> str:
+        """For the model card."""
+        return hardware_summary(self.device, self.workers.count, self.workers.machines)
 
     def claimed(self) -> AbstractContextManager[None]:
         """Holds the output folder; see `output_folder.claim_output_folder`."""
@@ -76,7 +77,7 @@ class TrainingRun:
         """Runs the trainer; afterwards the task's network holds the weights to keep, in evaluation mode. title: of the
         progress bar. texts, tokenizers: must match the snapshot at a resume. validator, validates_start: as in
         `Trainer`; sentences: that its BLEU is measured on."""
-        fingerprint = snapshot.fingerprint(recorded(config), texts)
+        fingerprint = snapshot.fingerprint(asdict(config), texts)
         if self.workers.count > 1:
             check_same_run(self.workers, f"{fingerprint} {config.loop}")  # the fingerprint leaves out the limits
             task = ShardedTask(task, self.workers, self.device)
@@ -85,13 +86,9 @@ class TrainingRun:
         if writes and not self.resume:  # this run would append to the logs of an earlier run
             for name in (METRICS_FILE, SAMPLES_FILE, "samples.md"):
                 (self.out / name).unlink(missing_ok=True)
-            shutil.rmtree(self.out / EVENTS_FOLDER, ignore_errors=True)
             self._write_run_file(config)
         folder, quiet = self.out if writes else None, self.quiet or not writes
-        trackers = open_trackers(self.trackers, self.out, asdict(config), resume=self.resume) if writes else {}
-        report = ProgressReport(
-            folder, title, quiet=quiet, loss_name=loss_name(config), sentences=sentences, trackers=trackers
-        )
+        report = ProgressReport(folder, title, quiet=quiet, loss_name=loss_name(config), sentences=sentences)
         try:
             trainer = Trainer(
                 task,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -20,22 +20,27 @@ from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
-from training.data.mixing import MixedEpochs, mix_summary
-from training.data.segmentation import PairIds, Segmentation, epoch_rows, pair_ids, special_ids
-from training.data.sentence_pairs import Pairs
+from training.data.run_corpora import MixedEpochs, mix_summary
+from training.data.segmentation import PairIds, Segmentation, epoch_rows, pair_ids, untaught
+from training.data.sentence_pairs import CorpusReport, Pairs
 from training.data.tokenizer_training import fit_translator_tokenizers, language_ids, language_token, sequence_ids
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
-from training.evaluation.bleu_validator import BleuValidator, subsample
-from training.evaluation.closing_time import translator_closing
+from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
+from training.evaluation.model_outputs import translate
+from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
 from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
-from training.report.card_writer import translator_card
-from training.starting_point import StartingPoint, average_with_start, freeze
-from training.training_run import TrainingRun
+from training.progress import Closing
+from training.report.card_writer import translator_card, tuning_verdict
+from training.starting_point import StartingPoint, freeze
+from training.training_run import PUBLISHING_S, TrainingRun
 
 TEST_BEAM = 5
+TOY_PIECES = 300  # a vocabulary of fewer is of no natural language
+BEAM_COST = 3.0  # of beam 5, relative to greedy decoding
+PROBED_SENTENCES = 32  # for `translator_closing`
 SCORED_SENTENCES = 1000  # of the validation set, at the end of a run
 
 
@@ -48,16 +53,19 @@ def train_translator(
     start: StartingPoint | None = None,
     tokenizers: Mapping[str, Tokenizer] | None = None,
     mix: tuple[Pairs, Pairs | None] | None = None,
+    earlier: Pairs | None = None,
     test: Pairs | None = None,
     test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
     demo: DemoCard | None = None,
+    least_occurrences: int = 1,
 ) -> Scores:
     """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
     processes of `run` call this; ranks other than 0 return {}. start: the model to train further; its network and
     tokenizers must be those of `config` (`starting_point.adapted`). tokenizers: of a new network; None: fitted.
-    mix: general pairs to mix in, and held-out ones. aligned: held-out sentences for choosing alignment heads. demo: of
-    a demo model. TrainingError for problems that the user can fix."""
+    mix: general pairs to mix in, and held-out ones. earlier: pairs of the domain of `start`, to measure what is
+    forgotten. aligned: held-out sentences for choosing alignment heads. demo: of a demo model. least_occurrences: of a
+    word that the model is said to know. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         if start is None:
@@ -73,27 +81,28 @@ def train_translator(
             epochs = MixedEpochs(segmentation.epoch, general.epoch, share, config.loop.seed).epoch
             mixed = mix_summary(mix[0], len(segmentation.best[0]), share)
             run.workers.note(f"Mixes in {mixed}.")
-        if run.workers.writes:
-            segmentation.report.write(run.out / CORPUS_REPORT, general.report if mix else None)
-            if start is not None and not run.resume:
-                start.keep(run.out)
+        report_corpus(segmentation, train, general.report if mix else None, run)
+        if run.workers.writes and start is not None and not run.resume:
+            start.keep(run.out)
         held_out = subsample(valid, config.loop.sentences_to_validate()) if valid else None
-        texts = [train.sources, train.targets, *([valid.sources, valid.targets] if valid else [])]
-        if mix is not None:
-            texts += [mix[0].sources, mix[0].targets]
+        corpora = [train, *([valid] if valid else []), *([mix[0]] if mix else [])]
         task = translation_task(checkpoint, network, epochs, held_out, config)
-        validator = bleu_validator(checkpoint, task, held_out, mix[1] if mix else None) if held_out else None
+        validator = None
+        if held_out:
+            validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
         held_out_sets, closing = held_out_texts(valid, mix), None
+        if earlier is not None:
+            held_out_sets[named(earlier.origin, "", 1)] = earlier
         if held_out and len(config.pairs) == 1:
-            # a tuned network is compared with its start
-            greedy = sum(map(len, held_out_sets.values())) * (1 if start is None else 2) + (len(test) if test else 0)
-            beamed = len(test) if test and test_beam > 1 else 0
+            compared, tested = 1 if start is None else 2, len(test or ())  # a tuned network with its start
+            greedy, beamed = sum(map(len, held_out_sets.values())) * compared + tested, tested if test_beam > 1 else 0
+            beamed += min(len(held_out), CALIBRATION_SENTENCES) if len(held_out) >= LEAST_SENTENCES else 0
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
             task,
             config,
             title=", ".join(f"{source}→{target}" for source, target in config.pairs),
-            texts=texts,
+            texts=[side for corpus in corpora for side in (corpus.sources, corpus.targets)],
             tokenizers=checkpoint.tokenizers,
             validator=validator,
             validates_start=start is not None,
@@ -102,21 +111,35 @@ def train_translator(
         )
         if not run.workers.writes:
             return {}
-        if start is not None:
-            average_with_start(start, config.tuning.average_with_start, task, outcome)
         scores = {name: score_translator(checkpoint, network, pairs) for name, pairs in held_out_sets.items()}
         metadata = checkpoint.config
         if start is not None:
             metadata = compared_with_start(start, config, checkpoint, held_out_sets, scores, run)
-        scores |= scores_on_test(checkpoint, network, test, test_beam)
-        scores = with_earlier_scores(scores, network, run)
+        on_test = scores_on_test(checkpoint, network, test, test_beam)
+        scores = with_earlier_scores(scores | on_test, network, run)
         samples = validator.examples() if validator else ()
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
         metadata = replace(metadata, scores=scores, alignment=alignment)
-        card = translator_card(config, metadata, train, valid, segmentation.report, outcome, run, samples, mixed, demo)
-        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo)
+        for sentence in tuning_verdict(metadata):
+            run.workers.note(sentence)
+        made = (outcome, run.machine, run.licence)
+        card = translator_card(config, metadata, train, valid, segmentation.report, *made, samples, mixed, demo)
+        notices = None
+        if len(config.pairs) == 1:
+            seen = train if start is None else None  # of another model's words nothing is known
+            notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences)
+        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices)
         run.report_end(outcome, scores)
         return scores
+
+
+def report_corpus(segmentation: Segmentation, train: Pairs, general: CorpusReport | None, run: TrainingRun) -> None:
+    """Writes the report on the corpora, and says on the console what segmenting them has added to it. general: the
+    report on pairs that are mixed in."""
+    known = set(train.reported().notes)
+    run.workers.note("\n".join(f"note: {note}" for note in segmentation.report.notes if note not in known))
+    if run.workers.writes:
+        segmentation.report.write(run.out / CORPUS_REPORT, general)
 
 
 def translation_task(
@@ -128,20 +151,8 @@ def translation_task(
 ) -> TranslationTask:
     """epochs: returns the pairs of epoch 0, 1, ... held_out: the pairs for the validation loss."""
     valid_ids = pair_ids(checkpoint, held_out) if held_out else None
-    special = special_ids(checkpoint, "source"), special_ids(checkpoint, "target")
     sizes = [size for _, size in held_out.parts] if held_out else []
-    return TranslationTask(network, epochs, valid_ids, config, special, sizes)
-
-
-def bleu_validator(
-    checkpoint: Checkpoint, task: TranslationTask, held_out: Pairs, general: Pairs | None
-) -> BleuValidator:
-    """Validates the task's network on `held_out`, and measures its loss on the pairs `general` if there are any."""
-    loop, general_loss = task.config.loop, None
-    if general is not None:
-        general_ids = pair_ids(checkpoint, subsample(general, loop.sentences_to_validate()))
-        general_loss = partial(task.mean_nats, general_ids)
-    return BleuValidator(checkpoint, task.network, held_out, loop, lambda: task.part_losses, general_loss)
+    return TranslationTask(network, epochs, valid_ids, config, untaught(checkpoint), sizes)
 
 
 def held_out_texts(valid: Pairs | None, mix: tuple[Pairs, Pairs | None] | None) -> dict[str, Pairs]:
@@ -166,8 +177,9 @@ def compared_with_start(
     beginning = cast(Transformer, start.network(config.network).to(run.device))
     before = {name: score_translator(checkpoint, beginning, pairs) for name, pairs in held_out_sets.items()}
     for name in held_out_sets:
-        bleu = f"BLEU {before[name]['bleu']:.2f} with the starting weights, {scores[name]['bleu']:.2f} tuned"
-        run.workers.note(f"{name}: {bleu}")
+        was, now = before[name], scores[name]
+        bleu = f"BLEU {was['bleu']:.2f} with the starting weights, {now['bleu']:.2f} tuned"
+        run.workers.note(f"{name}: {bleu}; chrF {was['chrf']:.2f}, {now['chrf']:.2f}")
     return start.with_scores_before(checkpoint.config, before)
 
 
@@ -187,7 +199,8 @@ def named(origin: str, pair: str, beam: int) -> str:
 
 
 def first(pairs: Pairs, most: int) -> Pairs:
-    return Pairs(pairs.sources[:most], pairs.targets[:most])
+    parts = tuple((name, min(count, most)) for name, count in pairs.parts)  # of one language pair, or none
+    return Pairs(pairs.sources[:most], pairs.targets[:most], parts=parts)
 
 
 def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) -> dict[str, Tokenizer]:
@@ -205,7 +218,9 @@ def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) 
     wanted, largest = config.tokenizer.vocab_size, max(tokenizer.size for tokenizer in tokenizers.values())
     if config.tokenizer.kind == "sentencepiece" and largest < wanted:
         enough = f"enough for a vocabulary of {pluralize(largest, 'piece')}"
-        run.workers.note(f"The corpus has {enough}, fewer than the {wanted:,} asked for.")
+        toy = "; made-up tasks of so few words learn faster with --recipe toy"
+        suits = config.recipe == "tiny" and largest < TOY_PIECES
+        run.workers.note(f"The corpus has {enough}, fewer than the {wanted:,} asked for{toy if suits else ''}.")
     return tokenizers
 
 
@@ -285,3 +300,19 @@ def _published_config(out: Path) -> CheckpointConfig | None:
         with contextlib.suppress(checkpoints.CheckpointError):
             return checkpoints.read_config(folder)
     return None
+
+
+def translator_closing(
+    checkpoint: Checkpoint, network: Transformer, sources: Sequence[str], *, greedy: int, beam: int
+) -> Closing:
+    """Estimates the time that a run takes after its last update, which a run with a time limit keeps free: measured on
+    a few `sources` with the present weights. greedy, beam: sentences that are scored so at the end."""
+    probed = [sources[index] for index in evenly_spaced_indices(len(sources), PROBED_SENTENCES)]
+
+    def closing(validation_s: float) -> float:
+        started = time.monotonic()
+        translate(checkpoint, network, probed)
+        each_s = (time.monotonic() - started) / len(probed)
+        return validation_s + each_s * (greedy + BEAM_COST * beam) + PUBLISHING_S
+
+    return closing

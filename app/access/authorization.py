@@ -14,15 +14,15 @@ from app.access.rate_limits import MAX_COUNT, Quota, Rate, Window, period_ends_i
 from app.errors import EngineError, InvalidRequest, RetryLater
 
 
-class KeyMissing(EngineError, code="key_missing"):
+class KeyMissing(EngineError, code="key_missing", status=401):
     """The server requires a key and the request has none."""
 
 
-class KeyWrong(EngineError, code="key_wrong"):
+class KeyWrong(EngineError, code="key_wrong", status=401):
     """The key is unknown or has been removed."""
 
 
-class ScopeMissing(EngineError, code="scope_missing"):
+class ScopeMissing(EngineError, code="scope_missing", status=403):
     """The key is valid but lacks the scope for this request."""
 
 

@@ -17,7 +17,7 @@ from fastapi import Request
 from app.access.authorization import AccessControl, KeyMissing, KeyWrong, QuotaExceeded, RateLimited
 from app.access.key_file import ANONYMOUS, Caller
 from app.access.rate_limits import Rate, Window
-from app.api.middleware.request_log import MONITORED_PATHS
+from app.api.request_log import MONITORED_PATHS
 from app.engine.admission import ORIGIN
 from app.errors import EngineError
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -14,9 +16,9 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from app.api.errors import INTERNAL_ERROR_MESSAGE
-from app.documents.reader_pool import READER_PROCESSES, ReaderPool
+from app.documents.reader_pool import ReaderPool
 from app.engine.admission import ORIGIN
-from app.engine.metrics.request_work import CURRENT_WORK
+from app.engine.metrics import CURRENT_WORK
 from app.errors import EngineError, Overloaded
 from app.storage.document_job_store import BEAT_S, DocumentJob, DocumentJobStore
 from app.storage.translated_file_store import TranslatedFileStore
@@ -69,7 +71,7 @@ class DocumentRoom:
             turns = self._waiting.pop(client)
             turn = turns.popleft()
             if turns:
-                self._waiting[client] = turns  # behind the others
+                self._waiting[client] = turns  # after the others
             if not turn.cancelled():
                 self._at_work[client] += 1
                 turn.set_result(None)
@@ -90,27 +92,25 @@ class DocumentRoom:
 
 @dataclass(slots=True)
 class DocumentJobs:
-    """The documents that this process translates; the store has the documents of all processes. front_ends: processes
-    of this service, each of which takes its share of the documents."""
+    """The documents that this process translates; the store has the documents of all processes."""
 
     files: TranslatedFileStore
     store: DocumentJobStore
-    front_ends: int = 1
-    readers: ReaderPool = field(init=False)
+    readers: ReaderPool = field(default_factory=ReaderPool)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _room: DocumentRoom = field(init=False)
+    _room: DocumentRoom = field(default_factory=DocumentRoom)
     _pending: Counter[str] = field(default_factory=Counter)  # by client; also of documents that get their record now
 
-    def __post_init__(self) -> None:
-        self.readers = ReaderPool(max(1, READER_PROCESSES // self.front_ends))
-        # two at least, so that one client does not keep all others waiting
-        self._room = DocumentRoom(max(2, CONCURRENT_DOCUMENTS // self.front_ends))
-
     async def start(
-        self, extension: str, filename: str, work: Work, on_end: Callable[[], None] = lambda: None
+        self,
+        extension: str,
+        filename: str,
+        work: Work,
+        on_end: Callable[[], None] = lambda: None,
+        progress: Callable[[], float] = lambda: 0.0,
     ) -> tuple[DocumentJob, str]:
         """The job and the key that opens it. Raises `Overloaded` while too many are pending. on_end: called once, also
-        where this raises."""
+        where this raises. progress: the share of the work that is done."""
         client = ORIGIN.get().client
         try:
             self._check_pending(client)
@@ -130,17 +130,16 @@ class DocumentJobs:
         except BaseException:
             ended()
             raise
-        task = asyncio.create_task(self._run(job, work))
+        task = asyncio.create_task(self._run(job, work, progress))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(ended)
         return job, key
 
     def _check_pending(self, client: str) -> None:
-        most = max(1, MAX_PENDING_DOCUMENTS // self.front_ends)
-        share = max(1, most // _MAX_SHARE)
-        if self._pending.total() >= most:
-            waiting = f"{most} documents"
+        share = MAX_PENDING_DOCUMENTS // _MAX_SHARE
+        if self._pending.total() >= MAX_PENDING_DOCUMENTS:
+            waiting = f"{MAX_PENDING_DOCUMENTS} documents"
         elif client and self._pending[client] >= share:
             waiting = f"{share} of your documents"
         else:
@@ -163,12 +162,20 @@ class DocumentJobs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.readers.close()
 
-    async def _run(self, job: DocumentJob, work: Work) -> None:
+    async def _run(self, job: DocumentJob, work: Work, progress: Callable[[], float]) -> None:
         CURRENT_WORK.set(None)  # the request is answered already: this work is not counted as its own
-        beating = asyncio.create_task(self._beat(job.id))
+        began = math.nan
+
+        def seconds_remaining() -> int | None:
+            """As long as the work has taken until now where nothing is done yet."""
+            took_s, done = time.monotonic() - began, progress()
+            return None if math.isnan(took_s) else max(1, math.ceil(took_s * (1 - done) / done if done else took_s))
+
+        beating = asyncio.create_task(self._beat(job.id, seconds_remaining))
         try:
             async with self._room.place():
-                job = msgspec.structs.replace(job, state="translating")
+                began = time.monotonic()
+                job = msgspec.structs.replace(job, state="translating", seconds_remaining=seconds_remaining())
                 await run_in_threadpool(self.store.save, job)
                 content, characters = await work()
                 name = await run_in_threadpool(self.files.keep, job.extension, content)
@@ -190,7 +197,7 @@ class DocumentJobs:
             except EngineError as error:
                 logger.error("the state of document %s is lost: %s", job.id, error.message)
 
-    async def _beat(self, document_id: str) -> None:
+    async def _beat(self, document_id: str, seconds_remaining: Callable[[], int | None]) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
-            await run_in_threadpool(self.store.beat, document_id)
+            await run_in_threadpool(self.store.beat, document_id, seconds_remaining())

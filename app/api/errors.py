@@ -1,4 +1,4 @@
-"""The table from errors to HTTP statuses, and the body of an error.
+"""Errors as HTTP answers: their status, their body, and what the OpenAPI document says of them.
 
 {"error": sentence, "code": snake_case, "field": the input at fault or null, "request_id": as in X-Request-Id}
 
@@ -7,58 +7,30 @@ An answer that would be too large also has "values", "limit" and "suggest"."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
+from fastapi.routing import iter_route_contexts
+from msgspec import structs
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import Scope
 
-from app.access.authorization import KeyMissing, KeyWrong, ScopeMissing
-from app.api.field_types import doc, field_name, optional, quotable, validation_message
-from app.errors import (
-    AnswerTooLarge,
-    CheckpointRefused,
-    DeadlineExceeded,
-    EngineError,
-    EngineFailed,
-    EngineUnavailable,
-    InvalidRequest,
-    ModelConflict,
-    RetryLater,
-    TextTooLong,
-    UnknownGlossary,
-    UnknownModel,
-    UnknownPair,
-)
+from app.access.authorization import KeyMissing, KeyWrong
+from app.api.request_fields import doc, field_name, optional, quotable, validation_message
+from app.api.responses import Answer
+from app.errors import AnswerTooLarge, EngineError, EngineUnavailable, InvalidRequest, RetryLater
 
 logger = logging.getLogger(__name__)
 
-Statuses = Mapping[type[EngineError], int]
-STATUS: Statuses = {  # a route class may have `statuses` of its own, which its clients expect
-    TextTooLong: 422,  # not 400: the request is well formed, and LibreTranslate's clients treat both alike
-    InvalidRequest: 422,
-    UnknownPair: 400,
-    UnknownModel: 404,
-    UnknownGlossary: 404,
-    ModelConflict: 409,
-    CheckpointRefused: 422,
-    RetryLater: 429,
-    KeyMissing: 401,
-    KeyWrong: 401,
-    ScopeMissing: 403,
-    EngineUnavailable: 503,
-    DeadlineExceeded: 504,
-    EngineFailed: 500,
-    EngineError: 500,
-}
+Statuses = Mapping[type[EngineError], int]  # of a family, where its clients expect others than `EngineError.status`
 UNAVAILABLE_RETRY_AFTER_S = 2  # about the time that a device process needs to restart
 INTERNAL_ERROR_MESSAGE = "This is a fault of ours, not of your request; it is in our log under this request_id."
-_CODES = {
+HTTP_CODES = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
@@ -69,7 +41,7 @@ _CODES = {
 }
 
 
-class ErrorAnswer(BaseModel):
+class ErrorAnswer(Answer):
     """The body of every error."""
 
     error: str = doc(
@@ -96,15 +68,21 @@ class ErrorAnswer(BaseModel):
     )
 
     @classmethod
-    def from_error(cls, status: int, error: ErrorAnswer) -> BaseModel:
+    def from_error(cls, status: int, error: ErrorAnswer) -> Answer:
         return error
+
+
+class TooLargeAnswer(ErrorAnswer):
+    """Of answer_too_large alone, where a null says something too."""
+
+    suggest: dict[str, object] | None = doc("Fields to put into the request; null: only a shorter text will.", None)
 
 
 class FamilyError(Protocol):
     """The body of a family's errors, made from ours."""
 
     @classmethod
-    def from_error(cls, status: int, error: ErrorAnswer) -> BaseModel: ...
+    def from_error(cls, status: int, error: ErrorAnswer) -> Answer: ...
 
 
 LIMITED = "The queue is full, or the rate limit or quota is used up; Retry-After says when to try again."
@@ -199,8 +177,14 @@ def documented(
 def _documented_error(schema: type[FamilyError], status: int, text: str, example: ErrorExample) -> dict[str, object]:
     request_id = "5f0c0f7be6a84f6cbb4dd1be2a4cf2b2"
     body = schema.from_error(status, ErrorAnswer(**example._asdict(), request_id=request_id))
-    content = {"application/json": {"example": body.model_dump(exclude_unset=True)}}
+    content = {"application/json": {"example": msgspec.to_builtins(body)}}
     return {"model": schema, "description": text, "content": content}
+
+
+def status_of(error: type[EngineError], family: Statuses) -> int:
+    """The status of the nearest class that the family, or else its own row, has one for."""
+    own = (family.get(kind) or vars(kind).get("status") for kind in error.__mro__)
+    return next(status for status in own if status)
 
 
 class HttpError(NamedTuple):
@@ -214,7 +198,7 @@ class HttpError(NamedTuple):
 def http_error(scope: Scope, error: EngineError) -> HttpError:
     """Also logs errors that are faults of the server."""
     family: Statuses = getattr(scope.get("route"), "statuses", {})
-    status = next(statuses[kind] for kind in type(error).__mro__ for statuses in (family, STATUS) if kind in statuses)
+    status = status_of(type(error), family)
     if status == 500:
         logger.error("request %s failed: %s", scope["state"]["request_id"], error.message, exc_info=error)
     headers = {}
@@ -226,7 +210,8 @@ def http_error(scope: Scope, error: EngineError) -> HttpError:
         headers["WWW-Authenticate"] = 'Bearer realm="parlance"'
     body = error_body(scope, error.code, error.message, error.field)
     if isinstance(error, AnswerTooLarge):
-        body.values, body.limit, body.suggest = error.values, error.limit, error.suggest
+        told = {"values": error.values, "limit": error.limit, "suggest": error.suggest}
+        body = TooLargeAnswer(**structs.asdict(body) | told)
     return HttpError(status, body, headers)
 
 
@@ -241,7 +226,7 @@ def error_response(scope: Scope, status: int, body: ErrorAnswer, headers: Mappin
     """`body` in the form of the route's family."""
     family: type[FamilyError] | None = getattr(scope.get("route"), "error_schema", scope.get("error_schema"))
     content = family.from_error(status, body) if family else body
-    body_text = msgspec.json.encode(content.model_dump(exclude_unset=True)) + b"\n"
+    body_text = msgspec.json.encode(content) + b"\n"
     return Response(body_text, status, headers, "application/json")
 
 
@@ -254,32 +239,41 @@ def not_found(scope: Scope, message: str) -> Response:
     return error_response(scope, 404, error_body(scope, "not_found", message))
 
 
-def install_error_handlers(app: FastAPI, families: Mapping[str, type[FamilyError]]) -> None:
-    """Engine errors, invalid input and wrong paths; `RequestLog` catches everything else. families: the form of errors
-    below each of these paths, where there is no route to say it."""
+def install_error_handlers(app: FastAPI, form: Callable[[str], type[FamilyError]]) -> None:
+    """Engine errors, invalid input and wrong paths; `RequestLog` catches everything else. form: of the errors of a
+    path, where there is no route to say it."""
 
     async def handle(request: Request, error: Exception) -> Response:
         if "route" not in request.scope:
-            below = [path for path in families if request.url.path.startswith(f"{path}/")]
-            if below:
-                request.scope["error_schema"] = families[max(below, key=len)]
+            request.scope["error_schema"] = form(request.url.path)
         return await handle_error(request, error)
 
     for kind in (EngineError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle)
 
 
+def allowed_methods(request: Request) -> list[str]:
+    """The methods of every route with this path. A router's own error names the methods of the first route alone."""
+    allowed = set[str]()
+    for context in iter_route_contexts(request.app.routes):
+        if context.original_route.matches(request.scope)[0] is not Match.NONE:
+            allowed.update(context.methods or ())
+    return sorted(allowed - {"HEAD"}) or ["GET"]  # of a folder of files
+
+
 async def handle_error(request: Request, error: Exception) -> Response:
     """The answer to an error of these three kinds; any other is raised again."""
     if isinstance(error, HTTPException):
         status, path, message = error.status_code, quotable(request.url.path), str(error.detail)
+        headers = error.headers
         if status == 404:
             message = f"There is nothing at {path}; /docs lists every path."
         elif status == 405:
-            allowed = (error.headers or {}).get("Allow", "another method")
-            message = f"{path} does not answer {quotable(request.method)}; use {allowed}."
-        body = error_body(request.scope, _CODES.get(status, "http_error"), message)
-        return error_response(request.scope, status, body, error.headers)
+            allowed = allowed_methods(request)
+            message = f"{path} does not answer {quotable(request.method)}; use {' or '.join(allowed)}."
+            headers = {"Allow": ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)}
+        body = error_body(request.scope, HTTP_CODES.get(status, "http_error"), message)
+        return error_response(request.scope, status, body, headers)
     if isinstance(error, RequestValidationError):
         problems = error.errors()
         error = InvalidRequest(validation_message(problems), field=field_name(problems[0]))

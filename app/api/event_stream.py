@@ -1,4 +1,4 @@
-"""Answers to a connected client: work that a disconnect cancels, and server-sent events.
+"""Server-sent events.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 
@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 import msgspec
@@ -29,10 +27,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.errors import HttpError, Responses, http_error, internal_error
-from app.api.request_body import ClientDisconnected
-from app.api.shared_schemas import WrittenTokenAnswer
-from app.engine.admission import ORIGIN
-from app.engine.metrics.request_work import CURRENT_WORK
+from app.api.request_body import ClientDisconnected, while_connected
+from app.api.responses import WrittenTokenAnswer
+from app.engine.metrics import CURRENT_WORK
 from app.engine.output.text_stream import TextDelta, TextStream
 from app.errors import EngineError
 
@@ -41,40 +38,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 SLICE_S = 0.002  # of writing events, before others have their turn: a stream may have hundreds of texts
 LARGE_STREAM_BYTES = 65_536  # the last event has all of a stream again, and is then made in a thread
+_NAMES = ("token", "done", "error")
 _EVENTS = "Events `token`, then `done`, or `error` if something goes wrong."
-
-
-async def while_connected(request: Request, work: Coroutine[object, object, T], limit_s: float = math.inf) -> T:
-    """The result of `work`, which is cancelled as soon as the client has disconnected. `work` runs in the caller's own
-    task, so that its result is there in the same iteration of the event loop. limit_s: the engine answers nothing for
-    it later than that."""
-    worker = asyncio.current_task()
-    assert worker is not None
-    cancellations, disconnected, over = worker.cancelling(), False, False
-
-    def cancel_work(watcher: asyncio.Task[None]) -> None:
-        nonlocal disconnected
-        if not (watcher.cancelled() or watcher.exception() or over):
-            disconnected = True
-            worker.cancel()
-
-    async def wait_for_disconnect() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    origin = ORIGIN.set(replace(ORIGIN.get(), deadline=time.monotonic() + limit_s))
-    watcher = asyncio.create_task(wait_for_disconnect())
-    watcher.add_done_callback(cancel_work)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if disconnected and worker.uncancel() <= cancellations:
-            raise ClientDisconnected from None
-        raise
-    finally:
-        over = True
-        watcher.cancel()
-        ORIGIN.reset(origin)
 
 
 class EventStream(Response, Generic[T]):
@@ -164,7 +129,7 @@ class EventStream(Response, Generic[T]):
             if self._indexed:
                 fields["index"] = delta.index
             if delta.tokens:
-                fields["tokens"] = [WrittenTokenAnswer.fields_of(token) for token in delta.tokens]
+                fields["tokens"] = [WrittenTokenAnswer.of(token) for token in delta.tokens]
             yield format_event("token", fields)
 
     def _last_events(self, scope: Scope, stream: TextStream[T]) -> bytes:
@@ -182,7 +147,7 @@ class EventStream(Response, Generic[T]):
         return format_event("done", self._done(result))
 
     def _error_events(self, error: HttpError) -> bytes:
-        return format_event("error", error.body.model_dump(exclude_unset=True))
+        return format_event("error", error.body)
 
 
 def format_event(name: str, data: object) -> bytes:
@@ -190,11 +155,11 @@ def format_event(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
-def documented_stream(example: str, events: str = _EVENTS) -> Responses:
-    """OpenAPI's 200 for a route that also streams. Before 3.2 OpenAPI has no form for streams: some tools take the
-    schema for that of the whole stream, some for that of one event."""
-    text = {"type": "string"}
-    event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
-    schema = {"description": events, "anyOf": [text, event]}
+def documented_stream(example: str, events: str = _EVENTS, names: tuple[str, ...] = _NAMES) -> Responses:
+    """OpenAPI's 200 for a route that also streams. Before 3.2 OpenAPI has no form for streams: the schema is that of
+    one event, as tools take it that know server-sent events. names: of events; () where they have none."""
+    fields: dict[str, object] = {"event": {"type": "string", "enum": list(names)}} if names else {}
+    fields["data"] = {"type": "string"}
+    schema = {"description": events, "type": "object", "required": list(fields), "properties": fields}
     description = 'The answer; with `"stream": true` server-sent events.'
     return {200: {"description": description, "content": {"text/event-stream": {"schema": schema, "example": example}}}}

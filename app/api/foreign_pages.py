@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from app.access.authorization import AccessControl
 from app.api.access_control import given_keys
-from app.api.field_types import quotable
+from app.api.request_fields import quotable
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # they change nothing (RFC 9110, 9.2.1)
 ANY, AUTO = "*", "auto"
@@ -75,7 +75,7 @@ class ForeignPages:
         origin. Addresses, and names that public DNS does not have, are nobody else's.
 
         "auto": only connections that this machine makes to itself, as a browser on it would that was led here."""
-        if AUTO in self._hosts and not _is_loopback((request.scope.get("server") or ("",))[0]):
+        if AUTO in self._hosts and not is_loopback((request.scope.get("server") or ("",))[0]):
             return
         given = request.headers.get("host", "")
         name = given.partition(":")[0].rstrip(".").lower()
@@ -104,6 +104,6 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
     address = _address(name)
     return address is not None and address.is_loopback

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Protocol
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
 from app.api.access_control import charge
-from app.api.event_stream import while_connected
-from app.api.field_types import quotable
+from app.api.request_body import while_connected
+from app.api.request_fields import quotable
 from app.api.services import Services
-from app.engine.interface import Engine, Notice, TranslationOptions, TranslationResult
+from app.api.text_languages import AssignedPair, TextLanguages, already_in
+from app.engine.interface import Engine, TranslationOptions, TranslationResult
 from app.errors import EngineError, EngineUnavailable, UnknownPair
-from app.text.language_codes import base_language, closest_codes, code_meant_by, language_name
-from app.text.language_detection import Detection
+from app.interpreter import each_in_thread
+from app.text.language_codes import base_language, closest_codes, code_meant_by
+from app.text.page_parser import NO_RULES, TagRules
 from app.translation import TextFormat, TextRequest
-from app.translation.language_routes import LanguageRoutes, Pair
-from app.translation.slices import each_in_thread
+from app.translation.pivot import LanguageRoutes, Pair
 
 _NAMED_PAIRS = 20
-_NAMED_LANGUAGES = 5
-_MARKUP = re.compile(r"(<[^<>]*>)")
-_PROGRAMS = frozenset({"script", "style", "code"})
-_MARKUP_CHARACTERS = 20_000  # enough for as much text as the detector reads
 UNSPECIFIED_LANGUAGE = frozenset({"", "auto", "-"})  # as clients ask for detection
-# From this probability on, against the languages that are translated to it, a text is in the target language. Of German
-# texts of one word 0.1 % are taken for English, of two or more words none; 93 % of English words stay as they are.
-_LEAST_PROBABILITY = 0.7
-# In a text of several sentences one is left as it is, where it is in another language than the text, from so many words
-# and such a probability on.
-_LEAST_FOREIGN_WORDS = 3
-_LEAST_FOREIGN_PROBABILITY = 0.95
-_SENTENCE_END = re.compile(r"[.!?…]\s|\n")
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _NAMED_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,30})(?:\s[^<>]{0,200}?)?(/?)>")
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
@@ -56,8 +41,6 @@ class LoadedPairs:
     def find(self, source: str, target: str) -> Pair:
         """The loaded pair that is closest to these codes, else the closest one that two models translate, or
         `UnknownPair`."""
-        if (source, target) in self.pairs:  # as most clients spell them
-            return source, target
         if pair := self._closest(source, target):
             return pair
         meant = self._closest(code_meant_by(source) or source, code_meant_by(target) or target)
@@ -91,11 +74,16 @@ class LoadedPairs:
             raise self._missing(f"into {quotable(target)}", "target", "".join(meant[:1]))
         return list(by_source.values())
 
+    @property
+    def codes(self) -> list[str]:
+        """Every language of a loaded pair."""
+        return list(dict.fromkeys(code for pair in self.pairs for code in pair))
+
     def languages(self) -> list[str]:
-        """Every language of a loaded pair; `UnknownPair` where none is loaded."""
+        """The same; `UnknownPair` where none is loaded."""
         if not self.pairs:
             raise self._missing("to tell languages by", "q")
-        return list(dict.fromkeys(code for pair in self.pairs for code in pair))
+        return self.codes
 
     def _missing(self, wanted: str, field: str, meant: str = "") -> EngineError:
         """meant: the code, or "de → en", to ask about where the request has a language's name; "" for no question."""
@@ -110,33 +98,6 @@ class LoadedPairs:
         return UnknownPair(f"There is no model {wanted} here{question} {loaded}", field=field)
 
 
-class AssignedPair(NamedTuple):
-    """The languages of a text. unchanged: why the text is returned as it is: it is in the target language, or in none
-    that a model reads, which is then its source. detection: None if the request names the source. foreign: as in
-    `TextRequest`."""
-
-    source: str
-    target: str
-    unchanged: Notice | None = None
-    detection: Detection | None = None
-    foreign: Callable[[str], Notice | None] | None = None
-
-    @property
-    def pair(self) -> Pair:
-        return self.source, self.target
-
-    def text_request(
-        self,
-        text: str,
-        options: TranslationOptions,
-        text_format: TextFormat,
-        glossary: Mapping[str, str],
-        *,
-        split: bool,
-    ) -> TextRequest:
-        return TextRequest(text, options, text_format, glossary, split, self.unchanged, self.foreign)
-
-
 async def find_pairs(
     texts: Sequence[str], source: str | None, target: str, services: Services, text_format: TextFormat = "text"
 ) -> list[AssignedPair]:
@@ -145,67 +106,18 @@ async def find_pairs(
     loaded = LoadedPairs(services.engine, services.routes)
     if source is not None and source.strip().lower() not in UNSPECIFIED_LANGUAGE:
         return [_named_pair(loaded, source.strip(), target)] * len(texts)
-    by_source = dict(loaded.into(target))
-    # The detector knows no regions or scripts: it would choose between en-GB and a source en-US by chance.
-    bases = {base_language(code) for code in by_source}
-    targets = [code for code in dict.fromkeys(by_source.values()) if base_language(code) not in bases]
-    detector = services.detector
-
-    def assign(text: str) -> AssignedPair:
-        words = _without_markup(text) if text_format == "html" else _TAG.sub(" ", text)
-        found = detector.identify(words, [*by_source, *targets])
-        detection = found.detection
-        if not found.is_candidate:
-            notice = _unsupported(detection.language, list(by_source), target)
-            return AssignedPair(detection.language, target, notice, detection)
-        if detection.language in targets and found.probability >= _LEAST_PROBABILITY:
-            return AssignedPair(detection.language, detection.language, _already_in(detection.language), detection)
-        if detection.language in targets:
-            detection = detector.detect(words, list(by_source))
-        source = detection.language
-        several = text_format == "html" or _SENTENCE_END.search(text)
-        return AssignedPair(source, by_source[source], None, detection, partial(foreign, source) if several else None)
-
-    def foreign(source: str, sentence: str) -> Notice | None:
-        if len(_WORD.findall(sentence)) < _LEAST_FOREIGN_WORDS:
-            return None
-        found = detector.identify(sentence, [*by_source, *targets])
-        language = found.detection.language
-        if not found.is_candidate:
-            return _unsupported(language, list(by_source), target)
-        if base_language(language) == base_language(source) or found.probability < _LEAST_FOREIGN_PROBABILITY:
-            return None
-        return _already_in(language) if language in targets else _in_another(language, source)
-
+    found = TextLanguages(services.detector, dict(loaded.into(target)), target, services.engine.models())
     # The first call loads the detector, and a large batch takes a while.
-    return await run_in_threadpool(lambda: [assign(text) for text in texts])
+    return await run_in_threadpool(lambda: [found.assign(text, text_format) for text in texts])
 
 
 def _named_pair(loaded: LoadedPairs, source: str, target: str) -> AssignedPair:
     """The loaded pair, or a language and itself. Raises `UnknownPair`."""
+    if (source, target) in loaded.pairs:  # as most clients spell them
+        return AssignedPair(source, target)
     same = source.lower() == target.lower() or (base_language(source) != "zh" and bool(closest_codes(source, [target])))
-    known = same and (source, target) not in loaded.pairs and closest_codes(target, loaded.languages())
-    return AssignedPair(source, target, _already_in(target)) if known else AssignedPair(*loaded.find(source, target))
-
-
-def _already_in(target: str) -> Notice:
-    name = language_name(base_language(target))
-    return Notice("already_in_target_language", f"This text is in {name} already; it is returned as it is.")
-
-
-def _in_another(language: str, source: str) -> Notice:
-    name, others = language_name(base_language(language)), language_name(base_language(source))
-    message = f"This sentence seems to be in {name} within a text in {others}; it is returned as it is."
-    return Notice("unsupported_language", message)
-
-
-def _unsupported(language: str, sources: Sequence[str], target: str) -> Notice:
-    name, into = language_name(language), language_name(base_language(target))
-    read = sorted({language_name(base_language(code)) for code in sources})
-    named = [*read[:_NAMED_LANGUAGES], *(["another one"] if len(read) > _NAMED_LANGUAGES else [])]
-    known = " or ".join(part for part in (", ".join(named[:-1]), named[-1]) if part)
-    message = f"This text seems to be in {name}, which no model here translates into {into}; it is returned as it is."
-    return Notice("unsupported_language", f"{message} Name its language if it is in {known}.")
+    known = same and closest_codes(target, loaded.languages())
+    return AssignedPair(source, target, already_in(target)) if known else AssignedPair(*loaded.find(source, target))
 
 
 async def find_translator(
@@ -239,28 +151,14 @@ def models_needed(pair: Pair | AssignedPair, services: Services) -> int:
     return max(1, len(services.routes.legs(pair[0], pair[1])))
 
 
-async def charge_second_models(
-    texts: Iterable[str], pairs: Iterable[Pair | AssignedPair], request: Request, services: Services
-) -> None:
+async def charge_second_models(jobs: Iterable[TextRequest], request: Request, services: Services) -> None:
     """Charges the characters of texts that two models translate a second time. Raises the errors of `charge`."""
-    characters = sum(len(text) * (models_needed(pair, services) - 1) for text, pair in zip(texts, pairs, strict=True))
+    characters = 0
+    for job in jobs:
+        pair = job.options.source_language, job.options.target_language
+        characters += len(job.text) * (models_needed(pair, services) - 1)
     if characters:
         await charge(request, 0, characters)
-
-
-def _without_markup(text: str) -> str:
-    """The text without tags and programs: their English words would mislead the detection of its language."""
-    words, within = [], None
-    for part in _MARKUP.split(text[:_MARKUP_CHARACTERS]):
-        if not part.startswith("<"):
-            words += [] if within else [part]
-            continue
-        name = part.strip("<>/ ").partition(" ")[0].lower()
-        if part.startswith("</"):
-            within = None if name == within else within
-        elif within is None and name in _PROGRAMS:
-            within = name
-    return html.unescape(" ".join(words))
 
 
 async def find_glossaries(
@@ -287,31 +185,64 @@ def guess_format(text: str) -> TextFormat:
     return "text"
 
 
+class TranslationBody(Protocol):
+    """What all families have in the body of a translation. Its fields have their family's names as aliases."""
+
+    @property
+    def texts(self) -> Sequence[str]: ...
+
+    @property
+    def source(self) -> str | None: ...
+
+    @property
+    def target(self) -> str: ...
+
+
+async def translate_body(
+    body: TranslationBody,
+    request: Request,
+    services: Services,
+    *,
+    field: str,
+    text_format: TextFormat | None = None,
+) -> list[tuple[AssignedPair, TranslationResult]]:
+    """The pair and the translation of each text. field: the family's name of the texts. text_format: as in
+    `translate_texts`; languages are detected as those of plain texts."""
+    services.limits.check_texts(body.texts, field)
+    pairs = await find_pairs(body.texts, body.source, body.target, services)
+    return list(zip(pairs, await translate_texts(body.texts, pairs, request, services, text_format), strict=True))
+
+
 async def translate_texts(
     texts: Sequence[str],
     pairs: Sequence[AssignedPair],
     request: Request,
     services: Services,
-    *,
     text_format: TextFormat | None = None,
     glossary: Mapping[str, str] | None = None,
+    *,
     split: bool = True,
+    tags: TagRules = NO_RULES,
 ) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
-    await charge_second_models(texts, pairs, request, services)
-    terms, lengths = glossary or {}, [len(text) for text in texts]
+    lengths = [len(text) for text in texts]
     formats = [text_format] * len(texts) if text_format else await each_in_thread(texts, lengths, guess_format)
     jobs = [
-        pair.text_request(text, TranslationOptions(*pair.pair), own_format, terms, split=split)
+        pair.text_request(text, TranslationOptions(*pair.pair), own_format, glossary or {}, split=split, tags=tags)
         for text, pair, own_format in zip(texts, pairs, formats, strict=True)
     ]
-    translations = await while_connected(
-        request, services.translator.translate(jobs), services.limits.request_timeout_s
-    )
+    translations = await translate_jobs(jobs, request, services)
     if text_format is None:
         triples = list(zip(texts, formats, translations, strict=True))
         translations = await each_in_thread(triples, lengths, lambda triple: _unescape(*triple))
     return translations
+
+
+async def translate_jobs(jobs: Sequence[TextRequest], request: Request, services: Services) -> list[TranslationResult]:
+    """The translation of each job for a client that is connected, charged a second time where two models translate."""
+    await charge_second_models(jobs, request, services)
+    work = services.translator.translate(jobs)
+    return await while_connected(request, work, services.limits.request_timeout_s)
 
 
 def _unescape(text: str, text_format: TextFormat, translation: TranslationResult) -> TranslationResult:

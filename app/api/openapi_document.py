@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from app.access.authorization import KeyMissing, KeyWrong
 from app.api.access_control import OPEN_PATHS, RATE_LIMIT_HEADERS
-from app.api.errors import LIMITED, STATUS, documented
+from app.api.errors import LIMITED, documented, status_of
 from app.api.route import ApiRoute
 
 KEY = "ApiKey"  # the scheme that every route takes
@@ -119,12 +119,12 @@ def _add_security(operation: Document, route: ApiRoute, *, is_open: bool, key_re
     operation["security"] = [{KEY: []}] if route.for_admins or key_required else [{KEY: []}, {}]
     responses = operation["responses"]
     for kind in (KeyMissing, KeyWrong):
-        status = route.statuses.get(kind, STATUS[kind])
+        status = status_of(kind, route.statuses)
         responses.setdefault(str(status), _error_response(route, status, _REFUSED[status]))
     responses.setdefault("429", _error_response(route, 429, LIMITED))
-    if str(STATUS[KeyMissing]) in responses:
+    if str(KeyMissing.status) in responses:
         text = {"description": 'Bearer realm="parlance"', "schema": {"type": "string"}}
-        responses[str(STATUS[KeyMissing])]["headers"] = {"WWW-Authenticate": text}
+        responses[str(KeyMissing.status)]["headers"] = {"WWW-Authenticate": text}
     seconds = {"description": "Seconds until such a request fits.", "schema": {"type": "integer"}}
     rate = {"description": "See docs/serving.md; only where rates are set.", "schema": {"type": "string"}}
     responses["429"]["headers"] = {"Retry-After": seconds, **dict.fromkeys(RATE_LIMIT_HEADERS, rate)}

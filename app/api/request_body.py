@@ -1,32 +1,43 @@
-"""The limits of a request, and the way from its bytes to its fields: JSON, forms, forms of several parts (RFC 7578)."""
+"""The limits of a request, work that its client's disconnect cancels, and the way from its bytes to its fields: JSON,
+forms, forms of several parts (RFC 7578)."""
 
 from __future__ import annotations
 
 import asyncio
+import binascii
 import email.message
 import json
 import logging
+import math
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NoReturn
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 import numpy as np
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import Field, File, FormParser, parse_options_header
+from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from app.access.authorization import address_id
-from app.api.field_types import describe_value, quotable
+from app.api.request_fields import describe_value, quotable
+from app.engine.admission import ORIGIN
 from app.errors import InvalidRequest, Overloaded, TextTooLong
 from models.decoding.options import WIDEST_BEAM
 
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
 logging.getLogger("python_multipart").setLevel(logging.ERROR)  # our answer says what is wrong with a body
 
+T = TypeVar("T")
 JSON = "application/json"
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -40,6 +51,11 @@ _OBJECT = "a JSON object as /docs shows it"
 _NOT_UTF8 = "The body is not UTF-8; send it as UTF-8, without compression."
 _TAKES = "send it as RFC 7578 says, as curl -F does."
 _NAMELESS = f"A part of the form has no name; {_TAKES}"
+# Of a Content-Disposition. Browsers write a backslash as it is, so that it may stand before the last quote.
+_PARAMETER = re.compile(
+    r';\s*+([^\s=;"]++)\s*+=\s*+("(?:[^"\\]|\\.)*"(?=\s*(?:;|$))|"[^"]*"(?=\s*(?:;|$))|[^;]*+)', re.DOTALL
+)
+_ESCAPED = re.compile(r'\\(["\\])')
 
 _HEXADECIMAL = np.full(256, 0xFF, np.uint8)  # the value of each digit
 for _digit in b"0123456789abcdefABCDEF":
@@ -57,6 +73,7 @@ class RequestLimits:
     max_batch_texts: int
     max_text_characters: int
     max_alternatives: int
+    beam_size: int  # of requests that name none
     max_new_tokens: int
     max_samples: int
     max_attention_values: int
@@ -103,6 +120,39 @@ class ClientDisconnected(HTTPException):
 
     def __init__(self) -> None:
         super().__init__(499, "The client closed the connection before the answer was there.")
+
+
+async def while_connected(request: Request, work: Coroutine[object, object, T], limit_s: float = math.inf) -> T:
+    """The result of `work`, which is cancelled as soon as the client has disconnected. `work` runs in the caller's own
+    task, so that its result is there in the same iteration of the event loop. limit_s: the engine answers nothing for
+    it later than that."""
+    worker = asyncio.current_task()
+    assert worker is not None
+    cancellations, disconnected, over = worker.cancelling(), False, False
+
+    def cancel_work(watcher: asyncio.Task[None]) -> None:
+        nonlocal disconnected
+        if not (watcher.cancelled() or watcher.exception() or over):
+            disconnected = True
+            worker.cancel()
+
+    async def wait_for_disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    origin = ORIGIN.set(replace(ORIGIN.get(), deadline=time.monotonic() + limit_s))
+    watcher = asyncio.create_task(wait_for_disconnect())
+    watcher.add_done_callback(cancel_work)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if disconnected and worker.uncancel() <= cancellations:
+            raise ClientDisconnected from None
+        raise
+    finally:
+        over = True
+        watcher.cancel()
+        ORIGIN.reset(origin)
 
 
 class Upload(msgspec.Struct):
@@ -213,16 +263,20 @@ def parse_fields(
     *,
     takes_forms: bool,
     repeated: frozenset[str] = frozenset(),
+    blank: frozenset[str] = frozenset(),
 ) -> Fields:
-    """The fields of a body or, for a form without one, of the query. repeated: names of fields that are lists."""
+    """The fields of a request's body; a form's fields may stand in the query too. repeated: the names of fields that
+    are lists. blank: the names of fields that count as left out where a form has them empty."""
     header = request.headers.get("content-type", "")
     kind = JSON if header in ("", JSON) else _media_type(header)
     if kind == URLENCODED and body.lstrip()[:1] == b"{":  # no field has such a name: curl -d without a header
         raise HTTPException(415, f"The body is JSON, but its header says {URLENCODED}; send Content-Type: {JSON}.")
-    if takes_forms and (kind == URLENCODED or not body):
-        return _parse_form(request.url.query, repeated) | _parse_form(_decode(body), repeated)
-    if takes_forms and kind == MULTIPART:
-        return _parse_parts(header, body)
+    if takes_forms and (kind in (URLENCODED, MULTIPART) or not body):
+        of_body = (
+            _parse_parts(header, body, repeated) if kind == MULTIPART and body else _parse_form(_decode(body), repeated)
+        )
+        fields = _parse_form(request.url.query, repeated) | of_body
+        return {name: value for name, value in fields.items() if value != "" or name not in blank}
     if kind == JSON or kind.endswith("+json"):
         return _parse_json(body)
     raise HTTPException(
@@ -308,6 +362,10 @@ def _parse_form(text: str, repeated: frozenset[str]) -> Fields:
         pairs = [(_unquoted(name), _unquoted(value).replace("\r\n", "\n")) for name, _, value in parted]
     except UnicodeDecodeError:
         raise InvalidRequest(_NOT_UTF8) from None
+    return _fields_of(pairs, repeated)
+
+
+def _fields_of(pairs: Sequence[tuple[str, object]], repeated: frozenset[str]) -> Fields:
     lists = {name: [value for other, value in pairs if other == name] for name in repeated}
     fields = _refuse_repeats([pair for pair in pairs if pair[0] not in repeated])
     return fields | {name: values for name, values in lists.items() if values}
@@ -342,36 +400,74 @@ def form_parts(content_type: str, body: bytes, max_parts: int = MAX_FIELDS) -> l
         )
         raise InvalidRequest(sentence)
     parts: list[tuple[str, bytes | Upload]] = []
+    headers: dict[bytes, bytes] = {}
+    name, value, content = bytearray(), bytearray(), list[bytes]()
     is_ended = False
 
-    def add(part: Field | File) -> None:
-        if not (name := (part.field_name or b"").decode("utf-8", "replace")):
-            raise InvalidRequest(_NAMELESS)
+    def begin_part() -> None:
         if len(parts) == max_parts:
             raise InvalidRequest(f"The form has more than {max_parts} fields; send fewer.")
-        if isinstance(part, Field):
-            parts.append((name, part.value or b""))
-        else:
-            part.file_object.seek(0)
-            filename = (part.file_name or b"").decode("utf-8", "replace")
-            parts.append((name, Upload(filename, part.file_object.read())))
+        headers.clear()
+        content.clear()
+
+    def end_header() -> None:
+        headers[bytes(name).lower()] = bytes(value)
+        name.clear()
+        value.clear()
 
     def end() -> None:
         nonlocal is_ended
         is_ended = True
 
+    # Not its FormParser, which finds no name after a file's name that ends in a backslash, and no name*=.
+    callbacks: MultipartCallbacks = {
+        "on_part_begin": begin_part,
+        "on_header_field": lambda data, start, stop: name.extend(data[start:stop]),
+        "on_header_value": lambda data, start, stop: value.extend(data[start:stop]),
+        "on_header_end": end_header,
+        "on_part_data": lambda data, start, stop: content.append(data[start:stop]),
+        "on_part_end": lambda: parts.append(_form_part(headers, b"".join(content))),
+        "on_end": end,
+    }
     try:
-        FormParser(MULTIPART, add, add, end, boundary, config={"MAX_MEMORY_FILE_SIZE": len(body)}).write(body)
-    except FormParserError as error:
-        nameless = str(error).startswith("Field name not found")
-        sentence = f"The body is not a form of the boundary that its header names; {_TAKES}"
-        raise InvalidRequest(_NAMELESS if nameless else sentence) from None
+        MultipartParser(boundary, callbacks).write(body)
+    except FormParserError:
+        raise InvalidRequest(f"The body is not a form of the boundary that its header names; {_TAKES}") from None
     if not is_ended:
         raise InvalidRequest(f"The form ends before its last boundary; {_TAKES}")
     return parts
 
 
-def _parse_parts(header: str, body: bytes) -> Fields:
+def _form_part(headers: Mapping[bytes, bytes], content: bytes) -> tuple[str, bytes | Upload]:
+    """A part with a file's name is a file."""
+    fields = _disposition_fields(headers.get(b"content-disposition", b"").decode("utf-8", "replace"))
+    if not (name := fields.get("name")):
+        raise InvalidRequest(_NAMELESS)
+    encoding = headers.get(b"content-transfer-encoding", b"").strip().lower()
+    with suppress(binascii.Error):  # of what is in another encoding than it says: taken as it is
+        if encoding in (b"base64", b"quoted-printable"):
+            content = (binascii.a2b_base64 if encoding == b"base64" else binascii.a2b_qp)(content)
+    return name, Upload(fields["filename"], content) if "filename" in fields else content
+
+
+def _disposition_fields(header: str) -> dict[str, str]:
+    """The parameters of a Content-Disposition, in any order: with and without quotes (RFC 7578), and encoded, as
+    filename*=UTF-8''b%C3%A4r.txt (RFC 5987), which counts more than its plain form."""
+    plain: dict[str, str] = {}
+    encoded: dict[str, str] = {}
+    for match in _PARAMETER.finditer(header):
+        name, value = match[1].lower(), match[2].strip()
+        if len(value) > 1 and value[0] == value[-1] == '"':
+            value = _ESCAPED.sub(r"\1", value[1:-1])
+        charset, _, rest = value.partition("'")
+        if not name.endswith("*"):
+            plain[name] = value
+        elif charset.lower() in ("utf-8", "iso-8859-1"):
+            encoded[name[:-1]] = unquote(rest.partition("'")[2], charset)
+    return plain | encoded
+
+
+def _parse_parts(header: str, body: bytes, repeated: frozenset[str]) -> Fields:
     """Texts, and files as `Upload`s, which the check of their fields refuses unless it takes one."""
     fields: list[tuple[str, object]] = []
     for name, content in form_parts(header, body):
@@ -379,7 +475,7 @@ def _parse_parts(header: str, body: bytes) -> Fields:
             fields.append((name, _decode(content).replace("\r\n", "\n")))
         elif content.filename or content.content:  # a page sends an empty part for no file
             fields.append((name, content))
-    return _refuse_repeats(fields)
+    return _fields_of(fields, repeated)
 
 
 def also_takes(schema: str, encodings: Mapping[str, Mapping[str, object]]) -> dict[str, object]:

@@ -9,18 +9,16 @@ from fastapi import Depends, Request
 
 from app.access.authorization import AccessControl
 from app.access.key_file import Caller
-from app.access.memory_store import MemoryStore
 from app.api.document_jobs import DocumentJobs
 from app.api.request_body import RequestLimits
 from app.engine.interface import Engine
-from app.engine.metrics.collector import Metrics
-from app.engine.registry.model_import import ModelImports
+from app.engine.metrics import Metrics
+from app.engine.registry.model_import import ModelImporter
 from app.storage.glossary_store import GlossaryStore
 from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
-from app.translation.language_routes import LanguageRoutes
-from app.translation.pivot_translator import PivotTranslator
+from app.translation.pivot import LanguageRoutes, PivotTranslator
 
 UNLIMITED_CHARACTERS = 1_000_000_000_000  # DeepL's own number: its clients compare with it, and take null for 0
 
@@ -31,31 +29,16 @@ class KeylessUsage:
     def __init__(self) -> None:
         self._characters = 0
 
-    async def add(self, characters: int) -> int:
-        """The total with `characters` more."""
-        self._characters += characters
-        return self._characters
-
-    async def count(self, caller: Caller, characters: int) -> None:
+    def count(self, caller: Caller, characters: int) -> None:
         if not caller.key_id:
-            await self.add(characters)
+            self._characters += characters
 
     async def of(self, caller: Caller, access: AccessControl) -> tuple[int, int]:
         """Characters that the caller has used and their limit: with a key in this month, without one since the
         start."""
         usage = await access.usage(caller)
-        used = usage.characters if caller.key_id else await self.add(0)
+        used = usage.characters if caller.key_id else self._characters
         return used, UNLIMITED_CHARACTERS if usage.limit is None else usage.limit
-
-
-@dataclass(frozen=True, slots=True)
-class SharedParts:
-    """What the front ends of one service have in common beside the engine. counts: of limits and quotas."""
-
-    metrics: Metrics
-    counts: MemoryStore
-    usage: KeylessUsage
-    importer: ModelImports
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +46,7 @@ class Services:
     """The parts of the server that the routes call; `app.state.services` holds the one instance."""
 
     engine: Engine
-    importer: ModelImports
+    importer: ModelImporter
     routes: LanguageRoutes
     translator: PivotTranslator
     detector: Detector
@@ -77,6 +60,7 @@ class Services:
     suggestions: SuggestionStore | None  # None: switched off
     model_changes: bool
     public_url: str  # what clients put before a path; "": as each client called this server
+    storage_problem: str | None  # a sentence where glossaries and files cannot be kept
 
 
 async def services(request: Request) -> Services:

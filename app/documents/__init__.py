@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from app.documents.reader_pool import ReaderPool, is_small
-from app.documents.reader_process import READERS, File, Texts
+from app.documents.reader_pool import File, ReaderPool, Texts, is_small
+from app.documents.readers import READERS
 
 if TYPE_CHECKING:
     from app.translation import TextFormat
@@ -28,7 +28,7 @@ async def translated(
     file declares, "" to keep the declared one. readers: None reads large files in a thread too. Raises InvalidRequest
     for a file that cannot be read."""
     if readers is None or is_small(extension, content):
-        document = await asyncio.to_thread(READERS[extension], content)
+        document = await asyncio.to_thread(READERS[extension].read, content)
         if not document.texts:
             return content
         translations = await translate(document.texts, document.format)

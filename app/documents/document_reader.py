@@ -100,7 +100,7 @@ class TextPiece(Generic[Element]):
     - "text": plain text.
     - "group": formatting around the pieces `within`.
     - "mark": an image or a note's number inside a sentence.
-    - "break": a tab or a new line; the text before it and the text behind it are translated separately."""
+    - "break": a tab or a new line; the text before it and the text after it are translated separately."""
 
     kind: Literal["text", "group", "mark", "break"]
     text: str = ""

@@ -66,14 +66,14 @@ class OpenDocument(FormattedDocument["Element"]):
     def _fill(self, element: Element, pieces: Sequence[TextPiece[Element]], *, at_start: bool = True) -> None:
         """Writes `pieces` into `element`. OpenDocument collapses spaces in a row into one and drops spaces at the start
         of a paragraph; the lost spaces are written as <text:s> elements. By lxml: odfdo appends a <text:s> to a
-        paragraph as a copy, behind which nothing can be written."""
+        paragraph as a copy, after which nothing can be written."""
         from odfdo import Element
 
         xml = element._xml_element
         del xml[:]
         xml.text = None
         last: _Element | None = None  # the last child
-        texts: list[str] = []  # behind `last`, not written yet
+        texts: list[str] = []  # after `last`, not written yet
 
         def write() -> None:
             text = "".join(texts)

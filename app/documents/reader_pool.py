@@ -1,42 +1,80 @@
-"""A small pool of processes that read and write large documents. A process has a limit of memory and of time, and is
-killed when its limit is reached, when the client leaves, and when the server stops."""
+"""A small pool of processes that read and write large documents.
+
+A hostile file may cost what no check foresees, also in libraries that hold the interpreter, or may break a parser that
+is written in C. In a process of the pool that ends one request. It has a limit of memory and of time, and is killed
+when its limit is reached, when the client leaves, and when the server stops."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
-import socket
-import subprocess
+import signal
 import sys
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
-from app.documents.reader_process import FRAME, Answer, Job, OutOfMemory, Refused, Texts
+from app.documents.readers import READERS
 from app.errors import InvalidRequest
+from models.child_process import AnsweringChild, ParentChannel, die_with_parent, limit_process
 
 # Smaller files are read in a thread of the server, in about 0.1 s; a process takes as long to start.
 IN_PLACE_BYTES = 50_000
 _IN_PLACE_UNPACKED_BYTES = 2_000_000  # of packages: an empty Word document has 800,000
-_PACKAGES = (".docx", ".odt", ".ods", ".odp")
 READER_PROCESSES = 2
 _JOBS_PER_PROCESS = 50  # then its memory returns to the system
 _IDLE_S = 60.0
-_BUFFER_BYTES = 1 << 20
 _MAX_ANSWER_BYTES = 400_000_000  # MAX_CHARACTERS in UTF-8, their tags, and what a package unpacks to
-_PROGRAM = "from app.documents.reader_process import main; main()"
-_ANSWERS = msgspec.msgpack.Decoder(Answer)
+TEXTS_TOGETHER = 10_000  # in a message, which the server decodes in one go
+_NICENESS = 5  # the server answers everybody else meanwhile
+_OPEN_FILES = 64
+_PROGRAM = "from app.documents.reader_pool import read_jobs; read_jobs()"
+
+
+class Job(msgspec.Struct):
+    """Reads a file, or, with translations, writes it: it is read again, so that no process waits for a translator."""
+
+    extension: str
+    content: bytes
+    time_limit_s: int
+    translations: list[str] | None = None
+    language: str = ""
+
+
+class Texts(msgspec.Struct, tag=True):
+    """more: another message has the texts after these."""
+
+    texts: list[str]
+    format: Literal["text", "html", "xml"]
+    more: bool = False
+
+
+class File(msgspec.Struct, tag=True):
+    content: bytes
+
+
+class Refused(msgspec.Struct, tag=True):
+    message: str
+    field: str | None
+
+
+class OutOfMemory(msgspec.Struct, tag=True):
+    pass
+
+
+Answer = Texts | File | Refused | OutOfMemory
+_DECODE = msgspec.msgpack.Decoder(list[Answer]).decode
 
 
 def is_small(extension: str, content: bytes) -> bool:
     """Whether the server reads the file itself: by its size, and of a package also by the size that it declares."""
     if len(content) > IN_PLACE_BYTES:
         return False
-    if extension not in _PACKAGES:
+    if not READERS[extension].packaged:
         return True
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as package:
@@ -62,8 +100,11 @@ class ReaderPool:
         """Reads a file, or writes it with translations. InvalidRequest for a file that its reader refuses or that takes
         more memory or time than a process has."""
         async with self._room:
-            process = self._idle_process() or await _ReaderProcess.started(self._memory_bytes)
-            process.cancel_end()
+            if (process := self._idle_process()) is None:
+                process = _ReaderProcess(self._memory_bytes)
+                await process.start({"LC_ALL": "C.UTF-8"})
+            if process.idle_end is not None:
+                process.idle_end.cancel()
             try:
                 # The process ends itself a second later, if the server should be gone by then.
                 job = Job(extension, content, self._time_limit_s + 1, translations, language)
@@ -73,7 +114,7 @@ class ReaderPool:
                 self._end(process)
                 sentence = f"The file takes more than {self._time_limit_s} seconds to read or write; send it in parts."
                 raise InvalidRequest(sentence, field="file") from None
-            except (EOFError, OSError):
+            except EOFError:
                 self._end(process)
                 answer = OutOfMemory()
             except BaseException:  # the client has left, or the server stops
@@ -81,9 +122,9 @@ class ReaderPool:
                 raise
             if isinstance(answer, OutOfMemory) or process.jobs == _JOBS_PER_PROCESS:
                 self._end(process)
-            elif process.running:
+            else:
                 self._idle.append(process)
-                process.end_later(self._idle_ended, _IDLE_S)
+                process.idle_end = asyncio.get_running_loop().call_later(_IDLE_S, self._idle_ended, process)
         if isinstance(answer, OutOfMemory):
             sentence = f"The file takes more than {self._memory_bytes / 1e9:g} GB to read or write; send it in parts."
             raise InvalidRequest(sentence, field="file")
@@ -101,7 +142,7 @@ class ReaderPool:
         says nothing about the next file."""
         while self._idle:
             process = self._idle.pop()
-            if process.is_alive():
+            if process.status is None:
                 return process
             self._end(process)
         return None
@@ -111,77 +152,64 @@ class ReaderPool:
         self._end(process)
 
     def _end(self, process: _ReaderProcess) -> None:
-        task = asyncio.get_running_loop().create_task(process.end())
+        if process.idle_end is not None:
+            process.idle_end.cancel()
+        task = asyncio.get_running_loop().create_task(process.stop())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
 
-@dataclass(slots=True, eq=False)
-class _ReaderProcess:
-    _process: subprocess.Popen[bytes]
-    _reader: asyncio.StreamReader
-    _writer: asyncio.StreamWriter
-    _timer: asyncio.TimerHandle | None = None
-    jobs: int = 0
-    running: bool = True
-
-    @classmethod
-    async def started(cls, memory_bytes: int) -> _ReaderProcess:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                reader, writer = await asyncio.open_connection(sock=ours, limit=_BUFFER_BYTES)
-            except BaseException:
-                ours.close()
-                raise
-            try:
-                # Not asyncio's subprocess, for the reason that `WorkerProcess.start` gives.
-                process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(memory_bytes)],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    env={"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "LC_ALL": "C.UTF-8"},
-                    start_new_session=True,  # Ctrl-C reaches only the server, which ends this process
-                )
-            except BaseException:
-                writer.close()
-                raise
-        return cls(process, reader, writer)
-
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
+class _ReaderProcess(AnsweringChild[Answer]):
+    def __init__(self, memory_bytes: int) -> None:
+        super().__init__("a reader", ["-c", _PROGRAM, str(memory_bytes)], _DECODE, _MAX_ANSWER_BYTES)
+        self.jobs = 0
+        self.idle_end: asyncio.TimerHandle | None = None
 
     async def answered(self, job: Job) -> Answer:
-        """EOFError or OSError if the process dies of the job, or announces more than a file can hold."""
+        """EOFError if the process dies of the job."""
         self.jobs += 1
-        message = msgspec.msgpack.encode(job)
-        self._writer.writelines([FRAME.pack(len(message)), message])
-        await self._writer.drain()
+        self.send([job])
         texts: list[str] = []
-        while True:
-            (size_bytes,) = FRAME.unpack(await self._reader.readexactly(FRAME.size))
-            if size_bytes > _MAX_ANSWER_BYTES:
-                raise EOFError
-            answer: Answer = _ANSWERS.decode(await self._reader.readexactly(size_bytes))
-            if not isinstance(answer, Texts):
-                return answer
+        while isinstance(answer := await self.receive(), Texts):
             texts += answer.texts
             if not answer.more:
                 return Texts(texts, answer.format)
-            await asyncio.sleep(0)  # others' turn: the next message may be here already
+        return answer
 
-    def end_later(self, ended: Callable[[_ReaderProcess], None], delay_s: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(delay_s, ended, self)
 
-    def cancel_end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+def answer(job: Job) -> Answer:
+    try:
+        document = READERS[job.extension].read(job.content)
+        if job.translations is None:
+            return Texts(document.texts, document.format)
+        return File(document.written(job.translations, job.language))
+    except InvalidRequest as refusal:
+        return Refused(refusal.message, refusal.field)
+    except MemoryError:
+        return OutOfMemory()
 
-    async def end(self) -> None:
-        self.running = False
-        self.cancel_end()
-        self._process.kill()
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-        await asyncio.to_thread(self._process.wait)
+
+def messages(whole: Answer) -> Iterator[Answer]:
+    """The answer in messages of at most `TEXTS_TOGETHER` texts."""
+    if not isinstance(whole, Texts):
+        yield whole
+        return
+    starts = range(0, max(1, len(whole.texts)), TEXTS_TOGETHER)
+    for start in starts:
+        yield Texts(whole.texts[start : start + TEXTS_TOGETHER], whole.format, more=start != starts[-1])
+
+
+def read_jobs() -> None:
+    """The program of a process: answers jobs until the server closes its end, or is gone. Arguments: the limit of the
+    address space in bytes, and the descriptor of a socket."""
+    die_with_parent()
+    limit_process(int(sys.argv[1]), _OPEN_FILES)
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    channel = ParentChannel[Job, Answer](msgspec.msgpack.Decoder(list[Job]).decode)
+    for job in channel.each():
+        signal.alarm(job.time_limit_s)  # ends the process, also within a library in C and after the server's end
+        whole = answer(job)
+        signal.alarm(0)
+        for part in messages(whole):
+            channel.send([part])

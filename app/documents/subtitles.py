@@ -72,7 +72,7 @@ class Subtitles(ABC):
 
 
 class SubRip(Subtitles):
-    """Cues of a line of times and the lines behind it, which may be blank; a number in the line before the times is
+    """Cues of a line of times and the lines after it, which may be blank; a number in the line before the times is
     the cue's. Read line by line: regular expressions over whole cues, as in the package srt, take cubic time."""
 
     def _parsed(self, text: str) -> list[str]:

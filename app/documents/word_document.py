@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from app.documents.document_reader import FormattedDocument, TextPiece, refuse_entities
+from app.text.language_codes import base_language
 
 if TYPE_CHECKING:
     from docx.opc.part import Part
@@ -77,23 +78,23 @@ class WordDocument(FormattedDocument["WordPart"]):
 
     def _set_language(self, language: str) -> None:
         """Declares `language` where the document declares its main language, the one of most <w:lang> elements."""
-        attribute = _W + _LANGUAGES.get(language.partition("-")[0].lower(), "val")
+        attribute = _W + _LANGUAGES.get(base_language(language), "val")
         roots = [part.element for part in self._document.part.package.iter_parts() if hasattr(part, "element")]
         elements = [
             element for root in (*roots, *(root for _, root in self._raw_parts)) for element in root.iter(_LANGUAGE)
         ]
-        codes = Counter(code.partition("-")[0].lower() for element in elements if (code := element.get(f"{_W}val")))
+        codes = Counter(base_language(code) for element in elements if (code := element.get(f"{_W}val")))
         main = codes.most_common(1)[0][0] if codes else ""
         for element in elements:
             code = element.get(f"{_W}val")
-            if code is not None and code.partition("-")[0].lower() == main:
+            if code is not None and base_language(code) == main:
                 element.set(attribute, language)
         if self._document.core_properties.language:
             self._document.core_properties.language = language
 
     def _fill(self, container: WordPart, pieces: Sequence[TextPiece[WordPart]]) -> None:
         """Writes `pieces` into `container`. Text outside of a run is added to the run before it; without one, to the
-        run behind it; without either, it gets a new run. Neighbouring parts of runs with equal properties become one
+        run after it; without either, it gets a new run. Neighbouring parts of runs with equal properties become one
         run."""
         from docx.oxml.parser import OxmlElement
 

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from app.engine import input_processor
 from app.engine.admission import Admission
-from app.engine.dispatch.cpu_pinning import pin, read_topology
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.inspection_turns import InspectionTurns
 from app.engine.dispatch.placement import CPU_SLOTS, cores, cpu_workers, place, worker_config
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.interface import EngineSettings, ModelChange, ModelInfo, PoolStatus
-from app.engine.metrics.collector import Metrics
+from app.engine.interface import EngineSettings, ModelChange, ModelInfo, PoolStatus, TokenQuery, TokenResult
+from app.engine.metrics import Metrics
 from app.engine.protocol import messages as m
 from app.engine.registry.model_lifecycle import ModelLifecycle, load_message
 from app.engine.registry.model_registry import ModelRegistry, ModelVersion
@@ -36,16 +35,14 @@ log = logging.getLogger(__name__)
 
 class AsyncEngine:
     """Implements `app.engine.interface.Engine` over device processes. Raises `NoDevice` if the settings name only
-    devices that cannot be used, and `CannotPin` if they ask for pinned processes and there can be none."""
+    devices that cannot be used."""
 
     def __init__(self, settings: EngineSettings, metrics: Metrics | None = None) -> None:
         self.settings, self.metrics = settings, metrics or Metrics()
         self.registry = ModelRegistry(settings.checkpoints, split_names(settings.models))
-        topology = read_topology() if settings.cpu_pinning else None
-        workers = cpu_workers(settings.cpu_workers, topology.usable_cores if topology else None)
+        workers = cpu_workers(settings.cpu_workers)
         placement = place(settings.devices, workers, timeout_s=settings.worker_start_timeout_s)
         names, self._placement_problem = placement.names, placement.problem
-        pinned = pin(names, topology, settings.cpu_threads) if topology else {}
         slots = CPU_SLOTS if settings.slots_per_model == "auto" else settings.slots_per_model
         self.admission = Admission(
             settings.max_inflight_requests,
@@ -56,8 +53,7 @@ class AsyncEngine:
         )
         self.supervisor = Supervisor(
             names,
-            pinned=pinned,
-            configure=worker_config(settings, workers, pinned),
+            configure=worker_config(settings, workers),
             start_timeout_s=settings.worker_start_timeout_s,
             hang_timeout_s=settings.worker_hang_timeout_s,
             to_load=lambda: {v.key: load_message(v, pinned=True) for v in self.registry.versions.values()},
@@ -71,7 +67,7 @@ class AsyncEngine:
             self.metrics,
             self.admission.retry_after_s,
             turns=InspectionTurns(max(1, sum(name.startswith("cuda") for name in names)), settings.max_queue_age_s),
-            idle_threads=0 if settings.cpu_threads or pinned else cores(),
+            idle_threads=0 if settings.cpu_threads else cores(),
         )
         longest_request_s = 2 * settings.request_timeout_s + 1  # a search, then an inspection
         self.lifecycle = ModelLifecycle(self.registry, self.supervisor, longest_request_s)
@@ -102,6 +98,8 @@ class AsyncEngine:
         await asyncio.to_thread(self.registry.read)
         for problem in self.registry.problems.values():
             log.error("%s", problem)
+        for sentence in self.registry.stand_ins.values():
+            log.warning("%s", sentence)
         if self.admission.draining:
             return
         if self.registry.versions:
@@ -139,7 +137,7 @@ class AsyncEngine:
 
     def status(self) -> PoolStatus:
         registry, devices = self.registry, self.supervisor.devices
-        problems = [*registry.problems.values(), *self.supervisor.problems()]
+        problems = [*registry.problems.values(), *registry.stand_ins.values(), *self.supervisor.problems()]
         if self._placement_problem is not None:
             problems.append(self._placement_problem)
         if registry.was_read and not registry.versions and not registry.problems:
@@ -147,7 +145,8 @@ class AsyncEngine:
         if self._shutting_down:
             problems.append("The service is shutting down.")
         able = any(device.state == "ready" and device.loaded for device in devices.values())
-        ready = registry.was_read and bool(registry.versions) and able and not self._shutting_down
+        whole = registry.was_read and bool(registry.versions) and not registry.lacks_named
+        ready = whole and able and not self._shutting_down
         states = {name: device.state for name, device in devices.items()}
         turns, outstanding = self.dispatcher.turns, self.admission.all.requests
         return PoolStatus(
@@ -189,6 +188,8 @@ class AsyncEngine:
                 if single.source_language and single.target_language
             ),
             demo=version.demo,
+            source_words=version.notices.source_words,
+            order=self.registry.order_of(version),
         )
 
     async def curves(self, name: str) -> TrainingCurves:
@@ -206,6 +207,11 @@ class AsyncEngine:
     async def source_room(self, model: str | None, source_language: str, target_language: str) -> int:
         config = self.registry.for_pair(source_language, target_language, model).config
         return config.max_source_tokens - len(config.source_prefix) - len(config.source_suffix)
+
+    async def tokenize(self, query: TokenQuery) -> TokenResult:
+        checkpoint = self.registry.named(query.model, "lyrics")
+        size = len(query.text) + len(query.ids or ())
+        return await input_processor.run_tokenizer(size, lambda: input_processor.tokenized(checkpoint, query))
 
     async def source_tokens(
         self, model: str | None, source_language: str, target_language: str, texts: Sequence[str]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import structs
 
 from app.engine.admission import Demand
-from app.engine.interface import AttentionQuery, GenerationRequest, TranslationRequest
+from app.engine.interface import AttentionQuery, GenerationRequest, TokenQuery, TokenResult, TranslationRequest
 from app.engine.registry.model_registry import ModelVersion
 from app.errors import AnswerTooLarge, InvalidRequest, TextTooLong, UnknownCharacters
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
@@ -241,12 +241,42 @@ def given_prompt_ids(checkpoint: Checkpoint, ids: Sequence[int]) -> tuple[int, .
     tokenizer, start = checkpoint.tokenizers["target"], checkpoint.config.target_prefix
     size, special = tokenizer.size, tokenizer.special
     if unknown := [token for token in ids if not 0 <= token < size]:
-        message = f"There is no token {unknown[0]:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,})."
-        raise InvalidRequest(message, field="prompt")
+        raise InvalidRequest(_no_token(checkpoint, unknown[0]), field="prompt")
     if empty := [token for token in ids if token in (special.pad, special.unknown)]:
         message = f"Token {empty[0]:,} ({tokenizer.piece(empty[0])}) stands for no text: leave it out."
         raise InvalidRequest(message, field="prompt")
     return tuple(ids) if tuple(ids[: len(start)]) == start else (*start, *ids)
+
+
+def _no_token(checkpoint: Checkpoint, token: int) -> str:
+    size = checkpoint.tokenizers["target"].size
+    return f"There is no token {token:,}: {checkpoint.name} has {size:,} of them (0 to {size - 1:,})."
+
+
+def tokenized(checkpoint: Checkpoint, query: TokenQuery) -> TokenResult:
+    """The tokens of a text, in which characters that the model does not know are its unknown token, or the text of
+    tokens. A text that is the piece of a special token is this token. Raises InvalidRequest."""
+    tokenizer, config = checkpoint.tokenizers["target"], checkpoint.config
+    numbers = {"bos": tokenizer.special.bos, "eos": config.eos, "unk": tokenizer.special.unknown}
+    numbers["pad"] = tokenizer.special.pad
+    special = {name: None if token is None else tokenizer.piece(token) for name, token in numbers.items()}
+    if (ids := query.ids) is None:
+        named = [token for name, token in numbers.items() if token is not None and special[name] == query.text]
+        if tokenizer.special.unknown is None:
+            refuse_unknown_characters(checkpoint, query.text, "prompt")
+        ids = (*(config.target_prefix if query.start else ()), *(named[:1] or tokenizer.encode(query.text)))
+    elif outside := [token for token in ids if token >= tokenizer.size]:
+        raise InvalidRequest(_no_token(checkpoint, outside[0]), field="tokens")
+    return TokenResult(
+        model=checkpoint.name,
+        text=tokenizer.decode(ids),
+        ids=tuple(ids),
+        pieces=tuple(map(tokenizer.piece, ids)),
+        special=special,
+        kind=tokenizer.kind,
+        vocabulary=tokenizer.size,
+        max_tokens=config.max_new_tokens,
+    )
 
 
 def prompt_token_ids(checkpoint: Checkpoint, request: GenerationRequest) -> tuple[int, ...]:

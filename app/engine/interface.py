@@ -9,8 +9,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +19,7 @@ from app.engine.output.text_stream import TextStream, WrittenToken
 from app.engine.registry.training_curves import TrainingCurves
 from models.checkpoint import DemoCard
 from models.decoding.options import DecodingOptions
-from models.inspection.results import AttentionFindings, AttentionMap, Candidate, GateSummary, Walkthrough
+from models.inspection.results import AttentionFindings, AttentionMap, Candidate, GateSummary, Walkthrough, doc
 from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
 from models.networks.cells import shown_names
 
@@ -34,17 +35,20 @@ ALL_GATES, ALL_MAPS = GateSelection(), AttentionSelection()
 DEFAULT_FOCUS, NO_FINDINGS = WalkthroughFocus(), AttentionFindings()
 
 
-@dataclass(frozen=True, slots=True)
-class TokenView:
-    """One token. start, end: code point offsets in its text, word: the number of its word; None for special tokens."""
+class Token(msgspec.Struct):
+    """One token of the model's vocabulary."""
 
-    id: int
-    piece: str
-    text: str
-    start: int | None
-    end: int | None
-    special: bool
-    word: int | None = None
+    id: Annotated[int, doc("Number in the vocabulary.", 17)]
+    piece: Annotated[str, doc("How the vocabulary writes it.", "▁bier")]
+    text: Annotated[str, doc("How it reads.", "bier")]
+    start: Annotated[int | None, doc("First character (code point) in the text, from 0; null for special tokens.", 15)]
+    end: Annotated[
+        int | None, doc("Character after the last; text[start:end] is the token. Null for special tokens.", 19)
+    ]
+    special: Annotated[bool, doc("Whether it stands for no text (begin, end, unknown).", False)]
+    word: Annotated[int | None, doc("Which word of the text it belongs to, from 0; null for special tokens.", 3)] = (
+        msgspec.field(default_factory=lambda: None)
+    )  # a factory, since answers leave out what equals a plain default
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class GatesResult:
     hidden: int
     convention: str
     text: str
-    tokens: tuple[TokenView, ...]
+    tokens: tuple[Token, ...]
     layers: tuple[int, ...]
     units: tuple[tuple[int, ...], ...]
     values: Mapping[str, FloatArray]
@@ -113,11 +117,36 @@ class ScoreResult:
 
     model: str
     text: str
-    tokens: tuple[TokenView, ...]
+    tokens: tuple[Token, ...]
     steps: tuple[TokenExpectation | None, ...]
     log_probability: float
     predicted: int
     characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenQuery:
+    """A text as a lyrics model's tokens. ids: the tokens, instead of `text`. start: with the start token, if any."""
+
+    text: str
+    model: str | None = None
+    ids: tuple[int, ...] | None = None
+    start: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenResult:
+    """pieces: of `ids`, as the vocabulary writes them. special: the pieces of "bos", "eos", "unk" and "pad", None
+    without one. kind: of the tokenizer; max_tokens: of a prompt."""
+
+    model: str
+    text: str
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    special: Mapping[str, str | None]
+    kind: str
+    vocabulary: int
+    max_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,9 +204,9 @@ class AttentionResult:
     target_text: str
     forced: bool
     finished: bool
-    source_tokens: tuple[TokenView, ...]
-    input_tokens: tuple[TokenView, ...]
-    output_tokens: tuple[TokenView, ...]
+    source_tokens: tuple[Token, ...]
+    input_tokens: tuple[Token, ...]
+    output_tokens: tuple[Token, ...]
     maps: Mapping[AttentionKind, AttentionMap]
     findings: AttentionFindings = NO_FINDINGS
     found_logprob: float | None = None
@@ -192,8 +221,8 @@ class WalkthroughResult:
     source_text: str
     target_text: str
     forced: bool
-    source_tokens: tuple[TokenView, ...]
-    input_tokens: tuple[TokenView, ...]
+    source_tokens: tuple[Token, ...]
+    input_tokens: tuple[Token, ...]
     walkthrough: Walkthrough
 
 
@@ -249,20 +278,28 @@ class AlignedWord:
 
 
 NoticeCode = Literal[
-    "unknown_words", "repetition", "low_probability", "already_in_target_language", "unsupported_language", "pivot"
+    "unknown_words",
+    "invented_words",
+    "repetition",
+    "low_probability",
+    "already_in_target_language",
+    "unsupported_language",
+    "pivot",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something that a reader of a translation should know. message: one sentence for people. start, end: the place in
-    the source text, in code points; None for all of it or without one. models: of a pivot, in the order of use."""
+    the source text, in code points; None for all of it or without one. models: of a pivot, in the order of use. word:
+    of the translation, which the notice is about."""
 
     code: NoticeCode
     message: str
     start: int | None = None
     end: int | None = None
     models: tuple[str, ...] = ()
+    word: str = ""
 
     def moved(self, by: int) -> Notice:
         """The notice of a text in which its own text begins at `by`."""
@@ -319,11 +356,16 @@ class GenerationResult:
     usage: Usage = Usage()
 
 
+ModelOrder = Literal["named", "name", "demo"]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A loaded checkpoint, as in `GET /models`. source_language, target_language: None for lyrics models and
     multilingual translators. language_pairs: (source, target) of a translator. precision, precision_reason: None if not
-    on a device. demo: of a demo model, what it knows."""
+    on a device. demo: of a demo model, what it knows. source_words: as in `NoticeRecord`. order: as in
+    `ModelRegistry.order_of`. stand_ins: the kinds of words that it copies (`app.translation.stand_ins`), the best
+    first; None if they were not tried."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -343,6 +385,9 @@ class ModelInfo:
     loaded_at: datetime = EPOCH
     language_pairs: tuple[tuple[str, str], ...] = ()
     demo: DemoCard | None = None
+    source_words: frozenset[str] | None = field(default=None, repr=False)
+    order: ModelOrder = "name"
+    stand_ins: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +400,8 @@ class ModelChange:
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """The state of all devices. ready: whether at least one accepts requests; problems: everything degraded.
+    """The state of all devices. ready: whether at least one accepts requests, and no model that the settings name is
+    missing; problems: everything degraded.
     inspections_running, inspections_waiting: on all devices, which take turns at them. outstanding: sequences that were
     admitted and are not answered yet."""
 
@@ -377,7 +423,6 @@ class EngineSettings:
     devices: str = "auto"
     cpu_threads: int = 0
     cpu_workers: int = 1
-    cpu_pinning: bool = False
     precision: str = "auto"
     slots_per_model: int | Literal["auto"] = "auto"
     max_inflight_requests: int = 1024
@@ -443,6 +488,9 @@ class Engine(Protocol):
     async def gates(self, query: GatesQuery) -> GatesResult: ...
 
     async def score(self, query: ScoreQuery) -> ScoreResult: ...
+
+    async def tokenize(self, query: TokenQuery) -> TokenResult:
+        """Tokenizes only, without a device."""
 
     async def load_model(self, name: str) -> ModelChange:
         """Loads a checkpoint folder by its name."""

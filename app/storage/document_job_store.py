@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import secrets
-import time
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from app.errors import EngineUnavailable
-from app.storage.translated_file_store import RareLooks
+from app.storage.data_folder import FileAges, RareLooks
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ State = Literal["queued", "translating", "done", "error"]
 
 class DocumentJob(msgspec.Struct, frozen=True):
     """key_digest: SHA-256 of the key that opens the document. message: what went wrong. name: of the stored file, once
-    it is done. filename: under which a client saves it."""
+    it is done. filename: under which a client saves it. seconds_remaining: an estimate, while it is translated."""
 
     id: str
     key_digest: str
@@ -40,6 +40,7 @@ class DocumentJob(msgspec.Struct, frozen=True):
     characters: int = 0
     message: str = ""
     name: str = ""
+    seconds_remaining: int | None = None
 
     @property
     def pending(self) -> bool:
@@ -53,6 +54,8 @@ class DocumentJobStore:
         self._folder = folder / "documents"
         self._retention_s = retention_s
         self._looks = RareLooks()
+        self._ages = FileAges(folder)
+        self._writing = threading.Lock()
 
     def add(self, extension: str, filename: str) -> tuple[DocumentJob, str]:
         """A new job that is queued, and its key; removes expired records. `EngineUnavailable` if nothing can be
@@ -68,9 +71,10 @@ class DocumentJobStore:
         path = self._path(job.id)
         aside = path.with_suffix(".aside")  # of this process alone: a document has one that translates it
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            aside.write_bytes(msgspec.json.encode(job))
-            aside.replace(path)
+            with self._writing:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                aside.write_bytes(msgspec.json.encode(job))
+                aside.replace(path)
         except OSError as error:
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
@@ -78,10 +82,18 @@ class DocumentJobStore:
             message = "This server cannot keep documents: it cannot write to its folder PARLANCE_DATA."
             raise EngineUnavailable(message) from error
 
-    def beat(self, document_id: str) -> None:
-        """Says that the process that has this document still works at it."""
-        with suppress(OSError):  # a full disk does not stop it
-            os.utime(self._path(document_id))
+    def beat(self, document_id: str, seconds_remaining: int | None = None) -> None:
+        """Says that the process that has this document still works at it, and for how long it may."""
+        path = self._path(document_id)
+        with suppress(OSError, msgspec.DecodeError), self._writing:  # a full disk does not stop it
+            os.utime(path)
+            job = msgspec.json.decode(path.read_bytes(), type=DocumentJob)
+            if job.state == "translating" and seconds_remaining is not None:
+                aside = path.with_suffix(".aside")
+                aside.write_bytes(
+                    msgspec.json.encode(msgspec.structs.replace(job, seconds_remaining=seconds_remaining))
+                )
+                aside.replace(path)
 
     def find(self, document_id: str, key: str) -> DocumentJob | None:
         """None for an unknown document, an expired one, or a wrong key."""
@@ -89,7 +101,7 @@ class DocumentJobStore:
             return None
         path = self._path(document_id)
         try:
-            age_s = time.time() - path.stat().st_mtime
+            age_s = self._ages.age_s(path)
             job = msgspec.json.decode(path.read_bytes(), type=DocumentJob)
         except (OSError, msgspec.DecodeError):
             return None
@@ -105,10 +117,12 @@ class DocumentJobStore:
             self._look()
 
     def _look(self) -> None:
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+        paths = list(self._folder.iterdir()) if self._folder.is_dir() else []
+        for path in paths:
             with suppress(FileNotFoundError):  # another process may have removed it
-                if time.time() - path.stat().st_mtime > self._retention_s:
+                if self._ages.age_s(path) > self._retention_s:
                     path.unlink()
+        self._ages.forget_others([path.name for path in paths])
 
     def _path(self, document_id: str) -> Path:
         return self._folder / f"{document_id}.json"

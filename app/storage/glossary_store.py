@@ -1,5 +1,6 @@
 """Glossaries of callers, one JSON file each: FOLDER/glossaries/<hash of the owner's name>/<id>.json. All processes that
-share the folder share the glossaries. No file name contains text that a caller sent."""
+share the folder share the glossaries. No file name contains text that a caller sent. Their entries come as people send
+them: lines of a TSV or CSV, or pairs; one reader serves DeepL's glossaries and our own fields and files."""
 
 from __future__ import annotations
 
@@ -25,17 +26,85 @@ import msgspec
 from app.errors import EngineUnavailable, InvalidRequest, UnknownGlossary
 from app.text.language_codes import closest_codes
 
+EntriesFormat = Literal["tsv", "csv"]
+
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LINE_END = re.compile(r"\r\n?")
+_WIDTHS: Mapping[EntriesFormat, tuple[int, ...]] = {"tsv": (2,), "csv": (2, 4)}  # cells of a row
+_LOOKED_AT = 100  # rows that show the delimiter
+_ADVICE = {"tsv": "a tab", "csv": "a comma or semicolon"}
+
+
+def add_entry(entries: dict[str, str], source: str, target: str, field: str, line: int = 0) -> None:
+    """Adds a term without white space at its edges. `InvalidRequest` for one that is empty, of several lines or there
+    already, with the number of its line, if it has one."""
+    where = f'Line {line} of "{field}" has' if line else f'"{field}" has'
+    if CONTROL_CHARACTER.search(source + target):
+        raise InvalidRequest(f"{where} a term with a control character; terms are text of one line.", field=field)
+    source, target = source.strip(), target.strip()
+    if not source or not target:
+        message = f"{where} an empty term; each takes at least one character that is not white space."
+    elif source in entries:
+        again = "a source term that an earlier line has" if line else "a source term twice"
+        message = f"{where} {again}; leave one out."
+    else:
+        entries[source] = target
+        return
+    raise InvalidRequest(message, field=field)
+
+
+def parse_entries(lines: str, form: EntriesFormat | None, field: str = "entries") -> dict[str, str]:
+    """Target terms by source term. form: None for that of the first line, which has a tab in a TSV. Skips empty lines
+    and byte order marks; lines end in LF, CRLF or CR. A CSV has commas, or semicolons as spreadsheets write it where
+    the comma is the decimal sign, and its rows may have two more cells, the languages that DeepL's site writes, which
+    are ignored. `InvalidRequest` names the malformed line."""
+    lines = _LINE_END.sub("\n", lines.replace("\ufeff", ""))  # also of files that were joined
+    if nul := lines.find("\0") + 1:  # which the csv module does not read
+        add_entry({}, "\0", "", field, lines.count("\n", 0, nul) + 1)
+    form = form or ("tsv" if "\t" in lines.lstrip("\n").partition("\n")[0] else "csv")
+    rows: Iterable[list[str]]
+    if form == "tsv":
+        rows = (line.split("\t") for line in lines.split("\n"))
+    else:
+        rows = csv.reader(io.StringIO(lines), delimiter=_delimiter(lines), skipinitialspace=True, strict=True)
+    entries: dict[str, str] = {}
+    try:
+        for number, row in enumerate(rows, 1):
+            if not any(cell.strip() for cell in row):
+                continue
+            if len(row) not in _WIDTHS[form]:
+                count = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+                message = f"write a source term, {_ADVICE[form]}, and its target term."
+                raise InvalidRequest(f'Line {number} of "{field}" has {count}; {message}', field=field)
+            add_entry(entries, row[0], row[1], field, number)
+    except csv.Error as error:
+        raise InvalidRequest(f'"{field}" is not csv ({error}); quote cells as RFC 4180 says.', field=field) from None
+    return entries
+
+
+def _delimiter(lines: str) -> str:
+    """Of a CSV: the semicolon if more of the first rows have as many cells as they should with it than with a comma."""
+
+    def fitting(delimiter: str) -> int:
+        rows, count = csv.reader(io.StringIO(lines), delimiter=delimiter, skipinitialspace=True), 0
+        with suppress(csv.Error):  # which the parser reports
+            count = sum(len(row) in _WIDTHS["csv"] for row in islice(rows, _LOOKED_AT))
+        return count
+
+    return max(",;", key=fitting)
+
+
+def entries_as_tsv(entries: Mapping[str, str]) -> str:
+    return "\n".join(f"{source}\t{target}" for source, target in entries.items())
+
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-EntriesFormat = Literal["tsv", "csv"]
 
 MOST_DICTIONARIES = 100  # of one glossary
-_WIDTHS: Mapping[EntriesFormat, tuple[int, ...]] = {"tsv": (2,), "csv": (2, 4)}  # cells of a row
-_LOOKED_AT = 100  # rows that show the delimiter
 _UNKNOWN = "You have no glossary with this id; GET /v3/glossaries lists yours."
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Dictionary(msgspec.Struct, frozen=True):
@@ -218,53 +287,8 @@ class GlossaryStore:
                 if not term.strip() or size > limits.term_bytes:
                     most = f"{limits.term_bytes:,}, and is more than white space."
                     yield f'"entries" has a term of {size:,} bytes; a term has 1 to {most}', "entries"
-                if _CONTROL_CHARACTER.search(term):
+                if CONTROL_CHARACTER.search(term):
                     yield '"entries" has a term with a control character; terms are text of one line.', "entries"
-
-
-def parse_entries(lines: str, form: EntriesFormat, field: str = "entries") -> dict[str, str]:
-    """Target terms by source term. Skips empty lines and a byte order mark; a CSV has commas, or semicolons as
-    spreadsheets write it where the comma is the decimal sign, and its rows may have two more cells, the languages that
-    DeepL's site writes, which are ignored. `InvalidRequest` names the malformed line."""
-    lines = lines.removeprefix("\ufeff")
-    rows: Iterable[list[str]]
-    if form == "tsv":
-        rows = (line.split("\t") for line in lines.replace("\r\n", "\n").split("\n"))
-    else:
-        rows = csv.reader(io.StringIO(lines), delimiter=_delimiter(lines), skipinitialspace=True, strict=True)
-    entries: dict[str, str] = {}
-    try:
-        for number, row in enumerate(rows, 1):
-            cells, where = [cell.strip() for cell in row], f'Line {number} of "{field}" has'
-            if not any(cells):
-                continue
-            if len(cells) not in _WIDTHS[form]:
-                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-                between = "a tab" if form == "tsv" else "a comma or semicolon"
-                message = f"{where} {count}; write a source term, {between}, and its target term."
-                raise InvalidRequest(message, field=field)
-            if cells[0] in entries:
-                raise InvalidRequest(f"{where} a source term that an earlier line has; leave one out.", field=field)
-            entries[cells[0]] = cells[1]
-    except csv.Error as error:
-        raise InvalidRequest(f'"{field}" is not csv ({error}); quote cells as RFC 4180 says.', field=field) from None
-    return entries
-
-
-def _delimiter(lines: str) -> str:
-    """Of a CSV: the semicolon if more of the first rows have as many cells as they should with it than with a comma."""
-
-    def fitting(delimiter: str) -> int:
-        rows, count = csv.reader(io.StringIO(lines), delimiter=delimiter, skipinitialspace=True), 0
-        with suppress(csv.Error):  # which the parser reports
-            count = sum(len(row) in _WIDTHS["csv"] for row in islice(rows, _LOOKED_AT))
-        return count
-
-    return max(",;", key=fitting)
-
-
-def entries_as_tsv(entries: Mapping[str, str]) -> str:
-    return "\n".join(f"{source}\t{target}" for source, target in entries.items())
 
 
 @contextmanager

@@ -10,37 +10,16 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from app.errors import EngineUnavailable, Overloaded
+from app.storage.data_folder import FileAges, RareLooks
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{43}\.[a-z0-9]{1,8}")  # 256 random bits
+_NAME = re.compile(r"[A-Za-z0-9_-]{43}\.[a-z0-9]{1,16}")  # 256 random bits
 _MAX_PAUSE_S = 60.0
-_SHORT_LOOK_S = 0.02
-_LOOK_PAUSE = 19  # times the duration of the last look
-
-
-class RareLooks:
-    """When to look through a folder that strangers fill: always while a look is short; but a look takes a second where
-    there are 25,000 files, and long looks are at most a twentieth of the time."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def due(self) -> bool:
-        return time.monotonic() >= self._next
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        ended = time.monotonic()
-        took_s = ended - began
-        self._next = ended + _LOOK_PAUSE * took_s if took_s > _SHORT_LOOK_S else ended
 
 
 class TranslatedFileStore:
@@ -54,6 +33,7 @@ class TranslatedFileStore:
         self._max_total_bytes = max_total_bytes
         self._lock = threading.Lock()
         self._looks = RareLooks()
+        self._ages = FileAges(folder)
         self._bytes = 0  # size of the folder: as of the last listing, plus files kept since
         self._first_end = 0.0  # by the monotonic clock: when the first of them expires
 
@@ -122,7 +102,8 @@ class TranslatedFileStore:
             with suppress(FileNotFoundError):
                 if _NAME.fullmatch(path.name):
                     kept.append((path, path.stat().st_size, self._left_s(path)))
+        self._ages.forget_others([path.name for path, *_ in kept])
         return kept
 
     def _left_s(self, path: Path) -> float:
-        return self.retention_s - (time.time() - path.stat().st_mtime)
+        return self.retention_s - self._ages.age_s(path)

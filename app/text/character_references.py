@@ -1,5 +1,6 @@
-"""Character references (&amp;, &eacute;, &#8212;) in plain text: the model reads the characters that they stand for.
-And separators (dashes, &, ©) between the parts of a sentence: a translation that lacks one may have lost a part."""
+r"""Character references (&amp;, &eacute;, &#8212;) and escapes (\", \u00df) in plain text: the model reads the
+characters that they stand for. And separators (dashes, &, ©) between the parts of a sentence: a translation that lacks
+one may have lost a part."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,2});")
+_ESCAPE = re.compile(r"(?<!\\)\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"']))")
 LONGEST_REFERENCE = 35  # characters
 _MARKUP = frozenset("<>")  # part of a tag, which is copied as it is
 _SEPARATOR = re.compile(r"(?<=\s)[—–&](?=\s)|[©®™]")
@@ -27,6 +29,9 @@ def references(text: str) -> Iterator[tuple[int, int, str]]:
         escapes = character == "&" and _REFERENCE.match("&" + text[match.end() : match.end() + LONGEST_REFERENCE])
         if len(character) == 1 and character not in _MARKUP and not escapes:
             yield *match.span(), character
+    for match in _ESCAPE.finditer(text) if "\\" in text else ():
+        code = match[1] or match[2]
+        yield *match.span(), chr(int(code, 16)) if code else match[3]
 
 
 def reference_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -47,12 +52,20 @@ def written_characters(text: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and character of each reference, and of each bare occurrence of a character that the text elsewhere
     writes as a reference, in order."""
     spans = list(references(text))
+    inside = {at for start, end, _ in spans for at in range(start, end)}
     for character in {character for _, _, character in spans}:
         at = first_bare(character, text)
         while at >= 0:
-            spans.append((at, at + 1, character))
+            if at not in inside:
+                spans.append((at, at + 1, character))
             at = first_bare(character, text, at + 1)
     yield from sorted(spans)
+
+
+def escaped_quotes(text: str) -> str:
+    """The quotes that a text writes with a backslash wherever it has them, as strings of programs do."""
+    escaped = {match[3] for match in _ESCAPE.finditer(text) if match[3]} if "\\" in text else set()
+    return "".join(quote for quote in sorted(escaped) if text.count(quote) == text.count("\\" + quote))
 
 
 def separators(text: str) -> list[tuple[int, int, str]]:

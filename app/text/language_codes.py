@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from models.language_names import CHINESE_NAMES, CODES_BY_CHINESE_NAME, ENGLISH_NAMES, code_problem, nearest_code
@@ -16,6 +17,21 @@ _ALIASES = {
     "zh-hans": ("zh-cn",), "zh-hant": ("zh-tw", "zh-hk"), "zh-hk": ("zh-hant", "zh-tw"), "zh-mo": ("zh-hant", "zh-tw"),
     "zh-sg": ("zh-hans",), "zh-tw": ("zh-hant", "zh-hk"), "zt": ("zh-hant",),
 }  # fmt: skip
+
+# Of ISO 639-1, beside the languages that have a name here.
+_OTHER_LANGUAGES = frozenset(
+    re.findall(
+        r"\w+",
+        "aa ab ae ak av ay ba bi bm bo ce ch co cr cu cv dv ee ff fj gv ho hz ia ie ii ik io kg ki kj kl kr ks kv kw "
+        "lg li lu mh na nd ng nr nv oj om os pi rn sc sg ss tn to ts tw ty ve za",
+    )
+)
+
+
+def is_language(code: str, loaded: Iterable[str]) -> bool:
+    """Whether a code is a language's, in any script and region, or near one of the loaded models'."""
+    base = base_language(code)
+    return base in ENGLISH_NAMES or base in _ALIASES or base in _OTHER_LANGUAGES or bool(closest_codes(code, loaded))
 
 
 def language_name(code: str) -> str:

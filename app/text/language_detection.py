@@ -38,6 +38,10 @@ _CANDIDATES_SHARE = 0.02
 _NEGLIGIBLE_SHARE = 0.001
 _LEAST_SHARE = 0.4
 _CODE_LETTERS = 2
+# A sentence within a text shows its language from so many words on, or with two where one is in lower case: two words
+# with capitals are a name. Below such a probability against the other candidates it goes with the sentences around it.
+_SHOWING_WORDS = 3
+_LEAST_SENTENCE_PROBABILITY = 0.95
 _LATIN_LETTER = re.compile("[A-Za-z]")
 _WORD = re.compile(r"[^\W\d_]+")
 _GREETING_CONFIDENCE = 90.0
@@ -125,6 +129,19 @@ class Detector:
             return Identification(foreign, 1.0, is_candidate=False)
         (detection,) = scores.top(1)
         return Identification(detection, scores.probability(detection.language))
+
+    def shown(self, sentence: str, candidates: Sequence[str]) -> Identification | None:
+        """`identify` of a sentence within a text; None where it leaves a doubt, as a name does, a word or two, and a
+        greeting that several candidates have."""
+        greeted = _greeting_languages(sentence)
+        if greeted:
+            certain = sum(bool(closest_codes(code, greeted)) for code in candidates) <= 1
+        else:
+            words = _words_up_to(_SHOWING_WORDS, sentence)
+            lower = words > 1 and any(word[0].islower() for word in _WORD.findall(sentence))
+            certain = words >= _SHOWING_WORDS or lower
+        found = self.identify(sentence, candidates) if certain else None
+        return found if found and found.probability >= _LEAST_SENTENCE_PROBABILITY else None
 
     def ranked(self, text: str, candidates: Sequence[str], n: int) -> list[Detection]:
         """The `n` most probable languages of a text: the one that `identify` gives and the likeliest candidates."""

@@ -15,13 +15,13 @@ _PICTURES = (
     "\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\u20e3\u3030\u303d\U0001f000-\U0001faff"
 )
-_EMOJI = f"(?:[0-9#*]\ufe0f?\u20e3|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u3297\u3299]\ufe0f|[{_PICTURES}])"
+EMOJI = f"(?:[0-9#*]\ufe0f?\u20e3|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u3297\u3299]\ufe0f|[{_PICTURES}])"
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u3000"
 
 BREAK = re.compile(f"(?:[{_CONTROLS}]|[{_SPACES}]{{3,}})[{_CONTROLS}{_SPACES}]*")
 # A line end within a sentence takes the quote signs of the next line with it.
-MARK = re.compile(f"(?:[{_SPACES}{_ZERO_WIDTH}]|{_EMOJI}|\r?\n(?:[ \t]*>)*[ \t]*)+")
-UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad\n]|  |{_EMOJI}")  # rare in sentences
+MARK = re.compile(f"(?:[{_SPACES}{_ZERO_WIDTH}]|{EMOJI}|\r?\n(?:[ \t]*>)*[ \t]*)+")
+UNUSUAL = re.compile(f"[{_WIDE_SPACES}{_ZERO_WIDTH}\u00ad\n]|  |{EMOJI}")  # rare in sentences
 WIDE_SPACE = re.compile(r"(?! (?!\s))\s+")  # any white space except a single plain space
 MODEL_LAYOUT = re.compile(rf"[\s{_ZERO_WIDTH}{_PICTURES}]+")  # may be generated although the model's input has none
 ZERO_WIDTH = re.compile(f"[{_ZERO_WIDTH}]+")

@@ -11,10 +11,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from app.text.layout_characters import BREAK, is_unspaced_script
+from app.text.line_marks import behind_markers
 
 _PREFIX = re.compile(r"(?:[ \t]{0,9}>){0,20}[ \t]*")
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100  # characters of a line that was broken at a width
-_OWN_LINE = re.compile(r"[-–—*•·‣>#+|=~`]|\(?\d{1,3}[.)]\s|[a-zA-Z]\)\s")  # begins an item, a heading, a table
+_OWN_LINE = re.compile(r"[-–—*•·‣>#+|=~`]")  # begins an item, a heading, a table
 _SENTENCE_END = ".!?:;…。！？|"
 _CLOSING = "\"'”’»)]*_"
 _FIRST_WORD = re.compile(r"\S+")
@@ -70,7 +71,8 @@ def _paragraphs(text: str) -> Iterator[list[_Line]]:
         prefix = _PREFIX.match(line)
         start = prefix.end() if prefix else 0
         words = line[start:]
-        if paragraph and (not words or line[:start] != paragraph[-1].prefix or _OWN_LINE.match(words)):
+        begins = not words or _OWN_LINE.match(words) or behind_markers(words, 0, len(words))
+        if paragraph and (begins or line[:start] != paragraph[-1].prefix):
             yield paragraph
             paragraph = []
         if words:

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
+from app.text.language_codes import base_language
 from app.text.layout_characters import is_unspaced_script
 from app.text.protected_spans import CURRENCY_CODES
 
@@ -42,6 +43,13 @@ _WITHOUT_SPACE = re.compile(r"[^ ]+")
 _WORD = re.compile(r"[^\W\d_]+")
 _CURRENCY_CODE = re.compile(CURRENCY_CODES)
 _CODE_SIGNS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "CNY": "¥", "RUB": "₽", "INR": "₹", "TRY": "₺"}
+_NUMBERED = re.compile(
+    r"(?:\b(?:Nr|No|Num|Núm|Art|Abs|Kap|Fig|Abb|Tab|Ziff|vol|Bd|pp?|S)\.|№|\b(?:Nummer|Gate|Kapitel|Seite|Zimmer|Raum|"
+    r"Gleis|Teil|Stufe|Klasse|Artikel|Version|Level|Terminal|Schritt|Tabelle|Linie|[Nn]umber|[Cc]hapter|[Pp]age|[Rr]oom|"
+    r"[Pp]latform|[Pp]art|[Aa]rticle|[Ss]ection|[Ss]tep|[Tt]able|[Ll]ine|[Cc]apítulo|[Pp]ágina|[Ss]ala|[Nn]úmero|[Pp]aso))"
+    r"\x20?\Z"
+)
+_LONGEST_LABEL = 12  # characters
 _LARGEST_WORD = 12  # numbers up to this one may be written as a word
 # Words for a sign, by their beginnings.
 _SIGN_WORDS = {
@@ -65,7 +73,7 @@ class Number:
     """A number of a text, or several joined ones: a date, a time, a range. start, end: its span with sign and unit.
     core: its span without them. key: its digits, with a decimal point if that is beyond doubt; the keys of joined
     numbers in order, those of a date sorted. groups: the key of each joined number. signs: currency, %, ‰, °, §, and -
-    for a minus."""
+    for a minus. names: whether it follows a word that it numbers, such as "No."."""
 
     start: int
     end: int
@@ -74,13 +82,17 @@ class Number:
     signs: str
     core: tuple[int, int]
     date: bool = False
+    names: bool = False
 
     @property
     def joined(self) -> bool:
         return len(self.groups) > 1
 
     def may_be_a_word(self) -> bool:
-        return not self.joined and len(self.key) <= 2 and int(self.key) <= _LARGEST_WORD
+        """Whether a translation may write it as a word. One with a sign or a unit, and one that names a thing (Gate 2)
+        is written in digits."""
+        bare = not self.joined and not self.signs and (self.start, self.end) == self.core and not self.names
+        return bare and len(self.key) <= 2 and int(self.key) <= _LARGEST_WORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +143,14 @@ def _numbers_of(text: str, match: re.Match[str]) -> Iterator[Number]:
         key = _value(text[first:last])
         own = signs if (match["after"] and number == len(singles) - 1) or (match["before"] and number == 0) else ""
         outer = before if number == 0 else first, behind if number == len(singles) - 1 else last
-        yield Number(*outer, key, (key,), own, (first, last))
+        yield Number(
+            *outer,
+            key,
+            (key,),
+            own,
+            (first, last),
+            names=_NUMBERED.search(text, max(0, first - _LONGEST_LABEL), first) is not None,
+        )
 
 
 def _single_numbers(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -150,7 +169,7 @@ def _key(groups: Iterable[str]) -> str:
 
 
 def _value(written: str) -> str:
-    """The digits of a number, with a point before its fraction: 1234.50 of 1.234,50. Three digits behind the only
+    """The digits of a number, with a point before its fraction: 1234.50 of 1.234,50. Three digits after the only
     separator are thousands in one language and a fraction in another: those have no point."""
     *whole, last = _DIGITS.findall(written)
     separators = re.findall(r"\D", written)
@@ -295,7 +314,7 @@ def _has_sign_word(text: str, sign: str) -> bool:
 
 def _became_word(number: Number, text: str, words: Counter[str], language: str) -> bool:
     """Whether the text has a word for a small number; in a language without a table any text may."""
-    base = language.lower().replace("_", "-").partition("-")[0]
+    base = base_language(language)
     forms = _number_words().get(base)
     if forms is None:
         return True

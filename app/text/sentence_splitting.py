@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import sentencex
 
+from app.text.language_codes import base_language
+
 # sentencex takes quadratic time if quotes are never closed: 2 s for 100,000 characters.
 _WINDOW_CHARACTERS = 4000
 _UNUSUAL_SPACE = re.compile(r"[^\S ]")
@@ -18,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 def sentence_spans(line: str, language: str) -> list[tuple[int, int]]:
     """Contiguous spans of a line's sentences, trailing spaces included. Unknown languages use general rules."""
-    base = language.lower().partition("-")[0]
+    base = base_language(language)
     spans, start = [], 0
     for window in _windows(line):
         for length in _sentence_lengths(base, window):

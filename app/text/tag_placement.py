@@ -52,7 +52,7 @@ def aligned_words(
         between += [AlignedSpan(*match.span()) for match in _WORD.finditer(target, last_end, word.start)]
         last_end = word.end
     words = sorted(words + between, key=_start)
-    return words if valid else _linearly_aligned(source, target, words)
+    return words if valid else _linearly_aligned(source, target, words, verbatim)
 
 
 def _verbatim_words(source: str, target: str, verbatim: Sequence[InlineElement]) -> list[AlignedSpan]:
@@ -60,13 +60,14 @@ def _verbatim_words(source: str, target: str, verbatim: Sequence[InlineElement])
     search_from: dict[str, int] = {}
     words: list[AlignedSpan] = []
     for element in verbatim:
-        shown = source[element.start : element.end]
+        shown = source[element.start : element.end].strip()
         start = target.find(shown, search_from.get(shown, 0))
         while start >= 0 and _cuts_a_word(target, start, start + len(shown)):
             start = target.find(shown, start + 1)
         search_from[shown] = start + len(shown) if start >= 0 else len(target)
         if start >= 0:
-            words.append(AlignedSpan(start, start + len(shown), element.start, element.end))
+            read = source.index(shown, element.start)
+            words.append(AlignedSpan(start, start + len(shown), read, read + len(shown)))
     words.sort(key=_start)
     return [word for i, word in enumerate(words) if not i or words[i - 1].end <= word.start]
 
@@ -114,7 +115,12 @@ def _punctuation_parts(text: str, start: int, end: int) -> list[tuple[int, int]]
     ]
 
 
-def _linearly_aligned(source: str, target: str, words: list[AlignedSpan]) -> list[AlignedSpan]:
+def _linearly_aligned(
+    source: str, target: str, words: list[AlignedSpan], verbatim: Sequence[InlineElement]
+) -> list[AlignedSpan]:
+    """No word is taken for a verbatim element, which would replace it."""
+    for element in verbatim:
+        source = source[: element.start] + " " * (element.end - element.start) + source[element.end :]
     spans = [match.span() for match in _WORD.finditer(source)]
     if not spans:
         return words
@@ -240,7 +246,10 @@ class TagPlacement:
         before = bisect_right(self._ends, (element.start, len(self._words))) - 1
         follows = before >= 0 and first <= self._ends[before][1] < behind
         precedes = following < len(self._starts) and first <= self._starts[following][1] < behind
-        if follows and (element.spaced(self._text) == (False, True) or not precedes):
+        touches, touched = self._text[element.start - 1], self._text[element.end : element.end + 1]
+        # a note also before a comma: Mann<sup>1</sup>,
+        behind_word = not (touches.isspace() or touched.isalnum()) and (element.part == "mark" or touched.isspace())
+        if follows and (behind_word or not precedes):
             place = self._ends[before][1] + 1
         elif precedes:
             place = self._starts[following][1]
@@ -251,12 +260,14 @@ class TagPlacement:
 
 
 def _owning_element(source_start: int, source_end: int, around: Sequence[InlineElement]) -> int | None:
-    """The element that contains most of this span of the source; None if no element contains any."""
+    """The element that contains most of this span of the source; None if no element contains any. A verbatim element
+    replaces its words, so that it has to contain half of the span: "Taste" of <kbd>Strg</kbd>-Taste is none of it."""
     owner, most = None, 0
     place = bisect_left(around, source_end, key=_start) - 1
     while place >= 0 and around[place].end > source_start:
         shared = min(source_end, around[place].end) - max(source_start, around[place].start)
-        if shared > most:
+        is_enough = around[place].part != "verbatim" or 2 * shared >= source_end - source_start
+        if shared > most and is_enough:
             owner, most = place, shared
         place -= 1
     return owner

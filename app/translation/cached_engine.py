@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from app.engine.interface import AlignedWord, Engine, ModelInfo, TranslationRequest, TranslationResult, Usage
 from app.errors import EngineError, InvalidRequest, Overloaded, TextTooLong
-from app.translation.repair.text_edits import without_invented_layout
+from app.translation.edits import without_invented_layout
+from app.translation.segments import one_plain_sentence
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -79,6 +80,8 @@ class CachedEngine:
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
         if len(requests) == 1 and not self._cache.max_bytes:  # most requests: nothing to look up or to group
             (result,) = await retried_while_overloaded(partial(self._engine.translate, requests), deadline)
+            if not result.alternatives and one_plain_sentence(result.text):
+                return [result]
             return [without_invented_layout(result, requests[0].options.prefix)]
         results: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(requests), _LOOKUPS_PER_TURN):
@@ -118,25 +121,22 @@ class CachedEngine:
             lambda error: isinstance(error, InvalidRequest) and error.field == _GLOSSARY_FIELD,
         )
 
-    async def aligned(
-        self, requests: Sequence[TranslationRequest], translations: Sequence[TranslationResult]
-    ) -> list[TranslationResult]:
-        """The translations with word alignments, except pairs that are too long for the model."""
+    async def aligned(self, pairs: Sequence[tuple[TranslationRequest, str]]) -> list[tuple[AlignedWord, ...] | None]:
+        """The word alignments of requests' texts and translations, None for pairs that are too long for the model."""
         numbers_of: defaultdict[ModelKey, list[int]] = defaultdict(list)
-        for number, request in enumerate(requests):
+        for number, (request, _) in enumerate(pairs):
             options = request.options
             numbers_of[options.model, options.source_language, options.target_language].append(number)
-        results = list(translations)
+        results: list[tuple[AlignedWord, ...] | None] = [None] * len(pairs)
         for model, numbers in numbers_of.items():
             for start in range(0, len(numbers), _PAIRS_PER_ALIGNMENT):
                 group = numbers[start : start + _PAIRS_PER_ALIGNMENT]
-                pairs = [(requests[number].text, translations[number].text) for number in group]
+                texts = [(pairs[number][0].text, pairs[number][1]) for number in group]
                 alignments = await _each_or_none(
-                    pairs, partial(self._align, model), lambda error: isinstance(error, TextTooLong)
+                    texts, partial(self._align, model), lambda error: isinstance(error, TextTooLong)
                 )
                 for number, alignment in zip(group, alignments, strict=True):
-                    if alignment is not None:
-                        results[number] = replace(translations[number], alignment=alignment)
+                    results[number] = alignment
         return results
 
     async def _align(self, model: ModelKey, pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[AlignedWord, ...]]:

@@ -9,7 +9,7 @@ import { problemOf } from "./shell/problem.js";
 import { createStore } from "./shell/state.js";
 import { nextTheme, repaint, startTheme } from "./shell/theme.js";
 import { startAsking } from "./translate/asking.js";
-import { pairsOf } from "./translate/decoding.js";
+import { offered, pairsOf } from "./translate/decoding.js";
 import { examplesFor } from "./translate/examples.js";
 import { free } from "./translate/selection.js";
 import { translateRoom } from "./translate/room.js";
@@ -21,7 +21,7 @@ const AGAIN_MS = 2000;
 const BUILT = { translate: translateRoom, lyrics: lyricsRoom, walkthrough: walkthroughRoom, models: modelsRoom };
 const store = createStore({
   ...DEFAULTS, ...read(location.hash),
-  models: null, features: null, settings: null, phase: "idle", target: "", notices: [], progress: null, again: 0, stopped: 0, tour: -1, demoShown: null,
+  models: null, languages: [], features: null, settings: null, phase: "idle", target: "", notices: [], detected: "", suspected: "", progress: null, again: 0, stopped: 0, tour: -1, demoShown: null,
   answer: null, maps: {}, problem: null, note: null, timing: null,
   hover: null, hoverHead: null, written: "", chances: [], wrote: "", writing: false, finish: "", trace: null, gates: null, at: -1,
   hoverUnit: -1, gateLayer: -1, walked: null, walkProblem: null, lyricsProblem: null, examples: {}, served: null,
@@ -91,10 +91,10 @@ function buildBar() {
 // A server that has just started has no models yet: it is asked again until it has.
 async function load() {
   try {
-    const models = await get("models");
+    const [models, languages] = await offered();
     const pairs = pairsOf(models);
     // What stood there was an earlier try's. What the models' arrival asks for may fail before the features are here, and must stay.
-    store.set({ models, examples: examplesFor(models), pair: store.get().pair || pairs[0] || "", problem: null });
+    store.set({ models, languages, examples: examplesFor(models), pair: store.get().pair || pairs[0] || "", problem: null });
     const [described, settings] = await Promise.all([features(), get("frontend/settings")]);
     store.set({ features: described, settings });
     if (!models.length) setTimeout(load, AGAIN_MS);

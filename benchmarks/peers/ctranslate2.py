@@ -32,15 +32,13 @@ class CTranslate2:
     device: str = "cpu"
     python: str = sys.executable
     index: int = 0
-    vocabulary_map: bool = False  # the folder's vmap.txt: tokens that a source may have in its translation
 
     @property
     def processes(self) -> int:
         return 1
 
     def __str__(self) -> str:
-        with_map = ", vocabulary map" if self.vocabulary_map else ""
-        return f"{self.compute_type}, {self.inter} × {self.intra} threads{with_map}"
+        return f"{self.compute_type}, {self.inter} × {self.intra} threads"
 
     def open(self) -> Opened:
         return Opened(self)
@@ -55,7 +53,7 @@ class Opened:
             load_cublas()
         import ctranslate2
 
-        self.inter, self.vocabulary_map = setting.inter, setting.vocabulary_map
+        self.inter = setting.inter
         self.translator = ctranslate2.Translator(
             setting.folder,
             device=setting.device,
@@ -78,7 +76,6 @@ class Opened:
                 max_decoding_length=max(work.limits),
                 max_input_length=0,
                 max_batch_size=max(1, -(-work.concurrent // self.inter)),
-                use_vmap=self.vocabulary_map,
             )
         return [result.hypotheses[0] for result in results]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, new_token_limit
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Precision, Prompt
@@ -24,16 +24,29 @@ BATCH = 16
 PATIENCE = 3.0  # of CTranslate2: its own 1 ends a beam at its width of finished hypotheses, before ours ends
 
 
-def rules_of(checkpoint: Checkpoint) -> TokenRules:
+def decoded(
+    network: Any,
+    checkpoint: Checkpoint,
+    sources: Sequence[tuple[int, ...]],
+    beam: int,
+    limit: int | None = None,
+    **more: Any,
+) -> Tokens:
+    """Our decoder's tokens, without start and end. network: ours, or an `OnnxTranslator`. limit: None for the server's.
+    more: of `models.decoding.decoder.decode`."""
     config = checkpoint.config
-    return TokenRules(config.eos, config.suppressed, config.renormalise, config.forced_end)
-
-
-def decoded(network: Any, checkpoint: Checkpoint, sources: Sequence[tuple[int, ...]], beam: int, limit: int) -> Tokens:
-    """Our decoder's tokens, without start and end. network: ours, or an `OnnxTranslator`."""
-    prompts = [Prompt(source, checkpoint.config.target_prefix) for source in sources]
-    options = DecodingOptions(max_new_tokens=limit, beam_size=beam, scores=beam > 1, streamed=False)
-    return [best[0].tokens for best in decode(network, rules_of(checkpoint), prompts, options)]
+    prompts = [Prompt(source, config.target_prefix) for source in sources]
+    options = [
+        DecodingOptions(
+            max_new_tokens=limit or new_token_limit(len(source), config.max_new_tokens),
+            beam_size=beam,
+            scores=beam > 1,
+            streamed=False,
+        )
+        for source in sources
+    ]
+    rules = TokenRules(config.eos, config.suppressed, config.renormalise, config.forced_end)
+    return [best[0].tokens for best in decode(network, rules, prompts, options, **more)]
 
 
 def of_parlance(checkpoint: Checkpoint, sources: Sequence[tuple[int, ...]], beam: int, limit: int) -> Tokens:
@@ -54,19 +67,22 @@ def load_transformers(folder: Path) -> tuple[Any, Any]:
 
 
 def of_transformers(model: Any, sources: Sequence[tuple[int, ...]], beam: int, limit: int) -> Tokens:
-    rules, answers = model.generation_config, list[tuple[int, ...]]()
-    for start in range(0, len(sources), BATCH):
-        batch = sources[start : start + BATCH]
-        longest = max(map(len, batch))
-        ids = torch.tensor([[*ids, *[rules.pad_token_id] * (longest - len(ids))] for ids in batch])
-        mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in batch])
-        with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            rows = model.generate(
-                input_ids=ids, attention_mask=mask, num_beams=beam, do_sample=False, max_length=limit + 1
-            )
-        answers += [until_end(row[1:], rules.eos_token_id, rules.pad_token_id) for row in rows.tolist()]
-    return answers
+    batches = [sources[start : start + BATCH] for start in range(0, len(sources), BATCH)]
+    return [tokens for batch in batches for tokens in generated(model, batch, beam, limit)]
+
+
+def generated(model: Any, sources: Sequence[tuple[int, ...]], beam: int, limit: int) -> Tokens:
+    """The tokens of one batch, without start and end."""
+    rules = model.generation_config
+    longest = max(map(len, sources))
+    ids = torch.tensor([[*ids, *[rules.pad_token_id] * (longest - len(ids))] for ids in sources])
+    mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources])
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = model.generate(
+            input_ids=ids, attention_mask=mask, num_beams=beam, do_sample=False, use_cache=True, max_new_tokens=limit
+        )
+    return [until_end(row[1:], rules.eos_token_id, rules.pad_token_id) for row in rows.tolist()]
 
 
 def until_end(row: list[int], eos: int, pad: int) -> tuple[int, ...]:
@@ -79,7 +95,7 @@ def until_end(row: list[int], eos: int, pad: int) -> tuple[int, ...]:
 
 
 def of_ctranslate2(
-    folder: Path, checkpoint: Checkpoint, sources: Sequence[tuple[int, ...]], beam: int, limit: int, patience: float
+    folder: Path, checkpoint: Checkpoint, sources: Sequence[tuple[int, ...]], beam: int, limit: int
 ) -> Tokens:
     import ctranslate2
 
@@ -91,7 +107,7 @@ def of_ctranslate2(
     results = translator.translate_batch(
         [[piece(token) for token in source[: len(source) - end]] for source in sources],
         beam_size=beam,
-        patience=patience if beam > 1 else 1,
+        patience=PATIENCE if beam > 1 else 1,
         max_decoding_length=limit,
         max_input_length=0,
         max_batch_size=BATCH,
@@ -172,5 +188,5 @@ def of_program(
     if program == "transformers":
         return of_transformers(load_transformers(folder)[1], sources, beam, limit)
     if program == "ctranslate2":
-        return of_ctranslate2(folder, checkpoint, sources, beam, limit, PATIENCE)
+        return of_ctranslate2(folder, checkpoint, sources, beam, limit)
     return decoded(OnnxTranslator(folder), checkpoint, sources, beam, limit)

@@ -25,8 +25,9 @@ from models.backends.native.int8_transformer import NativeTransformer
 from models.backends.torch.int8_linear import Int8Linear, exact_int8, quantize
 from models.backends.torch.recurrent_step import EagerRecurrent
 from models.backends.torch.transformer_step import EagerTransformer
-from models.exactness import copied, is_known, require_honoured
+from models.exactness import is_known, require_honoured
 from models.interface import Decodable, Precision, Prompt, TeacherForced
+from models.networks.loading import copied
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import Transformer
 

@@ -1,6 +1,5 @@
-"""Argmax, top-k and logsumexp of large logits: C kernels on a CPU that supports them, otherwise PyTorch. PyTorch's CPU
-argmax and topk scan every number. Reducing blocks to their maxima first, and searching only the blocks that can matter,
-is several times faster with the same result."""
+"""Argmax, top-k and logsumexp of large logits, and continuations of beams: C kernels on a CPU that supports them,
+otherwise PyTorch."""
 
 from __future__ import annotations
 
@@ -28,12 +27,7 @@ def argmax(logits: Tensor) -> Tensor:
     """logits [B, V] -> index of the first maximum of each row, [B]."""
     if (kernels := native.usable(logits)) is not None:
         return native.native_top_k(kernels, logits, 1)[1][:, 0]
-    if not in_blocks(logits, 1):
-        return logits.argmax(dim=-1)
-    parts = blocks(logits)
-    best = parts.amax(dim=-1).argmax(dim=-1, keepdim=True)
-    inside = parts.gather(1, best[:, :, None].expand(-1, -1, BLOCK))[:, 0].argmax(dim=-1)
-    return best[:, 0] * BLOCK + inside
+    return logits.argmax(dim=-1)
 
 
 def row_maxima(logits: Tensor) -> Tensor:
@@ -43,28 +37,11 @@ def row_maxima(logits: Tensor) -> Tensor:
 
 
 def top_k(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """logits [B, V] -> the `count` largest of each row in descending order, and their indices, [B, count] each. They
-    are in the `count` blocks with the largest maxima: those hold `count` numbers as large as any number elsewhere."""
+    """logits [B, V] -> the `count` largest of each row in descending order, and their indices, [B, count] each."""
     if (kernels := native.usable(logits, count)) is not None:
         return native.native_top_k(kernels, logits, count)
-    if not in_blocks(logits, count):
-        values, places = logits.topk(count, dim=-1)
-        return values, places
-    parts = blocks(logits)
-    best = parts.amax(dim=-1).topk(count, dim=-1).indices
-    inside = parts.gather(1, best[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
-    values, places = inside.topk(count, dim=-1)
-    return values, best.gather(1, places // BLOCK) * BLOCK + places % BLOCK
-
-
-def in_blocks(logits: Tensor, count: int) -> bool:
-    """Whether to reduce by blocks: on a CPU, if the candidate blocks are a small part of the row."""
-    return logits.device.type == "cpu" and logits.size(1) % BLOCK == 0 and logits.size(1) >= 4 * BLOCK * count
-
-
-def blocks(logits: Tensor) -> Tensor:
-    """[B, V] -> [B, V/64, 64]."""
-    return logits.reshape(len(logits), logits.size(1) // BLOCK, BLOCK)
+    values, places = logits.topk(count, dim=-1)
+    return values, places
 
 
 def padded_to_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:

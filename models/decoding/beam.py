@@ -8,6 +8,7 @@ and fairseq): 0 prefers short hypotheses, 1 compares them per token."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,12 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from models.backends.top_k import Continuations
-from models.decoding.active_request import ActiveRequest
 from models.decoding.constrained_beam import BeamConstraints
-from models.decoding.options import Hypothesis
-from models.interface import BeamTable, EndedBeam
+from models.decoding.options import DecodingOptions, Hypothesis
+from models.interface import BeamTable, EndedBeam, Prompt
 
 Ints = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class ActiveRequest:
+    """key: the caller's id of the request. rows: the batch rows it occupies, one per hypothesis."""
+
+    key: int
+    prompt: Prompt
+    options: DecodingOptions
+    constraints: BeamConstraints | None = None
+    rows: list[int] = field(default_factory=list)
 
 
 @lru_cache(maxsize=64)

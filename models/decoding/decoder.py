@@ -13,13 +13,12 @@ import torch
 from models.backends.select import Network, decodable
 from models.backends.top_k import Continuations, continuations
 from models.backends.torch.cuda_graph import Graphed
-from models.decoding.active_request import ActiveRequest, StepResult
-from models.decoding.beam import Beams
+from models.decoding.beam import ActiveRequest, Beams
 from models.decoding.constrained_beam import BeamConstraints, constrained_continuations
 from models.decoding.constraints import TermAutomaton
 from models.decoding.device_step import DeviceStep, Layout, StepResults, Submitted, needs_host
 from models.decoding.logits_processors import suppress_tokens
-from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
+from models.decoding.options import DecodingOptions, Hypothesis, StepResult, TokenRules
 from models.decoding.row_state import ChosenTokens, Floats, Ints, Mask, RowState
 from models.interface import AdvancesBeams, Decodable, Likeliest, Precision, Prompt
 from models.tokenizer.word_parts import WordParts

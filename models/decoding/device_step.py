@@ -19,12 +19,13 @@ from torch import Tensor
 
 from models.backends.cuda.transformer_step import KernelTransformer
 from models.backends.top_k import Continuations
+from models.backends.torch import token_choice
 from models.backends.torch.cuda_graph import Graphed, GraphedState, StepShape, round_up
 from models.backends.torch.transfers import Readback, upload
-from models.decoding.active_request import ActiveRequest
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.beam import ActiveRequest
+from models.decoding.logits_processors import PENALTIES, penalised
+from models.decoding.options import ROW_PARAMETERS, DecodingOptions, TokenRules
 from models.decoding.row_state import RowState
-from models.decoding.sampling import DrawnRows, draw, uniform
 from models.interface import Prompt
 
 Ints = npt.NDArray[np.int64]
@@ -35,9 +36,10 @@ token; sampling; sampling with top-k and top-p; penalties."""
 
 IN_A_KERNEL: tuple[Choice, ...] = ("greedy", "sampled", "cut")  # choices that `KernelTransformer.choose` makes
 
-# The rows of the parameters, int64 [COLUMNS, slots + 1]; from TEMPERATURE on they hold float64
-FED, WRITTEN, TOP_K, TEMPERATURE, TOP_P, REPETITION, FREQUENCY, PRESENCE, TOTAL = range(9)
-COLUMNS = 9
+# The rows of the parameters, int64 [COLUMNS, slots + 1]; TOTAL and options of type float64 hold float64
+FED, WRITTEN, TOTAL = range(3)
+OPTIONS = token_choice.OPTIONS + PENALTIES
+FIRST_OPTION, COLUMNS = 3, 3 + len(OPTIONS)
 
 
 class Variant(NamedTuple):
@@ -100,6 +102,10 @@ class DeviceStep:
         # one column more than rows: the beams that round up their number write there
         self._columns = torch.zeros(COLUMNS, slots + 1, dtype=torch.long, device=device)
         self._floats = self._columns.view(torch.float64)
+        self._options = {
+            name: (self._floats if ROW_PARAMETERS[name].dtype == "float64" else self._columns)[place]
+            for place, name in enumerate(OPTIONS, FIRST_OPTION)
+        }
         self._uniform = torch.zeros(slots + 1, longest, dtype=torch.float64, device=device)  # by row and position
         self._identity = torch.arange(slots + 1, device=device)
         self._parents = self._identity.clone()  # the row whose tokens a row continues
@@ -122,20 +128,15 @@ class DeviceStep:
         index = np.array(rows, dtype=np.int64)
         packed = np.zeros((COLUMNS + 1, len(index)), dtype=np.int64)
         floats = packed.view(np.float64)
-        packed[FED], packed[WRITTEN], packed[TOP_K] = state.feed[index], state.lengths[index], state.top_k[index]
-        floats[TEMPERATURE], floats[TOP_P], floats[TOTAL] = state.temperature[index], state.top_p[index], totals
-        floats[REPETITION] = 1.0
-        for place, request in enumerate(requests):
-            if request.options.penalised:
-                options = request.options
-                floats[REPETITION, place] = options.repetition_penalty
-                floats[FREQUENCY, place], floats[PRESENCE, place] = options.frequency_penalty, options.presence_penalty
+        packed[FED], packed[WRITTEN], floats[TOTAL] = state.feed[index], state.lengths[index], totals
         alone = np.array([request.options.beam == 1 for request in requests])
-        floats[TEMPERATURE, ~alone] = 0.0
+        for place, name in enumerate(OPTIONS, FIRST_OPTION):
+            column = state.options[name]
+            packed.view(column.dtype)[place] = np.where(alone, column[index], ROW_PARAMETERS[name].neutral)
         packed[COLUMNS] = index
         sent = upload(packed, self.device)
         self._columns.index_copy_(1, sent[COLUMNS], sent[:COLUMNS])
-        drawn = alone & (state.temperature[index] > 0)
+        drawn = alone & (state.options["temperature"][index] > 0)
         if drawn.any():
             self._put_uniform(sent[COLUMNS], drawn, state, index)
         if any(request.options.penalised for request in requests):
@@ -145,7 +146,7 @@ class DeviceStep:
         """The rows' random numbers of all positions, so that a step reads one number a row instead of computing it."""
         rows = index[drawn]
         positions = np.arange(min(int(state.limits[rows].max()), self._uniform.size(1)), dtype=np.uint64)
-        numbers = uniform(state.seed[rows][:, None], positions[None])
+        numbers = token_choice.uniform(state.options["seed"][rows][:, None], positions[None])
         chosen = sent if len(rows) == len(index) else upload(rows, self.device)
         self._uniform[:, : len(positions)].index_copy_(0, chosen, upload(numbers, self.device))
 
@@ -203,7 +204,7 @@ class DeviceStep:
 
     def _beam_tables(self, variant: Variant) -> tuple[Tensor, Tensor]:
         """rows [2, beams * width]: the rows to read and to write. A hypothesis that rounds up reads row 0 and writes to
-        the spare column, which marks it. late [beams, candidates]: those behind as many as the beam has hypotheses."""
+        the spare column, which marks it. late [beams, candidates]: those after as many as the beam has hypotheses."""
         key = variant.beams, variant.width
         if key not in self._beam_rows:
             rows = torch.zeros(2, variant.beams * variant.width, dtype=torch.long, device=self.device)
@@ -216,9 +217,9 @@ class DeviceStep:
         """The variant for the live rows of `rows` and for these beams by width."""
         choice: Choice = "none"
         if len(alone := rows.alone):
-            drawn = alone[rows.temperature[alone] > 0]
+            drawn = alone[rows.options["temperature"][alone] > 0]
             choice = "greedy" if not len(drawn) else "sampled"
-            if ((rows.top_k[drawn] > 0) | (rows.top_p[drawn] < 1)).any():
+            if token_choice.is_cut({name: rows.options[name][drawn] for name in token_choice.OPTIONS}).any():
                 choice = "cut"
             if rows.repetition.active:
                 choice = "penalised"
@@ -309,39 +310,31 @@ class DeviceStep:
         rows, columns = shape.rows, self._columns
         network = self.network.network
         logits = network.advance(self.state.inner, columns[FED, :rows], shape)
+        totals = self._floats[TOTAL], columns[FED], self._parents
         if isinstance(network, KernelTransformer):
             renormalise = self.rules.renormalise
             if variant.choice in IN_A_KERNEL and not variant.beams:
-                limits = columns[TOP_K, :rows], self._floats[TEMPERATURE, :rows], self._floats[TOP_P, :rows]
-                inputs = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], limits, self._uniform
+                options = columns[FIRST_OPTION : FIRST_OPTION + len(token_choice.OPTIONS)]
+                inputs = logits, self._suppressed, columns[FED, :rows], columns[WRITTEN, :rows], options, self._uniform
                 draw = variant.choice != "greedy"
                 return network.choose(*inputs, renormalise=renormalise, draw=draw).flatten()
             if variant.choice == "none":
-                (read, write), late = self._beam_tables(variant)
-                tables = logits, self._suppressed, columns[WRITTEN, :rows], (read, write), late
-                changed = self._floats[TOTAL], columns[FED], self._parents
-                found = network.continue_beams(
-                    *tables, changed, variant.width, end=self.rules.eos, renormalise=renormalise
-                )
+                tables = logits, self._suppressed, columns[WRITTEN, :rows], *self._beam_tables(variant), totals
+                found = network.continue_beams(*tables, variant.width, end=self.rules.eos, renormalise=renormalise)
                 network.reorder(self.state.inner, self._parents[:rows], shape)
                 return found.flatten()
-        # suppressed tokens either have no share of the probability or keep it
-        whole = None if self.rules.renormalise else logits.log_softmax(dim=-1)
-        if len(self._suppressed):
-            logits.index_fill_(1, self._suppressed, -torch.inf)
-        if whole is None:
-            whole = logits.log_softmax(dim=-1)
-        elif len(self._suppressed):
-            whole.index_fill_(1, self._suppressed, -torch.inf)
+        shared = token_choice.suppress(logits, self._suppressed, renormalise=self.rules.renormalise)
         results = []
         if variant.choice != "none":
             tokens = self._chosen(logits, rows, variant.choice)
             columns[FED, :rows] = tokens
-            results += [tokens.float(), whole.gather(1, tokens[:, None])[:, 0]]
+            results += [tokens.float(), logits.gather(1, tokens[:, None])[:, 0] - shared]
         columns[WRITTEN, :rows] += 1
         if variant.beams:
-            results += self._advance_beams(whole, variant)
-            self.network.network.reorder(self.state.inner, self._parents[:rows], shape)
+            values, tokens = logits.topk(min(2 * variant.width, logits.size(1)), dim=-1)
+            candidates = values - shared[:, None], tokens, *self._beam_tables(variant), totals
+            results.append(token_choice.continue_beams(*candidates, self.rules.eos))
+            network.reorder(self.state.inner, self._parents[:rows], shape)
         return torch.cat([result.flatten() for result in results])
 
     def _chosen(self, logits: Tensor, rows: int, choice: Choice) -> Tensor:
@@ -352,9 +345,9 @@ class DeviceStep:
         if choice != "greedy":
             places = self._columns[WRITTEN, :rows].clamp(max=self._uniform.size(1) - 1)
             numbers = self._uniform[:rows].gather(1, places[:, None])[:, 0]
-            temperature, top_p = self._floats[TEMPERATURE, :rows], self._floats[TOP_P, :rows]
-            parameters = DrawnRows(temperature, self._columns[TOP_K, :rows], top_p, numbers)
-            tokens = torch.where(temperature > 0, draw(logits, parameters, cut=choice != "sampled"), tokens)
+            options = {name: self._options[name][:rows] for name in token_choice.OPTIONS}
+            drawn = token_choice.draw(logits, options, numbers, cut=choice != "sampled")
+            tokens = torch.where(options["temperature"] > 0, drawn, tokens)
         if choice == "penalised":
             assert self._times is not None
             self._times[:rows].scatter_add_(1, tokens[:, None], self._one[:rows])
@@ -364,29 +357,5 @@ class DeviceStep:
         """See `RowLogitsProcessors`; a row without penalties has neutral ones."""
         assert self._times is not None and self._listed is not None
         times = self._times[:rows]
-        repetition, frequency, presence = self._floats[REPETITION : PRESENCE + 1, :rows, None].float()
-        scores = torch.where(logits < 0, logits * repetition, logits / repetition)
-        scores = scores - frequency * times - presence * (times > 0)
-        return torch.where((times > 0) | self._listed[:rows], scores, logits)
-
-    def _advance_beams(self, whole: Tensor, variant: Variant) -> list[Tensor]:
-        """The 2k likeliest continuations of each beam, of which the first k that do not end continue, as in
-        `Beams.advance`; they come first, and what is too far back to end has -inf. whole [B, V]: log-probabilities."""
-        _, beams, width = variant
-        (read, write), late = self._beam_tables(variant)
-        count = min(2 * width, whole.size(1))
-        values, tokens = whole.topk(count, dim=-1)
-        totals = values[read] + self._floats[TOTAL].index_select(0, read).float()[:, None]
-        totals = totals.masked_fill((write == self.slots)[:, None], -torch.inf).view(beams, -1)
-        best, places = totals.topk(2 * width, dim=-1)
-        parents, chosen = places // count, tokens[read].view(beams, -1).gather(1, places)
-        if self.rules.eos is not None:
-            ends = chosen == self.rules.eos
-            order = ends.to(torch.uint8).argsort(dim=1, stable=True)
-            best.masked_fill_(ends & late, -torch.inf)
-            best, parents, chosen = best.gather(1, order), parents.gather(1, order), chosen.gather(1, order)
-        live = slice(None), slice(width)
-        self._floats[TOTAL].index_copy_(0, write, best[live].double().flatten())
-        self._columns[FED].index_copy_(0, write, chosen[live].flatten())
-        self._parents.index_copy_(0, write, read.view(beams, width).gather(1, parents[live]).flatten())
-        return [best, parents.float(), chosen.float()]
+        options = {name: self._options[name][:rows, None].float() for name in PENALTIES}
+        return torch.where((times > 0) | self._listed[:rows], penalised(logits, times, options), logits)

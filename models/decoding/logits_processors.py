@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from models.backends.top_k import logsumexp, row_maxima
-from models.decoding.options import DecodingOptions, TokenRules
+from models.decoding.options import ROW_PARAMETERS, DecodingOptions, TokenRules
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
+PENALTIES = tuple(name for name, row in ROW_PARAMETERS.items() if row.kind == "penalty")
 MAX_SUPPRESSED_MASS = 1 - 2**-24  # float32 cannot represent a smaller remainder for the other tokens
 
 
@@ -63,6 +64,14 @@ def repeated_ngram_tokens(written: Ints, size: int) -> LogitPositions:
     runs = np.lib.stride_tricks.sliding_window_view(written, size, axis=1)
     rows, places = (runs[:, :, :-1] == written[:, None, start:]).all(axis=2).nonzero()
     return LogitPositions(rows, runs[rows, places, -1])
+
+
+def penalised(logits: Tensor, times: Tensor, options: Mapping[str, Tensor]) -> Tensor:
+    """Logits of tokens that are in the prefix or have been written, `times` times, under the rows' penalties. All
+    tensors have one shape, or are broadcast to it."""
+    repetition = options["repetition_penalty"]
+    scores = torch.where(logits < 0, logits * repetition, logits / repetition)
+    return scores - options["frequency_penalty"] * times - options["presence_penalty"] * (times > 0)
 
 
 class TokenCounts:
@@ -136,14 +145,11 @@ class RowLogitsProcessors:
         sizes = [len(counts.places) for counts in each]
         tokens = np.concatenate([counts.tokens[:size] for counts, size in zip(each, sizes, strict=True)])
         written = np.concatenate([counts.counts[:size] for counts, size in zip(each, sizes, strict=True)])
-        names = ("repetition_penalty", "frequency_penalty", "presence_penalty")
-        penalties = [np.array([getattr(one.options, name) for one in each], dtype=np.float32) for name in names]
+        penalties = [np.array([getattr(one.options, name) for one in each], dtype=np.float32) for name in PENALTIES]
         stacked = np.stack([written, *(np.repeat(column, sizes) for column in penalties)])
-        times, repetition, frequency, presence = torch.from_numpy(stacked).to(logits.device)
+        times, *columns = torch.from_numpy(stacked).to(logits.device)
         where = LogitPositions(np.repeat(rows, sizes), tokens).on(logits.device)
-        before = logits[where]
-        scores = torch.where(before < 0, before * repetition, before / repetition)
-        logits[where] = scores - frequency * times - presence * (times > 0)
+        logits[where] = penalised(logits[where], times, dict(zip(PENALTIES, columns, strict=True)))
 
     def add(self, rows: Ints, tokens: Ints) -> None:
         """Counts the tokens that these rows have just written."""

@@ -1,27 +1,23 @@
-"""Decoding options of a request, token rules of a model, and the resulting hypotheses. No torch here."""
+"""Decoding options of a request, token rules of a model, and the results of steps. No torch here.
+
+`ROW_PARAMETERS` is the table of the options: a row is a field of `DecodingOptions` with its annotation. From it derive
+the range checks, the columns of the batch rows on the host (`row_state`) and on a GPU (`device_step`), the fields of
+the HTTP API (`app.api.generation`) and the options of commands (`training.cli.distil_commands`). The rule of options
+that draw stands in `models.backends.torch.token_choice`, in draws.c and in `models.backends.cuda.choice_kernels`.
+tests/models/decoding/test_row_parameters.py says what a new row lacks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 MAX_REQUIRED_TERMS = 32
-MAX_TOP_LOGPROBS = 20
-MAX_NGRAM_SIZE = 1000
 WIDEST_BEAM = 64  # that a request to the server may ask for
-_RANGES: tuple[tuple[str, float, float], ...] = (
-    ("max_new_tokens", 1, math.inf),
-    ("beam_size", 1, math.inf),
-    ("length_penalty", -10, 10),
-    ("top_k", 0, math.inf),
-    ("no_repeat_ngram_size", 0, MAX_NGRAM_SIZE),
-    ("presence_penalty", -2, 2),
-    ("frequency_penalty", -2, 2),
-    ("repetition_penalty", 0.01, 100),
-    ("top_logprobs", 0, MAX_TOP_LOGPROBS),
-)
+LARGEST_SEED = 2**63 - 1  # likewise
+INT64_MAX = 2**63 - 1
+SEED_MASK = 2**64 - 1
 
 
 class OptionError(ValueError):
@@ -30,6 +26,47 @@ class OptionError(ValueError):
     def __init__(self, message: str, field: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class RowParameter:
+    """A row of `ROW_PARAMETERS`. name, neutral: those of the field of `DecodingOptions` and its default.
+
+    kind: "draw" is read by the rule of sampling, "penalty" by that of penalties, "ban" by that of repeated n-grams: of
+    these three, requests that sample have a field. dtype: numpy's name of the type of its column, which has an entry
+    per row of the batch; None: no column. sentence: what it does, for users. least, most: its range; above: without
+    `least` itself. served: the range in which a request to the server may ask for it,
+    if that is another one. example: of a request."""
+
+    kind: Literal["draw", "penalty", "ban", "other"] = "other"
+    dtype: Literal["float64", "int64", "uint64", "bool"] | None = None
+    sentence: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+    served: tuple[float, float] | None = None
+    example: float | None = None
+    name: str = ""
+    neutral: Any = None
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.neutral, int) or self.dtype == "uint64"
+
+    def problem(self, value: float | None, name: str) -> str | None:
+        """What is wrong with a value, as a clause; None if it is in range. name: what the user calls the option."""
+        if value is None or (self.least <= value <= self.most and not (self.above and value == self.least)):
+            return None
+        if self.most == math.inf:
+            return f"{name} must be at least {self.least:g}, not {value}"  # also of NaN
+        limits = f"({self.least:g}, {self.most:g}]" if self.above else f"{self.least:g}..{self.most:g}"
+        return f"{name} must lie in {limits}, not {value}"
+
+    def stored(self, value: Any) -> Any:
+        """The value as its column holds it: of a seed of any size the last 64 bits count."""
+        if self.dtype == "uint64":
+            return (value or 0) & SEED_MASK
+        return min(value, INT64_MAX) if self.dtype == "int64" else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,37 +95,107 @@ class DecodingOptions:
     tokens of the output (OpenAI's formula). Log-probabilities are of the model's own distribution, without bans and
     penalties."""
 
-    max_new_tokens: int | None = None
-    beam_size: int | None = None
+    max_new_tokens: Annotated[int | None, RowParameter(dtype="int64", least=1)] = None
+    beam_size: Annotated[int | None, RowParameter(least=1)] = None
     n_best: int = 1
-    length_penalty: float | None = None
-    temperature: float = 0.0
-    top_k: int = 0  # 0: off
-    top_p: float = 1.0  # 1: off
-    seed: int | None = None
-    scores: bool = True
-    logprobs: bool = False
-    top_logprobs: int = 0
-    streamed: bool = True
+    length_penalty: Annotated[float | None, RowParameter(least=-10, most=10)] = None
+    temperature: Annotated[
+        float,
+        RowParameter(
+            "draw",
+            "float64",
+            "0 always takes the likeliest token (greedy); 1 samples the model's own distribution.",
+            least=0,
+            most=1e6,
+            served=(0, 10),
+        ),
+    ] = 0.0
+    top_k: Annotated[
+        int,
+        RowParameter(
+            "draw",
+            "int64",
+            "Sample among the k likeliest tokens; 0 is off.",
+            least=0,
+            served=(0, 1_000_000),
+            example=40,
+        ),
+    ] = 0
+    top_p: Annotated[
+        float,
+        RowParameter(
+            "draw",
+            "float64",
+            "Sample among the likeliest tokens that together have this probability; 1 is off.",
+            least=0,
+            above=True,
+            most=1,
+            example=1.0,
+        ),
+    ] = 1.0
+    min_p: Annotated[
+        float,
+        RowParameter(
+            "draw",
+            "float64",
+            "Sample among the tokens that are at least this share as probable as the likeliest; 0 is off.",
+            least=0,
+            most=1,
+            example=0.05,
+        ),
+    ] = 0.0
+    seed: Annotated[
+        int | None,
+        RowParameter(
+            "draw",
+            "uint64",
+            "The same seed, prompt, model and options write the same text; on GPUs, load may tip a near-tie. null draws"
+            " one.",
+            served=(0, LARGEST_SEED),
+            example=7,
+        ),
+    ] = None
+    scores: Annotated[bool, RowParameter(dtype="bool")] = True
+    logprobs: Annotated[bool, RowParameter(dtype="bool")] = False
+    top_logprobs: Annotated[int, RowParameter(dtype="int64", least=0, most=20)] = 0
+    streamed: Annotated[bool, RowParameter(dtype="bool")] = True
     required: tuple[tuple[tuple[int, ...], ...], ...] = ()
-    no_repeat_ngram_size: int = 0  # 0: off
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0  # 1: off
+    no_repeat_ngram_size: Annotated[
+        int,
+        RowParameter("ban", None, "No run of so many tokens comes twice; 0 is off.", least=0, most=1000, example=0),
+    ] = 0
+    presence_penalty: Annotated[
+        float,
+        RowParameter(
+            "penalty",
+            "float64",
+            "Off the logit of each token written before, once.",
+            least=-2,
+            most=2,
+            example=0.0,
+        ),
+    ] = 0.0
+    frequency_penalty: Annotated[
+        float,
+        RowParameter("penalty", "float64", "Off it for each time that it was written.", least=-2, most=2, example=0.0),
+    ] = 0.0
+    repetition_penalty: Annotated[
+        float,
+        RowParameter(
+            "penalty",
+            "float64",
+            "Divides the positive logits of tokens that were written before, multiplies the others; 1 is off.",
+            least=0.01,
+            most=100,
+            example=1.0,
+        ),
+    ] = 1.0
 
     def __post_init__(self) -> None:
-        problems: list[tuple[str, str]] = []  # fields and sentences
-        for name, least, most in _RANGES:
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:  # true of NaN too
-                must = f"be at least {least:g}" if most == math.inf else f"lie in {least:g}..{most:g}"
-                problems.append((name, f"{name} must {must}, not {value}"))
-        if not 0 <= self.temperature < 1e6:
-            problems.append(("temperature", f"temperature must be 0 or a positive number, not {self.temperature}"))
+        checked = [(row.name, row.problem(getattr(self, row.name), row.name)) for row in _RANGED]
+        problems = [(name, sentence) for name, sentence in checked if sentence]  # fields and sentences
         if not 1 <= self.n_best <= self.beam:
             problems.append(("n_best", f"n_best must lie in 1..beam_size, not {self.n_best}"))
-        if not 0 < self.top_p <= 1:
-            problems.append(("top_p", f"top_p must lie in (0, 1], not {self.top_p}"))
         if self.top_logprobs and not self.logprobs:
             problems.append(("top_logprobs", "top_logprobs comes with logprobs"))
         if self.beam > 1:
@@ -139,6 +246,20 @@ class DecodingOptions:
             yield "a required term has a negative token"
 
 
+def _row_parameters() -> dict[str, RowParameter]:
+    hints = get_type_hints(DecodingOptions, include_extras=True)
+    return {
+        each.name: replace(row, name=each.name, neutral=each.default)
+        for each in fields(DecodingOptions)
+        for row in getattr(hints[each.name], "__metadata__", ())
+    }
+
+
+ROW_PARAMETERS = _row_parameters()
+"""The options by name."""
+_RANGED = tuple(row for row in ROW_PARAMETERS.values() if row.least > -math.inf)
+
+
 @dataclass(frozen=True, slots=True)
 class TokenRules:
     """eos ends a sequence; suppressed tokens (padding, unknown, start) are never chosen.
@@ -172,3 +293,17 @@ class Hypothesis(NamedTuple):
     token_log_probabilities: tuple[float, ...] | None = None
     top: tuple[TopTokens, ...] | None = None
     unmet: int = 0
+
+
+@dataclass(slots=True)
+class StepResult:
+    """The output of `steps` steps: new tokens of streamed requests (of a beam, the tokens on which all hypotheses that
+    can still win agree), log-probabilities in nats and top tokens where the options want them, finished requests. late:
+    whether the results are those of the previous step, which requests that have joined since were not part of."""
+
+    tokens: list[tuple[int, int]] = field(default_factory=list)
+    log_probabilities: dict[int, float] = field(default_factory=dict)
+    top: dict[int, TopTokens] = field(default_factory=dict)
+    finished: list[tuple[int, list[Hypothesis]]] = field(default_factory=list)
+    late: bool = False
+    steps: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +13,15 @@ from torch import Tensor
 from models.backends.native import build
 from models.backends.native.logit_kernels import Chooser
 from models.backends.top_k import argmax, logsumexp, row_maxima, top_k
-from models.decoding.active_request import ActiveRequest, StepResult
+from models.backends.torch.token_choice import OPTIONS, draw, is_cut, uniform
+from models.decoding.beam import ActiveRequest
 from models.decoding.logits_processors import RowLogitsProcessors
-from models.decoding.options import DecodingOptions, Hypothesis, TopTokens
-from models.decoding.sampling import SamplingParameters, sample, uniform
+from models.decoding.options import ROW_PARAMETERS, DecodingOptions, Hypothesis, StepResult, TopTokens
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-SEED_MASK = (1 << 64) - 1
-INT64_MAX = (1 << 63) - 1
+COLUMNS = {name: np.dtype(row.dtype) for name, row in ROW_PARAMETERS.items() if row.dtype is not None}
 
 
 class ChosenTokens(NamedTuple):
@@ -37,7 +36,8 @@ class ChosenTokens(NamedTuple):
 
 class RowState:
     """feed [slots]: the next input token of every row, including rows of beams. alone: the live rows without a beam.
-    The other arrays have a row per slot too, of which those in `alone` are valid."""
+    options: the columns of `ROW_PARAMETERS` by name, [slots] each. They and the other arrays have a row per slot too,
+    of which those in `alone` are valid."""
 
     def __init__(
         self, slots: int, longest: int, eos: int | None, device: torch.device, *, forced_end: bool = False
@@ -47,37 +47,32 @@ class RowState:
         self.feed: Ints = self.fed.numpy()
         self.written = np.zeros((slots, longest), dtype=np.int64)
         self.lengths = np.zeros(slots, dtype=np.int64)
-        self.limits = np.zeros(slots, dtype=np.int64)
         self.log_probability = np.zeros(slots)
-        self.temperature = np.zeros(slots)
-        self.top_k = np.zeros(slots, dtype=np.int64)
-        self.top_p = np.ones(slots)
-        self.seed = np.zeros(slots, dtype=np.uint64)
         self.token_log_probabilities = np.zeros((slots, longest))
-        self.scored = np.zeros(slots, dtype=bool)
-        self.wants_logprobs = np.zeros(slots, dtype=bool)
-        self.streamed = np.zeros(slots, dtype=bool)
-        self.top_count = np.zeros(slots, dtype=np.int64)  # number of top tokens wanted per position
+        self.options: dict[str, npt.NDArray[Any]] = {name: np.zeros(slots, kind) for name, kind in COLUMNS.items()}
+        self.limits: Ints = self.options["max_new_tokens"]
+        self.streamed: Mask = self.options["streamed"]
+        self.wants_logprobs: Mask = self.options["logprobs"]
+        self.top_count: Ints = self.options["top_logprobs"]  # number of top tokens wanted per position
         self.top: dict[int, list[TopTokens]] = {}  # by row
         self.repetition = RowLogitsProcessors()
         self.alone = np.zeros(0, dtype=np.int64)
         # indices into `alone` of the rows that sample, want log-probabilities, and want top tokens
         self._drawing = self._scoring = self._listing = self.alone
         self._any_logprobs = self._any_streamed = False
-        self._arrays: tuple[npt.NDArray[np.generic], ...] = (
-            *(self.feed, self.written, self.lengths, self.limits, self.log_probability, self.temperature, self.top_k),
-            *(self.top_p, self.seed, self.token_log_probabilities, self.scored, self.wants_logprobs, self.streamed),
-            self.top_count,
+        self._arrays: tuple[npt.NDArray[Any], ...] = (
+            *(self.feed, self.written, self.lengths, self.log_probability, self.token_log_probabilities),
+            *self.options.values(),
         )
         library = build.fp32_library() if device.type == "cpu" else None
-        columns = (self.temperature, self.top_p, self.top_k, self.lengths, self.seed)
-        self._chooser = None if library is None else Chooser(library, *columns)
+        columns = {**self.options, "lengths": self.lengths}
+        self._chooser = None if library is None else Chooser(library, columns)
 
     def refresh(self, alone: Sequence[int]) -> None:
         """Caches the options of the live rows; runs when requests join or leave, not at every step."""
         self.alone = rows = np.array(alone, dtype=np.int64)
-        self._drawing = (self.temperature[rows] > 0).nonzero()[0]
-        self._scoring = self.scored[rows].nonzero()[0]
+        self._drawing = (self.options["temperature"][rows] > 0).nonzero()[0]
+        self._scoring = (self.options["scores"][rows] | self.wants_logprobs[rows]).nonzero()[0]
         self._any_logprobs = bool(self.wants_logprobs[rows].any())
         self._any_streamed = bool(self.streamed[rows].any())
         self._listing = self.top_count[rows].nonzero()[0]
@@ -85,12 +80,9 @@ class RowState:
 
     def start(self, row: int, options: DecodingOptions, prefix: Sequence[int] = ()) -> None:
         """Resets a row for a new request."""
-        self.lengths[row], self.limits[row], self.log_probability[row] = 0, options.token_limit, 0.0
-        self.temperature[row], self.top_p[row] = options.temperature, options.top_p
-        self.top_k[row] = min(options.top_k, INT64_MAX)  # any integer is allowed
-        self.seed[row] = (options.seed or 0) & SEED_MASK
-        self.scored[row], self.streamed[row] = options.scores or options.logprobs, options.streamed
-        self.wants_logprobs[row], self.top_count[row], self.top[row] = options.logprobs, options.top_logprobs, []
+        self.lengths[row], self.log_probability[row], self.top[row] = 0, 0.0, []
+        for name, column in self.options.items():
+            column[row] = ROW_PARAMETERS[name].stored(getattr(options, name))
         self.repetition.start(row, options, prefix)
 
     def recount(self, row: int, options: DecodingOptions, prefix: Sequence[int]) -> None:
@@ -192,11 +184,11 @@ class RowState:
         elif self._chooser is not None and logits.dtype == torch.float32:
             tokens = self._chooser(logits, torch.from_numpy(rows))
         elif len(self._drawing) == len(rows):
-            tokens = sample(logits, self._sampling(rows))
+            tokens = self._sampled(logits, rows)
         else:
             tokens = argmax(logits)
             index = torch.from_numpy(self._drawing).to(self.device)
-            tokens[index] = sample(logits[index], self._sampling(rows[self._drawing]))
+            tokens[index] = self._sampled(logits[index], rows[self._drawing])
         if banned is not None and len(banned):
             stuck = self._stuck(logits, tokens, banned)
         if not len(self._scoring):
@@ -214,9 +206,12 @@ class RowState:
             log_probabilities = log_probabilities - suppressed_logsumexp
         return ChosenTokens(both[: len(rows)].astype(np.int64), log_probabilities, stuck, top)
 
-    def _sampling(self, rows: Ints) -> SamplingParameters:
-        numbers = uniform(self.seed[rows], self.lengths[rows].astype(np.uint64))
-        return SamplingParameters(self.temperature[rows], self.top_k[rows], self.top_p[rows], numbers)
+    def _sampled(self, logits: Tensor, rows: Ints) -> Tensor:
+        """logits [N, V] of these rows -> tokens [N], where no C kernel draws."""
+        numbers = torch.from_numpy(uniform(self.options["seed"][rows], self.lengths[rows].astype(np.uint64)))
+        options = {name: self.options[name][rows] for name in OPTIONS}
+        columns = {name: torch.from_numpy(column).to(logits.device) for name, column in options.items()}
+        return draw(logits, columns, numbers.to(logits.device), cut=bool(is_cut(options).any()))
 
     def _stuck(self, logits: Tensor, tokens: Tensor, banned: Ints) -> Mask | None:
         """Rows in which the bans left no token, by index; None if there are none. banned: indices of rows with bans."""

@@ -9,10 +9,10 @@ from typing import cast
 from torch import Tensor, nn
 
 from models.decoding.options import TokenRules
-from models.exactness import copied
 from models.inspection.forced_pass import by_layer, forced_pass, forced_steps
-from models.inspection.results import Ablation
+from models.inspection.results import Ablation, SilencedHead
 from models.inspection.selection import Head, SelectionError
+from models.networks.loading import copied
 from models.networks.transformer import MultiHeadAttention, Transformer
 
 
@@ -31,7 +31,8 @@ def ablation(
         scores.append([step.logprob for step in forced_steps(logits[len(logits) - len(outputs) :], outputs, rules)])
     before, after = scores
     deltas = [0.0 if new == old else new - old for old, new in zip(before, after, strict=True)]
-    return Ablation(list(masked), sum(before), sum(after), deltas)
+    silenced = [SilencedHead(head.kind, head.layer, head.head) for head in masked]
+    return Ablation(silenced, sum(before), sum(after), deltas)
 
 
 def without_heads(network: Transformer, masked: Sequence[Head]) -> Transformer:

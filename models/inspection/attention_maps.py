@@ -30,7 +30,13 @@ def head_statistics(
     weights: Tensor, valid: Tensor, *, cross: bool, starts: Sequence[int] = (), ends: Sequence[int] = ()
 ) -> list[HeadStatistics]:
     """weights [H, Q, K] of one layer -> statistics per head. valid [Q, K]: True where a query may attend. cross: the
-    keys belong to another sentence. starts, ends: the keys that are start and end tokens."""
+    keys belong to another sentence. starts, ends: the keys that are start and end tokens.
+
+    Means over the rows that may attend to any key; positions count readable tokens only. entropy_norm: entropy /
+    ln(number of readable keys), without rows of a single key; 0 if there are only such rows. confidence: the largest
+    weight (Voita et al. 2019, arXiv 1905.09418). diag, prev, next: on the row's own position, the one before and the
+    one after, over rows that have them; across, the own position of row q of Q is key floor((2q+1)·K / 2Q) of the K
+    readable ones, as if source and target were stretched to equal length. argmax_coverage: of the readable keys."""
     rows, keys = valid.any(dim=-1), valid.any(dim=0)
     if not cross:
         rows = rows & keys  # padding positions are no queries either

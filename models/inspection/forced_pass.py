@@ -12,7 +12,7 @@ from torch import Tensor
 from models.decoding.logits_processors import log_probabilities
 from models.decoding.options import TokenRules
 from models.exactness import require_honoured
-from models.inspection.results import Candidate, OutputStep, WorkedRow
+from models.inspection.results import Candidate, DecoderStep, WorkedRow
 from models.inspection.selection import KINDS, AttentionKind, Head, Row, SelectionError, known_kinds, within
 from models.networks.transformer import Attended, Capture, Transformer, TransformerConfig
 from models.scoring import scores_of
@@ -136,7 +136,7 @@ def _worked(row: Row, network: Transformer, trace: Attended | None) -> WorkedRow
 
 
 @torch.inference_mode()
-def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[OutputStep]:
+def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_k: int = 0) -> list[DecoderStep]:
     """logits [T, V] of the forced pass at the output tokens [T], under the token rules of decoding. The
     log-probabilities sum to the hypothesis' own; omit an end token written by `rules.forced_end`, which is free."""
     if len(logits) != len(outputs):
@@ -146,6 +146,6 @@ def forced_steps(logits: Tensor, outputs: Sequence[int], rules: TokenRules, top_
     found = scores_of(log_probabilities(logits, rules), torch.tensor(list(outputs), device=logits.device), top_k)
     columns = (found.log_probabilities, found.ranks, found.entropies, found.tokens, found.token_log_probabilities)
     return [
-        OutputStep(logprob, rank, entropy, [Candidate(*c) for c in zip(*top, strict=True) if c[1] > -torch.inf])
+        DecoderStep(logprob, rank, entropy, [Candidate(*c) for c in zip(*top, strict=True) if c[1] > -torch.inf])
         for logprob, rank, entropy, *top in zip(*(column.tolist() for column in columns), strict=True)
     ]

@@ -14,6 +14,7 @@ from models.inspection.selection import GateSelection, resolve, selected_gates
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 
+ROUNDING = 1e-5  # by which sums of numbers within bounds may leave them
 SATURATED = 0.1  # a gate within this distance of either bound is saturated
 
 
@@ -62,10 +63,12 @@ def _selected_units(hidden: Tensor, wanted: tuple[int, ...] | int) -> tuple[int,
 
 
 def _layer_summary(layer: int, cell: str, gates: Mapping[str, Tensor]) -> GateSummary:
-    """gates: name -> [T, N], of one layer."""
+    """gates: name -> [T, N], of one layer. A gate that leaves the bounds that the cell names, as one whose formula was
+    edited may, has none."""
     low, high = dict[str, list[float]](), dict[str, list[float]]()
     for name, bounds in CELLS[cell].shown.items():
-        if bounds is not None:
+        least, most = (float(end) for end in gates[name].aminmax())
+        if bounds is not None and bounds[0] - ROUNDING <= least and most <= bounds[1] + ROUNDING:
             low[name] = (gates[name] < bounds[0] + SATURATED).float().mean(dim=1).tolist()
             high[name] = (gates[name] > bounds[1] - SATURATED).float().mean(dim=1).tolist()
     hidden = gates["h"]

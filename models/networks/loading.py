@@ -1,13 +1,18 @@
-"""Builds networks from a checkpoint's architecture, and saves and loads weights as safetensors. The only module that
-lists all networks: a new network is a new line in `NETWORKS`."""
+"""Builds networks from a checkpoint's architecture, copies them, and saves and loads weights as safetensors. The only
+module that lists all networks: a new network is a new line in `NETWORKS`."""
 
 from __future__ import annotations
 
+import copy
+import inspect
+import logging
 import os
+import sys
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -15,11 +20,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models.checkpoint import CONFIG, Checkpoint, CheckpointError, check_weights_header
-from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from models.exactness import Undrawn
+from models.networks.cells import CELLS
+from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel, edits_of_cell
 from models.networks.transformer import Transformer, TransformerConfig
-from models.undrawn import Undrawn
+from models.source_fingerprints import edits, fingerprint, is_code, is_ours, methods, reached
 from models.weights_file import read_header
 
+N = TypeVar("N", bound=nn.Module)
+log = logging.getLogger(__name__)
 NETWORKS: dict[str, tuple[Callable[..., Any], Callable[[Any], nn.Module]]] = {
     "transformer": (TransformerConfig, Transformer),
     "recurrent": (RecurrentConfig, RecurrentLanguageModel),
@@ -29,6 +38,45 @@ NETWORKS: dict[str, tuple[Callable[..., Any], Callable[[Any], nn.Module]]] = {
 def architecture(name: str, config: TransformerConfig | RecurrentConfig) -> dict[str, Any]:
     """The architecture as recorded in config.json."""
     return {"name": name, **asdict(config)}
+
+
+def edited_code(network: Any) -> dict[str, str]:
+    """What was edited of the network's code, as recorded in config.json: function, method or cell -> fingerprint. How
+    fresh weights are drawn and options are checked is left out: it says nothing about trained ones."""
+    kinds = {kind for module in network.modules() for kind in type(module).__mro__ if issubclass(kind, nn.Module)}
+    found = dict[str, object]()
+    for kind in kinds:
+        module = kind.__module__
+        if is_ours(module):
+            found |= {label: _value(module, label) for label in edits(module, reached(module, [kind]))}
+        elif not module.startswith("torch."):
+            found |= {f"{kind.__qualname__}.{name}": vars(kind)[name] for name in methods(kind)}
+    cell = getattr(network.config, "cell", None)
+    if cell and edits_of_cell(cell):
+        found[f"cell {cell}"] = CELLS[cell].step
+    functions = ((label, fingerprint(value)) for label, value in sorted(found.items()) if is_code(value))
+    return {label: digits for label, digits in functions if not label.endswith(("._initialise", ".__post_init__"))}
+
+
+def _value(module: str, label: str) -> object:
+    """What a label of `edits` now stands for; None for what is gone, and for the rest of a file."""
+    value: object = sys.modules[module]
+    for name in label.split("."):
+        value = inspect.getattr_static(value, name, None)
+    return value
+
+
+def code_warning(checkpoint: Checkpoint, network: Any) -> str | None:
+    """A sentence if the network's code is not that with which its weights were trained; shapes alone do not tell."""
+    trained, runs = checkpoint.config.edited_code, edited_code(network)
+    others = sorted(name for name in trained.keys() | runs.keys() if trained.get(name) != runs.get(name))
+    if not others:
+        return None
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    return (
+        f"The weights of {checkpoint.name} were trained with other code than runs here ({', '.join(others[:3])}{more}),"
+        " so that its outputs are not those of its training: restore that code, or train it anew."
+    )
 
 
 def build(description: Mapping[str, Any]) -> nn.Module:
@@ -43,6 +91,26 @@ def build(description: Mapping[str, Any]) -> nn.Module:
     except TypeError as error:
         raise ValueError(f"architecture {name}: {error}") from error
     return of_config(config)
+
+
+def uncopyable(network: nn.Module) -> str | None:
+    """The name of a module that has an own function in place of a method, which in a copy would still run the original
+    module. "the network": the network itself."""
+    for name, module in network.named_modules():
+        for key, own in module.__dict__.items():
+            if isinstance(own, types.FunctionType) and hasattr(type(module), key):
+                return name or "the network"
+    return None
+
+
+def copied(network: N, memo: dict[int, object]) -> N:
+    """A deep copy that shares the tensors in memo (by id). ValueError if a module cannot be copied."""
+    if name := uncopyable(network):
+        raise ValueError(f"{name} has a forward that no copy can have")
+    try:
+        return copy.deepcopy(network, memo)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"the network has a tensor or an object that no copy can have ({error})") from error
 
 
 def save_weights(network: nn.Module, path: Path) -> None:
@@ -89,13 +157,14 @@ def _require_same(expected: Mapping[str, tuple[int, ...]], given: Mapping[str, t
 
 
 def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Any:
-    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`. CheckpointError if the
-    architecture is unknown, or the weights do not fit it or are not all finite."""
+    """The checkpoint's network with its weights, in evaluation mode, on `device`: a `Network`. Logs the
+    `code_warning`. CheckpointError if the architecture is unknown, or the weights do not fit it or are not all
+    finite."""
     check_weights_header(checkpoint.folder, checkpoint.config)
     try:  # config.json may have no checksum, so any exception is an error of the checkpoint
         expected = _shapes_without_memory(checkpoint.config.architecture)
         if expected is not None:
-            _require_same(expected, {name: tensor.shape for name, tensor in read_header(checkpoint.weights).items()})
+            _require_same(expected, read_header(checkpoint.weights))
         with Undrawn():
             network = build(checkpoint.config.architecture)
         _check_ids(checkpoint, network.config)
@@ -109,6 +178,8 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
         _check_finite(network)
     except (ValueError, RuntimeError, SafetensorError, OSError) as error:
         raise CheckpointError(f"{checkpoint.weights} cannot be loaded: {_reason(error)}.") from error
+    if warning := code_warning(checkpoint, network):
+        log.warning(warning)
     return network.to(device).eval()
 
 

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.exactness import as_written, code_difference, difference
+from models.exactness import as_written, difference, is_known
+from models.networks import cells, option, rate_problems, size_problems
 from models.networks.cells import CELLS, CellKind, Step
-from models.networks.config_fields import option, rate_problems, size_problems
+from models.source_fingerprints import clause, edits, remember
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 FUSED_GATES = {"rnn": 1, "gru": 3, "lstm": 4}  # PyTorch's weights have N rows for each
@@ -257,6 +258,12 @@ def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> T
     return features * mask.div_(1 - rate)
 
 
+def edits_of_cell(kind: str) -> list[str]:
+    """The definitions of a cell of `cells.py` that are not those that the kernels compute."""
+    own = edits(cells.__name__, (kind, "Step"))
+    return own if CELLS[kind].step is getattr(cells, kind, None) else [*own, kind]
+
+
 LAYERS = ("run", "scan", "project_inputs", "recurrent_weight", "dropped", "parameters_of")
 
 
@@ -265,17 +272,18 @@ def cell_difference(network: RecurrentLanguageModel) -> str | None:
     kind = network.config.cell
     if kind not in FUSED:
         return f"its cell is {kind}"
-    if changed := code_difference(CELLS[kind].step, kind, f"the cell {kind}"):
-        return changed
-    for name in LAYERS:
-        full = f"RecurrentLanguageModel.{name}"
-        if name in network.__dict__:
-            return f"{full} was edited"
-        if changed := code_difference(getattr(type(network), name), full, full):
-            return changed
+    if edits_of_cell(kind):
+        return clause(cells.__name__, f"the cell {kind}")
+    if not is_known(network, *LAYERS):
+        edited = next((name for name in LAYERS if not is_known(network, name)), LAYERS[0])
+        return clause(__name__, f"RecurrentLanguageModel.{edited}")
     plain = as_written(network, RecurrentLanguageModel)
     for part in ("cells", "recurrent"):
         if changed := difference(network.get_submodule(part), plain.get_submodule(part), part):
             return changed
     mode = network.recurrent.mode
     return None if mode == ("RNN_TANH" if kind == "rnn" else kind.upper()) else f"recurrent is a {mode}"
+
+
+remember(cells.__name__)
+remember(__name__)

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.networks.config_fields import option, rate_problems, size_problems
+from models.networks import option, rate_problems, size_problems
+from models.source_fingerprints import remember
 
 NormPlacement = Literal["post", "pre"]
 PositionLayout = Literal["interleaved", "marian"]
@@ -465,3 +466,6 @@ class Transformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> logits [B, T, V] of the token after each target token."""
         return self.project(self.features(source, target))
+
+
+remember(__name__)

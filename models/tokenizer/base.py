@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ class Piece:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SpecialTokens:
     """Ids of the tokens without text; None where a vocabulary has no such token."""
 
@@ -38,6 +39,7 @@ class SpecialTokens:
     bos: int | None = None
     eos: int | None = None
 
+    @cached_property
     def ids(self) -> frozenset[int]:
         return frozenset(cast(set[int], {self.pad, self.unknown, self.bos, self.eos} - {None}))
 

@@ -48,7 +48,7 @@ class MarianTokenizer(ListedTokenizer):
             raise ValueError("An added piece must have an id of the vocabulary.")
         super().__init__(vocabulary, special)
         self._unknown = special.unknown
-        self.added = {**(added or {}), **{vocabulary[i]: i for i in special.ids()}}
+        self.added = {**(added or {}), **{vocabulary[i]: i for i in special.ids}}
         self.hidden, self.split_added = frozenset(hidden), split_added
         self._ids = {piece: i for i, piece in enumerate(self.vocabulary)} | self.added
         self.model, self.writer = model, writer
@@ -56,7 +56,7 @@ class MarianTokenizer(ListedTokenizer):
         self._join = self._cut if writer is None else sentencepiece.SentencePieceProcessor(model_proto=writer)
         literal = [] if split_added else sorted(self.added, key=len, reverse=True)  # longest first
         self._spelt = re.compile("|".join(map(re.escape, literal)) or NOTHING)
-        self._silent = special.ids() | self.hidden
+        self._silent = special.ids | self.hidden
 
     def _parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
         """The (start, end, whole) of consecutive parts of a text. A whole part is one literal token: an added piece, or

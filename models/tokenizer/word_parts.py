@@ -41,7 +41,7 @@ def word_parts(tokenizer: Tokenizer) -> WordParts:
     found = np.zeros((2, tokenizer.size), dtype=bool)
     if tokenizer.kind == "word":
         return WordParts(*found)
-    for token in {*range(tokenizer.size)} - tokenizer.special.ids():
+    for token in {*range(tokenizer.size)} - tokenizer.special.ids:
         found[:, token] = _ends(tokenizer.piece(token), pieces=tokenizer.kind != "character")
     return WordParts(*found)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from app.engine.metrics.collector import Metrics
+from app.engine.metrics import Metrics
 from app.main import create_app
 from app.server import server_config
 from app.settings import Settings
@@ -74,20 +74,26 @@ def error(received: bytes) -> tuple[int, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def serving_sockets(engine: FakeEngine | None = None, **settings: Any) -> Iterator[SocketServer]:
-    app = create_app(options := Settings(**settings), engine or FakeEngine())
-    server = uvicorn.Server(server_config(app, options))
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+def listening(server: uvicorn.Server) -> Iterator[int]:
+    """The port of a server that has started in a thread of its own, and that ends after the context."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:
             end = time.monotonic() + PATIENCE_S
             while not server.started:
                 assert time.monotonic() < end
                 time.sleep(0.005)
-            yield SocketServer(listening.getsockname()[1], app.state.services.metrics)
+            yield bound.getsockname()[1]
         finally:
             server.should_exit = True
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def serving_sockets(engine: FakeEngine | None = None, **settings: Any) -> Iterator[SocketServer]:
+    app = create_app(options := Settings(**settings), engine or FakeEngine())
+    with listening(uvicorn.Server(server_config(app, options))) as port:
+        yield SocketServer(port, app.state.services.metrics)

@@ -56,7 +56,7 @@ def test_invalid_commands_are_refused_with_a_sentence(
     main(["--file", str(file), "add", "shop"])
     before = file.read_text()
     capsys.readouterr()
-    assert main(["--file", str(file), *arguments]) == 1
+    assert main(["--file", str(file), *arguments]) == 2
     output = capsys.readouterr()
     assert words in output.err
     assert (output.out, file.read_text()) == ("", before)
@@ -65,20 +65,22 @@ def test_invalid_commands_are_refused_with_a_sentence(
 def test_command_without_a_word_names_the_words(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([])
-    assert capsys.readouterr().err.endswith("the following arguments are required: COMMAND\n")
+    assert capsys.readouterr().err.endswith(
+        "the following arguments are required: COMMAND; python -m app.keys --help explains it.\n"
+    )
 
 
 def test_missing_file_option_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PARLANCE_KEYS_FILE", raising=False)
-    assert main(["list"]) == 1
-    assert capsys.readouterr().err == "There is no keys file: set PARLANCE_KEYS_FILE, or give --file.\n"
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err == "error: There is no keys file: set PARLANCE_KEYS_FILE, or give --file.\n"
     monkeypatch.setenv("PARLANCE_KEYS_FILE", str(tmp_path / "keys"))
     assert main(["list"]) == 2
-    assert capsys.readouterr().err == f"The keys file {tmp_path / 'keys'} does not exist.\n"
+    assert capsys.readouterr().err == f"error: The keys file {tmp_path / 'keys'} does not exist.\n"
     (tmp_path / "keys").write_text("broken")
-    assert main(["list"]) == 1
+    assert main(["list"]) == 2
     assert "is no JSON object" in capsys.readouterr().err
 
 
@@ -101,7 +103,7 @@ def test_file_option_is_taken_behind_every_command(
 def test_missing_keys_file_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     file = tmp_path / "missing.jsonl"
     assert main(["--file", str(file), *words]) == 2
-    assert capsys.readouterr() == ("", f"The keys file {file} does not exist.\n")
+    assert capsys.readouterr() == ("", f"error: The keys file {file} does not exist.\n")
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import types
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.__main__ import warn_of_open_address
 from app.engine.interface import EngineSettings
 from app.main import create_app
 from app.settings import Settings
@@ -88,17 +91,6 @@ def test_errors_have_cors_headers() -> None:
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (500, "*")
 
 
-def test_front_end_process_does_not_import_the_engine() -> None:
-    modules = "{'torch', 'app.engine.async_engine', 'app.engine.dispatch.dispatcher', 'app.engine.worker'}"
-    check = f"import sys, app.front_ends.front_end; sys.exit(bool({modules} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
-
-
-def test_app_with_an_engine_of_its_own_has_one_front_end() -> None:
-    with pytest.raises(SystemExit, match="PARLANCE_FRONT_ENDS is more than 1, and this program serves with one"):
-        create_app(Settings(front_ends=2))
-
-
 def test_the_app_is_made_without_torch_the_detector_and_ray() -> None:
     program = (
         "import sys; from app.main import create_app; from app.settings import Settings;"
@@ -119,3 +111,46 @@ def test_cache_size_follows_its_setting() -> None:
             assert answer.json() == {"translatedText": "en:hallo"}
         calls.append(engine.calls)
     assert calls == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "::"}, True),
+        ({"host": "192.168.1.2"}, True),
+        ({"host": "translate.example.org"}, True),
+        ({"host": "0.0.0.0", "keys_file": "keys.jsonl", "key_required": False}, True),
+        ({"host": "0.0.0.0", "keys_file": "keys.jsonl"}, False),
+        ({"host": "127.0.0.1"}, False),
+        ({"host": "127.0.1.7"}, False),
+        ({"host": "::1"}, False),
+        ({"host": "localhost"}, False),
+    ],
+)
+def test_server_without_keys_that_other_machines_reach_warns(
+    settings: dict[str, Any], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_of_open_address(Settings(**settings))
+    lines = caplog.text
+    assert ("every machine that reaches port 8000 may use this server" in lines) == warned
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "host"),
+    [
+        ({}, [], "127.0.0.1"),
+        ({"HOST": "workstation"}, [], "127.0.0.1"),
+        ({"HOST": "0.0.0.0"}, [], "127.0.0.1"),
+        ({"HOST": "0.0.0.0"}, ["-e"], "127.0.0.1"),
+        ({"HOST": "workstation", "PARLANCE_HOST": "10.0.0.7"}, [], "10.0.0.7"),
+        ({"HOST": "workstation"}, ["HOST=0.0.0.0"], "0.0.0.0"),
+    ],
+)
+def test_make_serve_takes_no_address_from_a_variable_of_the_shell(
+    environment: dict[str, str], words: list[str], host: str
+) -> None:
+    kept = {name: value for name, value in os.environ.items() if name not in ("HOST", "PARLANCE_HOST", "MAKEFLAGS")}
+    command = ["make", "--dry-run", "serve", "-o", ".venv/.installed", *words]
+    run = subprocess.run(command, cwd=ROOT, env=kept | environment, check=True, capture_output=True, text=True)
+    assert f'PARLANCE_HOST="{host}"' in run.stdout

@@ -91,6 +91,44 @@ def test_misspelt_variable_is_named_and_ignored(
     )
 
 
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("PARLANCE_KEY_FILE", "PARLANCE_KEYS_FILE"),
+        ("PARLANCE_KEYFILE", "PARLANCE_KEYS_FILE"),
+        ("PARLANCE_API_KEYS", "PARLANCE_KEYS_FILE"),
+        ("PARLANCE_TOKEN", "PARLANCE_KEYS_FILE"),
+        ("PARLANCE_ADMINKEY", "PARLANCE_ADMIN_KEY"),
+        ("PARLANCE_KEYS_REQUIRED", "PARLANCE_KEY_REQUIRED"),
+        ("PARLANCE_RATE_LIMITS", "PARLANCE_RATE_LIMIT"),
+        ("PARLANCE_QUOTAS", "PARLANCE_QUOTA"),
+        ("PARLANCE_RATE_LIMIT_PER_MINUTE", "PARLANCE_RATE_LIMIT"),
+        ("PARLANCE_QUOTA_PER_KEY_AND_MONTH", "PARLANCE_QUOTA"),
+        ("PARLANCE_KEY", "PARLANCE_KEYS_FILE"),
+        ("PARLANCE_CORS", "PARLANCE_CORS_ORIGINS"),
+        ("PARLANCE_MAX_BODY", "PARLANCE_MAX_BODY_BYTES"),
+        ("PARLANCE_ALLOWED_HOST", "PARLANCE_ALLOWED_HOSTS"),
+        ("PARLANCE_MODEL_CHANGE", "PARLANCE_MODEL_CHANGES"),
+        ("PARLANCE_MAX_BODY_BYTE", "PARLANCE_MAX_BODY_BYTES"),
+        ("PARLANCE_ALLOWED_ORIGINS", "PARLANCE_CORS_ORIGINS"),
+        ("PARLANCE_TRUSTED_HOSTS", "PARLANCE_ALLOWED_HOSTS"),
+        ("PARLANCE_THROTTLE", "PARLANCE_RATE_LIMIT"),
+        ("parlance_key_file", "PARLANCE_KEYS_FILE"),
+        ("PARLENCE_KEYS_FILE", "PARLANCE_KEYS_FILE"),
+    ],
+)
+def test_misspelt_variable_that_guards_ends_the_start(
+    monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
+) -> None:
+    monkeypatch.setenv(variable, "keys.jsonl")
+    with pytest.raises(SystemExit) as excinfo:
+        load_settings()
+    assert str(excinfo.value) == (
+        f"Parlance cannot start: {variable} is no setting, and without it this server would be less guarded than you"
+        f" mean it to be; did you mean {meant}?"
+    )
+
+
 def test_options_are_spelled_as_other_servers_spell_them() -> None:
     settings, _ = SettingsParser("serve").settings(["-p", "81", "--model", "de-en"])
     assert (settings.port, settings.models) == (81, "de-en")
@@ -114,17 +152,6 @@ def test_several_cpu_workers_need_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None
         assert load_settings().cpu_workers == 2
     monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0")
     with pytest.raises(SystemExit, match='PARLANCE_CPU_WORKERS is 2: PARLANCE_DEVICES names no "cpu" to split'):
-        load_settings()
-
-
-def test_pinning_needs_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARLANCE_CPU_PINNING", "true")
-    monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0,cpu")
-    assert load_settings().cpu_pinning
-    monkeypatch.setenv("PARLANCE_DEVICES", "cuda:0")
-    with pytest.raises(
-        SystemExit, match='CPU_PINNING is true: PARLANCE_DEVICES names no "cpu" whose processes it pins'
-    ):
         load_settings()
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from benchmarks.faults import retryable, succeeded
+from benchmarks.faults import retryable
 from benchmarks.wire import Answer, Client, get
 from tests.benchmarks.test_load import request, run
 
@@ -32,7 +32,7 @@ def stream(last: bytes) -> Answer:
     ],
 )
 def test_a_failure_is_retryable_where_the_server_says_so(answer: Answer, whole: bool, again: bool) -> None:
-    assert (succeeded(answer), retryable(answer)) == (whole, again)
+    assert (answer.succeeded, retryable(answer)) == (whole, again)
 
 
 def _asked_twice(closes_with: bytes) -> tuple[list[int], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+import re
 from collections import Counter
 from itertools import cycle
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fidelity import measured
+from benchmarks.fidelity_numbers import is_kept, sentence
 from benchmarks.fidelity_terms import Term, holds, terms
 from benchmarks.fidelity_texts import Page, layout, layout_text, structure_of
 from tests.app.text.scripted_translation import backwards, translated
@@ -66,13 +68,24 @@ def test_layout_is_every_space_but_the_plain_one_and_every_emoji() -> None:
     assert layout(made) == layout(made.replace("hund", "katze"))
 
 
+def test_a_number_is_kept_as_it_is_or_in_other_signs() -> None:
+    assert is_kept("12.04.2024", "am 12.4.2024")
+    assert is_kept("1200,50 €", "1,200.50 euros") is is_kept("7%", "70 %") is False
+    assert is_kept("35,50 €", "35.50 euros")
+    assert not is_kept("35,50 €", "35.50")
+    rng = random.Random(1)
+    for text, values in (sentence(rng, language) for language in ("de", "en") for _ in range(50)):
+        assert values and all(is_kept(value, text) for value in values)
+        assert not any(is_kept(value, re.sub(r"\d", "", text)) for value in values)
+
+
 @pytest.mark.slow  # it starts a device process
 def test_it_runs_with_a_model_that_knows_nothing(tmp_path: Path) -> None:
     write_translator(tmp_path / "tiny", "de", "en")
     for part in ("val", "train"):
         for language, lines in (("de", GERMAN), ("en", ENGLISH)):
             (tmp_path / f"{part}.{language}.gz").write_bytes(gzip.compress("".join(f"{x}\n" for x in lines).encode()))
-    rows, goals = asyncio.run(measured(tmp_path, tmp_path / "tiny", ["html"], (0, 12, 0)))
+    rows, goals = asyncio.run(measured(tmp_path, tmp_path / "tiny", {"html": 12}))
     (row,) = rows
     assert (row["part"], row["pages"], row["nested"], row["broken"]) == ("html", 12, 12, [])
     assert row["texts"] == row["equal"] > 12

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -30,15 +28,15 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Names
     corpus = tmp_path / "song.txt"
     corpus.write_text(text(300))
 
-    def run(command: list[str], **_: Any) -> None:
-        option = dict(zip(command[4::2], command[5::2], strict=True))
+    def training(_: str, *command: str) -> None:
+        option = dict(zip(command[::2], command[1::2], strict=True))
         assert option["--corpus"] == str(corpus)
         assert (option["--recipe"], option["--cell"], option["--seed"]) == ("small", "gru", "3")
         train_lyricist(lyricist(), text(300), TrainingRun(out=Path(option["--out"]), device=CPU, quiet=True), origin="")
 
-    monkeypatch.setattr(lyrics, "subprocess", SimpleNamespace(run=run, DEVNULL=None))
+    monkeypatch.setattr(lyrics, "training", training)
     monkeypatch.setattr(output_folder, "draw_curves", lambda metrics, path: path.write_bytes(b""))
-    return argparse.Namespace(corpus=corpus, recipe=None, cell="gru", minutes=None, threads=None, seeds=[3])
+    return argparse.Namespace(corpus=corpus, recipe=None, minutes=None, seeds=[3])
 
 
 def test_a_row_is_what_the_model_says_of_itself(arguments: argparse.Namespace, tmp_path: Path) -> None:
@@ -55,7 +53,7 @@ def test_what_was_trained_is_not_trained_again(
     arguments: argparse.Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = measure(arguments, tmp_path)
-    monkeypatch.setattr(lyrics, "subprocess", None)
+    monkeypatch.setattr(lyrics, "training", None)
     assert measure(arguments, tmp_path) == once
 
 

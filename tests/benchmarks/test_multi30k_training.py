@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import corpora
 from benchmarks import multi30k_training as steps
 from models import checkpoint as checkpoints
 from training.data.corpus_loading import read_pairs
 
 
 def arguments(folder: Path, **more: object) -> argparse.Namespace:
-    given = {"direction": "de-en", "processes": 1, "recipe": "tiny", "minutes": None, "plain": False}
-    given |= {"teachers": 1, "vocab_size": None, "student_set": [], "seeds": [1], "at_once": 1}
-    given |= {"taught_by": []}
+    given: dict[str, object] = {"direction": "de-en", "processes": 1, "teachers": 1, "vocab_size": None}
+    given |= {"student_set": [], "seeds": [1], "at_once": 1}
     return argparse.Namespace(**{**given, "student_epochs": 10, "data": folder / "data", "out": folder / "out", **more})
 
 
@@ -35,7 +35,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         (out.parent if command[0] == "distil" else out).mkdir(parents=True, exist_ok=True)
         (out if command[0] == "distil" else out / "config.json").write_text("{}", encoding="utf-8")
 
-    monkeypatch.setattr(steps, "command", recorded)
+    monkeypatch.setattr(steps, "training", recorded)
     monkeypatch.setattr(steps, "is_checkpoint", lambda folder: (folder / "config.json").exists())
     return called
 
@@ -43,7 +43,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     tmp_path: Path, commands: list[tuple[str, ...]]
 ) -> None:
-    given = arguments(tmp_path, minutes=100.0, seeds=[3])
+    given = arguments(tmp_path, seeds=[3])
     (model,) = steps.trained(given).values()
     assert model == tmp_path / "out" / "multi30k-de-en-3"
     assert [command[0] for command in commands] == ["translator", "distil", "translator", "distil", "translator"]
@@ -63,26 +63,24 @@ def test_a_teacher_of_each_direction_what_they_make_and_a_student(
     assert (option(learning, "--out"), option(learning, "--max-epochs")) == (str(model), "10")
     trainings = [command for command in commands if command[0] == "translator"]
     assert [option(training, "--seed") for training in trainings] == ["1", "1", "3"]
-    assert [option(training, "--max-minutes") for training in trainings] == ["25", "25", "42"]
     assert not any("test_2016_flickr" in part for command in commands for part in command)
     assert steps.trained(given) == {3: model}
     assert len(commands) == 5
-    more = arguments(tmp_path, minutes=100.0, seeds=[3, 2])
+    more = arguments(tmp_path, seeds=[3, 2])
     assert steps.trained(more) == {3: model, 2: tmp_path / "out" / "multi30k-de-en-2"}
     assert (len(commands), option(commands[5], "--seed")) == (6, "2")
     assert commands[5][commands[5].index("--train") + 1 :][:4] == corpora
 
 
-def test_several_teachers_share_the_time_and_a_student_has_options_of_its_own(
+def test_several_teachers_and_a_student_with_options_of_its_own(
     tmp_path: Path, commands: list[tuple[str, ...]]
 ) -> None:
     options = {"teachers": 2, "vocab_size": 10_000, "student_set": ["network.d_model=192", "patience=3"]}
-    steps.trained(arguments(tmp_path, minutes=100.0, **options))
+    steps.trained(arguments(tmp_path, **options))
     *made, learning = commands
     trainings = [command for command in made if command[0] == "translator"]
     assert [option(training, "--seed") for training in trainings] == ["1", "1", "2", "2"]
     assert [option(training, "--source") for training in trainings] == ["de", "en"] * 2
-    assert {option(training, "--max-minutes") for training in trainings} == {"12.5"}
     assert {option(training, "--vocab-size") for training in trainings} == {"10000"}
     assert option(learning, "--tokenizer") == str(tmp_path / "out" / "teachers" / "multi30k-de-en-1")
     assert not any("--set" in training for training in trainings)
@@ -106,12 +104,6 @@ def test_moses_text_is_prepared_once(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == made
 
 
-def test_without_a_teacher_there_is_one_training(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
-    assert steps.trained(arguments(tmp_path, plain=True, minutes=90.0)) == {1: tmp_path / "out" / "multi30k-de-en-1"}
-    (only,) = commands
-    assert (option(only, "--max-epochs"), option(only, "--max-minutes")) == ("20", "90")
-
-
 @pytest.mark.slow
 def test_commands_are_training_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "TEACHER_EPOCHS", 1)
@@ -124,7 +116,7 @@ def test_commands_are_training_commands(tmp_path: Path, monkeypatch: pytest.Monk
             (tmp_path / "data" / f"{part}.{language}.gz").write_bytes(gzip.compress(text.encode()))
     (model,) = steps.trained(arguments(tmp_path, student_epochs=1)).values()
     assert checkpoints.read(model).config.kind == "translator"
-    people = read_pairs(steps.pairs(tmp_path / "data", "train", "de-en"))
+    people = read_pairs(corpora.pairs(tmp_path / "data", "train", "de-en"))
     teachers = tmp_path / "out" / "teachers"
     forward, back = (
         read_pairs(str(teachers / f"multi30k-{direction}-1.jsonl.gz"), ("de", "en")) for direction in ("de-en", "en-de")
@@ -132,20 +124,3 @@ def test_commands_are_training_commands(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(forward.sources) <= set(people.sources)
     assert set(back.targets) <= set(people.targets)
     assert min(len(forward), len(back)) > 30
-
-
-def test_students_that_learn_from_an_ensemble(tmp_path: Path, commands: list[tuple[str, ...]]) -> None:
-    """With --taught-by the direction's models translate together, the other direction's together and each alone."""
-    steps.trained(arguments(tmp_path, direction="en-de", teachers=2, taught_by=[1, 5], seeds=[7]))
-    distilled = {
-        tuple(str(Path(model).relative_to(tmp_path / "out")) for model in command[1 : command.index("--out")])
-        for command in commands
-        if command[0] == "distil"
-    }
-    forward, backward = ([f"teachers/multi30k-{pair}-{n}" for n in (1, 2)] for pair in ("en-de", "de-en"))
-    alone = {(teacher,) for teacher in forward + backward}
-    assert distilled == alone | {(*forward, "multi30k-en-de-1", "multi30k-en-de-5"), tuple(backward)}
-    assert all(("--ensemble" in c) == (c[2] != "--out") for c in commands if c[0] == "distil")
-    files = [Path(part).name for part in commands[-1] if part.endswith(".jsonl.gz")]
-    learnt = ["en-de-together", "de-en-together", "multi30k-de-en-1", "multi30k-de-en-2"]
-    assert files == [f"{name}.jsonl.gz" for name in learnt]

@@ -1,16 +1,19 @@
-"""The same weights indeed: ours, CTranslate2 and Hugging Face Marian write the same tokens in fp32."""
+"""The same weights indeed: CTranslate2 writes our tokens in fp32."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from benchmarks.ours import Parlance
-from benchmarks.peers.eager import Loop
+from benchmarks.peers.ctranslate2 import CTranslate2, convert
 from benchmarks.processes import Work
 from benchmarks.shapes import SHAPES, SPECIAL, random_sources, write_checkpoint
-from models import checkpoint as checkpoints
 from tests.tiny import write_translator
 from training.data.tokenizer_training import EOS
 
@@ -23,8 +26,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint(tmp_path_factory.mktemp("raced") / "smoke", SHAPE)
 
 
-def work(beam: int, *, ragged: bool = True) -> Work:
-    sources = [source[: 20 - 3 * i * ragged] for i, source in enumerate(random_sources(SHAPE, 5, 20))]
+def work(beam: int) -> Work:
+    sources = [source[: 20 - 3 * i] for i, source in enumerate(random_sources(SHAPE, 5, 20))]
     return Work(tuple(map(tuple, sources)), (24,) * 5, beam, 5, forced=True)
 
 
@@ -39,16 +42,7 @@ def theirs(setting: object, given: Work) -> list[list[int]]:
 
 def ctranslate2(checkpoint: Path, folder: Path) -> object:
     pytest.importorskip("ctranslate2", reason="extra bench brings it")
-    from benchmarks.peers.ctranslate2 import CTranslate2, convert
-
     return CTranslate2(str(convert(checkpoint, folder)), "float32", 1, 1)
-
-
-def marian(checkpoint: Path) -> object:
-    pytest.importorskip("transformers", reason="extra bench brings it")
-    from benchmarks.peers.marian import Marian
-
-    return Marian(str(checkpoint), 1, 1, "fp32")
 
 
 def test_the_random_network_writes_to_its_limit_and_not_one_token_again_and_again(checkpoint: Path) -> None:
@@ -64,17 +58,6 @@ def test_ctranslate2_writes_the_same_tokens(checkpoint: Path, tmp_path: Path, be
     assert theirs(ctranslate2(checkpoint, tmp_path / "ct2"), work(beam)) == ours(checkpoint, work(beam))
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_hugging_face_marian_writes_the_same_tokens(checkpoint: Path, beam: int) -> None:
-    assert theirs(marian(checkpoint), work(beam)) == ours(checkpoint, work(beam))
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_the_plain_loop_writes_the_same_tokens(checkpoint: Path, beam: int) -> None:
-    given = work(beam, ragged=False)
-    assert theirs(Loop(str(checkpoint), "eager", "cpu", "fp32"), given) == ours(checkpoint, given)
-
-
 def test_a_trained_kind_of_checkpoint_ends_where_ours_ends(tmp_path: Path) -> None:
     """Two vocabularies, untied, suppressed tokens, a start and an end token, the paper's positions."""
     checkpoint = write_translator(tmp_path / "words", "de", "en")
@@ -82,11 +65,24 @@ def test_a_trained_kind_of_checkpoint_ends_where_ours_ends(tmp_path: Path) -> No
     assert theirs(ctranslate2(checkpoint, tmp_path / "ct2"), given) == ours(checkpoint, given)
 
 
-def test_what_marian_cannot_be_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("transformers", reason="extra bench brings it")
-    from benchmarks.peers.marian import build
+class Recorder:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.calls: list[tuple[int, int]] = []
 
-    checkpoint = write_translator(tmp_path / "words", "de", "en")
-    assert checkpoints.read_config(checkpoint).architecture["tied"] == "none"
-    with pytest.raises(ValueError, match="tied output"):
-        build(checkpoint)
+    def translate_batch(self, sources: Sequence[Any], *, max_batch_size: int, **_: Any) -> list[Any]:
+        self.calls.append((len(sources), max_batch_size))
+        return [SimpleNamespace(hypotheses=[source]) for source in sources]
+
+
+@pytest.mark.parametrize(
+    ("translators", "at_once", "calls"),
+    [(1, 1, [(5, 1)]), (2, 1, [(1, 1)] * 5), (2, 4, [(5, 2)]), (4, 2, [(2, 1), (2, 1), (1, 1)])],
+)
+def test_ctranslate2_works_on_no_more_sentences_at_once_than_we(
+    monkeypatch: pytest.MonkeyPatch, translators: int, at_once: int, calls: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", SimpleNamespace(Translator=Recorder))
+    setting = CTranslate2("folder", "int8", translators, 1)
+    engine, given = setting.open(), Work(((4,), (5,), (6,), (7,), (8,)), (9,) * 5, 1, at_once)
+    assert setting.tokens(engine.translate(given)) == [[4], [5], [6], [7], [8]]
+    assert engine.translator.calls == calls

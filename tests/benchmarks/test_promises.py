@@ -1,13 +1,11 @@
-"""What a run is judged by, from rows alone; and the slots' occupancy from a page of metrics."""
+"""What a serving run is judged by, from rows alone."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import occupancy
-from benchmarks.promises import goals
-from benchmarks.serving_race import BATCHING
-from benchmarks.sweep import best_goodput, holds
+from benchmarks.serving import BATCHING, goals
+from benchmarks.serving_parts import best_goodput, holds
 
 
 def row(name: str, offered: float, p99_ms: float, *, achieved: float | None = None, refused: int = 0) -> dict[str, Any]:
@@ -53,9 +51,7 @@ def test_goals_compare_runs_in_pairs_and_take_the_median() -> None:
     for ours, theirs, later in ((1.0, 3.0, 10.0), (1.0, 1.0, 90.0), (2.0, 5.0, 20.0)):
         rows.append({"page": "all at once", "server": "Parlance", "last_s": ours, "first_later_ms": later})
         rows.append({"page": "all at once", "server": BATCHING, "last_s": theirs, "first_later_ms": 0.0})
-        rows.append({"page": "all at once", "server": "LitServe", "last_s": 0.1, "first_later_ms": 0.0})
     rows += [row("Parlance", 90, 100), row(BATCHING, 30, 100)]
-    rows += [{"agreement": "fp32", "differing": 1, "requests": 2000}]
     result = goals(rows)
     last = named(result, "page, all at once: time")
     assert (last["value"], last["met"]) == (2.5, True)
@@ -63,24 +59,4 @@ def test_goals_compare_runs_in_pairs_and_take_the_median() -> None:
     assert (first["value"], first["met"]) == (20.0, True)
     goodput = named(result, "goodput")
     assert (goodput["value"], goodput["met"]) == (3.0, True)
-    agreement = named(result, "answers under load")
-    assert (agreement["value"], agreement["met"]) == (1, False)
     assert named(result, "page, 6 connections")["met"] is None
-
-
-PAGE = """\
-# HELP parlance:slots Sequences that a model can work on at once.
-parlance:slots{model_name="a",device="cpu"} 64.0
-parlance:slots{model_name="b",device="cpu"} 8.0
-parlance:step_duration_seconds_bucket{model_name="a",device="cpu",le="0.1"} 7.0
-parlance:step_duration_seconds_count{model_name="a",device="cpu"} %d
-parlance:step_rows_total{model_name="a",device="cpu"} %d
-parlance:step_rows_total{model_name="b",device="cpu"} 5000.0
-"""
-
-
-def test_occupancy_is_what_grew_between_two_looks_of_this_model_alone() -> None:
-    before, after = occupancy.samples(PAGE % (10, 100), "a"), occupancy.samples(PAGE % (30, 740), "a")
-    assert occupancy.between(before, after) == 0.5
-    assert occupancy.between(before, before) is None  # nothing was stepped
-    assert occupancy.between(None, after) is None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
+from benchmarks import race
 from benchmarks.decoding import goals
 from benchmarks.processes import ContenderError, Crew, Work
-from benchmarks.race import interleave, ratio
+from benchmarks.race import in_turns, interleave, ratio, scan
 from tests.benchmarks.echo import Echo
 
 WORK = Work(tuple((n, n) for n in range(7)), (2,) * 7, 1, 7, forced=True)
@@ -48,27 +50,36 @@ def test_turns_are_taken_and_what_was_forced_must_be_written() -> None:
     assert turns[0].tokens == 14
 
 
+def test_every_other_round_is_in_the_reverse_order() -> None:
+    order: list[str] = []
+    turns = {name: lambda number, name=name: order.append(name) or float(number) for name in "ab"}
+    assert in_turns(3, turns) == {"a": [0.0, 1.0, 2.0], "b": [0.0, 1.0, 2.0]}
+    assert "".join(order) == "baabba"
+
+
 def test_ratio_is_the_median_of_the_ratios_per_round() -> None:
     assert ratio([1.0, 2.0, 4.0], [2.0, 2.0, 12.0]) == (2.0, 1.0, 3.0)
+    assert ratio([6.0, 2.0, 4.0], [2.0, 2.0, 2.0], rates=True) == (2.0, 1.0, 3.0)
 
 
-def test_goals_are_of_the_shapes_that_ran_and_say_why_where_nothing_was_measured() -> None:
+def test_goals_are_of_cells_and_say_why_where_nothing_was_measured() -> None:
     rows = [
+        {"processor": "x"},
+        {"network": "base", "equal_outputs_in_fp32": 8, "of": 8},
         {"network": "tiny", "cell": "greedy 1", "ratio": 9.0},
         {"network": "base", "cell": "greedy 8", "ratio": 1.9},
         {"network": "base", "cell": "greedy 32", "failed": "no answer"},
-        {"network": "base", "cell": "greedy 64", "ratio": 2.0, "int8_share": 0.7},
-        {"network": "base", "cell": "beam 4 × 32", "ratio": 1.5, "missing": []},
-        {"network": "my-model, natural length", "cell": "greedy 1", "ratio": 1.0},
-        {"network": "base", "equal_outputs_in_fp32": "ctranslate2", "of": 8, "equal": 8},
     ]
-    ratios = [goal for goal in goals(rows) if goal["unit"] == "× CTranslate2"]
-    assert [(goal["name"], goal["met"], goal.get("why")) for goal in ratios] == [
+    assert [(goal["name"], goal["met"], goal.get("why")) for goal in goals(rows)] == [
         ("tiny, greedy 1", True, None),
         ("base, greedy 8", False, None),
         ("base, greedy 32", None, "no answer"),
-        ("base, greedy 64", True, None),
-        ("base, beam 4 × 32", False, None),
     ]
-    (share,) = [goal for goal in goals(rows) if goal["unit"] == "of the int8 peak"]
-    assert (share["name"], share["value"], share["met"]) == ("base, greedy 64", 0.7, False)
+
+
+def test_scan_leaves_out_settings_that_fail_in_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race, "PAUSE_S", 0.0)
+    settings = [Echo(), Echo(2)]
+    found = scan(settings, {"fine": WORK, "failing": replace(WORK, beam=13), "again": WORK})
+    assert found["failing"] == []
+    assert set(found["fine"]) == set(found["again"]) == set(settings)

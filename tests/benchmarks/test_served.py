@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.agreement import mixed
+from benchmarks.corpora import Sentences, made_up, multi30k
 from benchmarks.served import LYRICIST, TRANSLATOR, prepare
-from benchmarks.serving_sentences import Sentences, made_up, multi30k
 from models.checkpoint import is_checkpoint, read
 from training.demo import phrasebook
 
@@ -50,11 +49,3 @@ def test_both_models_are_there_and_the_lyricist_is_a_gru_of_256(tiny_checkpoints
     architecture = read(served.lyricist).config.architecture
     assert (architecture["cell"], architecture["hidden"]) == ("gru", 256)
     assert {path.name for path in tmp_path.iterdir() if is_checkpoint(path)} == {TRANSLATOR, LYRICIST}
-
-
-def test_mixed_requests_are_of_every_kind_and_always_the_same() -> None:
-    requests = mixed(["ein hund", "eine katze"], 200, 5)
-    assert requests == mixed(["ein hund", "eine katze"], 200, 5)
-    text = b"".join(requests)
-    for part in (b"/translate", b"/generate", b'"alternatives": 3', b'"alternatives": 0', b'"temperature": 1.5'):
-        assert part in text

@@ -13,9 +13,8 @@ import torch
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
-from benchmarks.peers.batching_server import Batcher
+from benchmarks.peers.batching_server import Batcher, Translator
 from benchmarks.peers.gru_loop import GruLoop
-from benchmarks.peers.translator import Translator
 from models.checkpoint import new_token_limit, read
 from tests.request_builders import decode_message
 from tests.tiny import GERMAN

@@ -44,6 +44,16 @@ def browser() -> Iterator[Any]:
             launched.close()
 
 
+def pair_of(page: Any) -> str:
+    """The languages that are chosen, such as "de.en"."""
+    return ".".join(page.input_value(f"#{side}") for side in ("from", "to"))
+
+
+def choose_pair(page: Any, pair: str) -> None:
+    for side, code in zip(("from", "to"), pair.split("."), strict=True):
+        page.select_option(f"#{side}", code)
+
+
 @dataclass
 class Watched:
     """A page, what it said on the console as errors, and which requests left its origin."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chromium import Watched
+from tests.browser.chromium import Watched, pair_of
 from tests.serving import Server
 
 pytestmark = pytest.mark.browser
@@ -126,10 +126,10 @@ def test_address_without_languages_keeps_those_that_are_shown(visitor: Watched, 
     page.wait_for_selector("#copy:visible")
     page.evaluate("location.hash = '#translate?view=inside&text=the+house'")
     page.wait_for_selector(".inside .token")
-    assert page.input_value("#pair") == "en.es"
+    assert pair_of(page) == "en.es"
     page.evaluate("location.hash = '#walkthrough?text=the+dog'")
     page.wait_for_selector(".card h2")
-    assert page.input_value("#pair") == "en.es"
+    assert pair_of(page) == "en.es"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser.chromium import Watched
+from tests.browser.test_models import allowed
 from tests.browser.test_notices import answer_with
 from tests.serving import serving
 
@@ -122,6 +123,7 @@ def test_notice_of_a_newer_server(watched: Watched) -> None:
 
 def test_import_and_its_errors(watched: Watched) -> None:
     """A name that people type, one that a repository has, and the sentence of an import that failed."""
+    watched.page.route("**/frontend/settings", allowed)
     page = watched.goto("#models")
     watched.refused |= {403, 404, 422}
     one = {"id": 1, "model": MARKUP, "name": MARKUP, "stage": "download", "bytes": 1, "total": 3, "seconds": 1.0}
@@ -136,7 +138,6 @@ def test_import_and_its_errors(watched: Watched) -> None:
     page.press("#hub", "Enter")  # the server's own answer: it has no admin key
     page.wait_for_selector(".importing > .problem:not(:empty)")
     page.fill("#folder", MARKUP)
-    page.fill("#key", "a-key-that-is-wrong")
     page.click("button >> text=/^Load$/")
     page.wait_for_timeout(500)
     assert page.evaluate("window.hit") is None
@@ -177,6 +178,7 @@ def test_folder_card_and_broken_folder_of_a_stranger(chromium: Any, tiny_checkpo
         shows(watched, ".model h2")
         shows(watched, ".model dd")
         page.fill("#key", key)
+        page.press("#key", "Enter")
         for folder in (f"broken{name}", f"nothing{name}", name):
             page.fill("#folder", folder)
             page.click("button >> text=/^Load$/")

@@ -78,7 +78,7 @@ def test_tab_reaches_every_control_in_order(watched: Watched) -> None:
             break
         if not seen or seen[-1] != result:
             seen.append(result)
-    order = [seen.index(part) for part in ("theme", "pair", "source", "s", "t", "kind", "row")]
+    order = [seen.index(part) for part in ("theme", "from", "to", "source", "s", "t", "kind", "row")]
     assert order == sorted(order)
     assert seen.count("gridcell") == 2
 

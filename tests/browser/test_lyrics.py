@@ -69,8 +69,24 @@ def test_gates_are_drawn_between_the_bounds_that_the_server_names(watched: Watch
     page.click("#write:not([disabled])")
     page.wait_for_selector(".strip figure")
     captions = page.locator(".strip figcaption").all_inner_texts()
-    assert captions[0] == "mean u 0.00 to 3.00"
+    assert captions[0] == "mean of u: 0.00 to 3.00"
     assert len(captions) == 2
+
+
+def test_gates_have_names_and_the_ranges_of_the_answer(watched: Watched, described: dict[str, Any]) -> None:
+    needs("/gates" in described["paths"], "gates")
+    page = watched.goto("#lyrics?prompt=%E5%88%86%E5%BC%80&length=12&seed=7")
+    page.click("#write:not([disabled])")
+    page.wait_for_selector(".strip figure")
+    assert page.locator("#gate option").all_inner_texts() == [
+        "reset gate r (0 to 1)",
+        "update gate z (0 to 1)",
+        "new state n (−1 to 1)",
+        "hidden state h (−1 to 1)",
+    ]
+    assert "mean of update gate z: 0.00 to 1.00" in page.locator(".strip figcaption").all_inner_texts()
+    page.select_option("#gate", "z")
+    assert "update gate z" in page.inner_text(".panel:has(#gate) .legend")
 
 
 # What the page hears, kept beside it.

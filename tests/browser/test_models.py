@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chromium import Watched
+from tests.app.api.keyed_client import ADMIN, USE, keys_file
+from tests.browser.chromium import SETTLED, Watched
 from tests.serving import Server, serving
 from tests.stand_in_hub import stand_in_hub
 from tests.training.importers.marian import folders
@@ -63,9 +64,10 @@ def test_model_is_loaded_reloaded_and_unloaded_with_the_key(
         page.wait_for_selector(".model h2 >> text=one")
         shutil.copytree(tmp_path / "checkpoints" / "one", tmp_path / "checkpoints" / "another")
         page.fill("#key", key)
+        page.press("#key", "Enter")
         page.fill("#folder", "another")
         page.click("button >> text=/^Load$/")
-        second = page.locator(".model", has_text="another")
+        second = page.locator(".model:has(h2:text-is('another'))")
         second.wait_for()
         with page.expect_response("**/models/another/reload") as answer:
             second.get_by_text("Reload").click()
@@ -96,6 +98,7 @@ def test_model_is_imported_from_the_hub(
             page = watched.goto("#models")
             page.wait_for_selector(".model h2 >> text=one")
             page.fill("#key", key)
+            page.press("#key", "Enter")
             page.fill("#hub", "de-es")
             page.click("button >> text=/^Import$/")
             page.wait_for_selector(".import.running progress")
@@ -114,6 +117,11 @@ def test_model_is_imported_from_the_hub(
             watched.clean()
 
 
+def allowed(route: Any) -> None:
+    """The settings for somebody who may change models."""
+    route.fulfill(json={**route.fetch().json(), "modelChanges": "allowed"})
+
+
 def test_import_is_followed_through_a_failure_and_keeps_another_ones_sentence(watched: Watched) -> None:
     """One import runs, a second is refused, and the server cannot be asked once."""
     one = {"id": 1, "model": "de-en", "stage": "fetching", "bytes": 10**6, "total": 3 * 10**8, "seconds": 1.0}
@@ -128,6 +136,7 @@ def test_import_is_followed_through_a_failure_and_keeps_another_ones_sentence(wa
             state = "done" if asked > 5 else "running"
             route.fulfill(json=[{**one, "state": state, "seconds_left": 9.0, "error": None, "note": None}])
 
+    watched.page.route("**/frontend/settings", allowed)
     page = watched.goto("#models")
     watched.refused.update({422, 503})
     refusal = {"error": "That is no name.", "code": "x"}
@@ -173,6 +182,72 @@ def test_card_shows_precision_time_and_why_there_is_no_curve(watched: Watched, s
     assert "licence" not in cards[0]  # no card says one
     assert served.ask(f"/models/{last['name']}/curves")["reason"] in cards[-1]
     assert page.locator(".training").count() == 1
+
+
+ACTIONS = "Reload", "Unload", "Load", "Import"
+
+
+def offered(page: Any) -> set[str]:
+    page.wait_for_selector(".model h2")
+    page.wait_for_load_state("networkidle")
+    return {name for name in ACTIONS if page.locator(f"button:visible >> text=/^{name}$/").count()}
+
+
+def test_models_are_changed_only_where_the_server_has_an_admin_key(watched: Watched) -> None:
+    page = watched.goto("#models")
+    assert offered(page) == set()
+    assert not page.is_visible("#key")
+
+
+def test_changes_are_offered_once_the_key_is_an_admin_key(
+    chromium: Any, tiny_checkpoints: Path, tmp_path: Path
+) -> None:
+    folder = keys_file(tmp_path)
+    with serving(tiny_checkpoints, tmp_path, KEYS_FILE=str(folder)) as server:
+        for key, actions in ((USE, set()), (ADMIN, set(ACTIONS))):
+            with Watched.opened(chromium, server.base, kept={**SETTLED, "key": key}) as watched:
+                page = watched.goto("#models")
+                assert offered(page) == actions
+                if key == USE:
+                    page.fill("#key", USE)
+                    page.press("#key", "Enter")
+                    page.wait_for_selector(".problem:has-text('for no admin key')")
+                    assert offered(page) == set()
+                    page.fill("#key", ADMIN)
+                    page.press("#key", "Enter")
+                    page.wait_for_selector("button:visible >> text=/^Import$/")
+                    assert offered(page) == set(ACTIONS)
+                watched.clean()
+
+
+@pytest.mark.parametrize(
+    ("orders", "reason"),
+    [
+        (("named", "named"), "the first that the server was started with"),
+        (("name", "name"), "the first by name"),
+        (("name", "demo"), "the others are demo models"),
+    ],
+)
+def test_page_says_which_of_two_models_answers_and_why(watched: Watched, orders: tuple[str, str], reason: str) -> None:
+    def twice(route: Any) -> None:
+        first, *others = route.fetch().json()
+        route.fulfill(json=[{**first, "order": orders[0]}, {**first, "name": "z-de-en", "order": orders[1]}, *others])
+
+    watched.page.route("**/models", twice)
+    watched.page.route("**/models/z-de-en/curves", lambda route: route.fulfill(json={"curves": [], "reason": "None."}))
+    page = watched.goto("#translate?view=translate&pair=de.en")
+    page.wait_for_selector("#answers:not(:empty)")
+    assert page.inner_text("#answers").startswith("tiny-de-en answers: ")
+    assert reason in page.inner_text("#answers")
+    page.click("nav [data-room=models]")
+    page.wait_for_selector(".model h2 >> text=z-de-en")
+    cards = page.locator(".model").all_inner_texts()
+    assert f"German → English: tiny-de-en answers: {reason}" in cards[0]
+    assert "German → English: tiny-de-en answers, unless you choose this model." in cards[1]
+    assert "answers" not in cards[2]  # its pair is its own
+    page.click("nav [data-room=translate]")
+    page.select_option("#model", "z-de-en")
+    assert page.inner_text("#answers") == "z-de-en answers: you chose it."
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

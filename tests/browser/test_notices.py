@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.chromium import Watched
+from tests.browser.chromium import Watched, choose_pair
 
 pytestmark = pytest.mark.browser
 
@@ -49,6 +49,19 @@ def test_word_that_the_model_cannot_read_is_marked_and_chosen(watched: Watched) 
     page.wait_for_selector(".mirror .unknown")
 
 
+def test_unknown_words_are_no_spelling_errors_and_have_a_legend(watched: Watched) -> None:
+    page = watched.translated("der hund 𝔘nd bier")
+    style = "(e => (s => [s.textDecorationLine, s.outlineStyle, s.outlineColor])(getComputedStyle(e)))"
+    line, outline, colour = page.evaluate(f"{style}(document.querySelector('.mirror .unknown'))")
+    red = page.evaluate("getComputedStyle(document.querySelector('.problem')).color")
+    assert (line, outline) == ("none", "dashed")
+    assert colour != red
+    legend = page.locator("#unknown-words > span.unknown")
+    assert legend.evaluate(style) == [line, outline, colour]
+    assert "does not know, marked so" in page.inner_text("#unknown-words")
+    assert "unknown-words" in page.get_attribute("#source", "aria-describedby").split()
+
+
 def test_other_notices_are_sentences_in_both_languages(watched: Watched) -> None:
     notices = [
         {"code": "repetition", "message": "This translation repeats itself.", "start": 0, "end": 8},
@@ -67,7 +80,7 @@ def test_other_notices_are_sentences_in_both_languages(watched: Watched) -> None
     shown = page.locator(".notices li > span").all_inner_texts()
     assert "de-en → en-fr" in shown[3]
     assert all(any(character >= "\u4e00" for character in sentence) for sentence in shown[:4])
-    assert shown[4] == notices[4]["message"]
+    assert shown[4] == f"服务器的原话： {notices[4]['message']}"
 
 
 def test_translation_at_the_token_limit_is_said_to_be_cut(watched: Watched) -> None:
@@ -93,9 +106,9 @@ def test_demo_says_what_it_knows_and_is_hidden_for_good(watched: Watched) -> Non
     page.wait_for_selector(".demo .try")
     page.click(".demo .try >> nth=1")
     watched.until("document.getElementById('source').value === 'der hund schläft'")
-    page.select_option("#pair", "en.es")
+    choose_pair(page, "en.es")
     page.wait_for_selector(".demo", state="hidden")
-    page.select_option("#pair", "de.en")
+    choose_pair(page, "de.en")
     page.click("text=Hide")
     assert "12 German words" not in page.inner_text(".demo")
     page.reload()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.browser.chromium import Watched
+from app.documents.readers import READERS
+from tests.browser.chromium import Watched, choose_pair, pair_of
 from tests.serving import Server
 
 pytestmark = pytest.mark.browser
@@ -20,6 +22,12 @@ DROP = """([name, text]) => {
   for (const type of ["dragover", "drop"]) {
     document.querySelector(".translating").dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true }));
   }
+}"""
+DRAGGED = """() => {
+  const data = new DataTransfer();
+  data.items.add(new File(["x"], "x.txt"));
+  const event = new DragEvent("dragover", { dataTransfer: data, bubbles: true });
+  document.querySelector(".translating").dispatchEvent(event);
 }"""
 VOICES = """
 const voice = (name, lang, localService) => ({ name, lang, localService, default: false, voiceURI: name });
@@ -76,6 +84,37 @@ def test_long_text_is_whole_and_a_change_sends_its_line_alone(watched: Watched, 
     assert page.input_value("#source") == CHANGED
 
 
+@pytest.mark.parametrize("view", ["translate", "inside"])
+def test_source_and_translation_scroll_together(watched: Watched, view: str) -> None:
+    page = watched.goto(f"#translate?view={view}&pair=de.en")
+    body = json.dumps({"translatedText": "a line\n" * 150, "timing": {"total_ms": 1}})
+    answer = {"content_type": "text/event-stream", "body": f"event: done\ndata: {body}\n\n"}
+    page.route("**/translate", lambda route: route.fulfill(**answer))
+    page.route("**/attention", lambda route: route.abort())
+    page.fill("#source", "ein\n" * 80)
+    watched.until("document.getElementById('target').textContent.length > 100")
+    share = "(id => (e => e.scrollTop / (e.scrollHeight - e.clientHeight))(document.getElementById(id)))('{}')"
+    for lead, follower, place in (("source", "target", 0.5), ("target", "source", 1), ("source", "target", 0.2)):
+        page.evaluate(
+            "([id, place]) => { const e = document.getElementById(id);"
+            " e.scrollTop = place * (e.scrollHeight - e.clientHeight); }",
+            [lead, place],
+        )
+        watched.until(f"Math.abs({share.format(follower)} - {place}) < 0.03")
+        assert page.evaluate(share.format(lead)) == pytest.approx(place, abs=0.03)  # and is not drawn back
+    watched.errors.clear()  # of the attention that was not to be had
+
+
+def test_file_is_not_offered_where_the_server_takes_none(watched: Watched) -> None:
+    none = {"filesTranslation": False, "supportedFilesFormat": []}
+    watched.page.route("**/frontend/settings", lambda route: route.fulfill(json={**route.fetch().json(), **none}))
+    page = watched.goto("#translate?view=translate&pair=de.en")
+    page.wait_for_load_state("networkidle")
+    assert not page.is_visible("#choose")
+    page.evaluate(DRAGGED)
+    assert not page.is_visible(".veil")
+
+
 def test_long_text_says_where_it_stopped_and_goes_on(watched: Watched, served: Server) -> None:
     page = alone(watched)
     failing = True
@@ -105,7 +144,7 @@ def test_long_text_says_where_it_stopped_and_goes_on(watched: Watched, served: S
 
 def test_dropped_file_is_saved_under_its_own_name(watched: Watched, served: Server) -> None:
     page = alone(watched)
-    assert page.inner_text("#types") == ".txt .md .srt .vtt .html .htm .docx .odt .ods .odp"
+    assert page.inner_text("#types") == " ".join(READERS)
     page.evaluate(DROP, ["a letter.txt", "der hund schläft\n\nich möchte ein bier\n"])
     page.wait_for_selector(".uploads a.action")
     with page.expect_download() as download:
@@ -143,7 +182,7 @@ def test_many_files_take_turns_in_the_languages_of_their_drop(watched: Watched) 
     page = alone(watched)
     page.route("**/translate_file", lambda route: held.append(route))
     page.evaluate(DROP_MANY, ["1.txt", "2.txt", "x.jpg", "3.txt", "4.txt", "5.txt"])
-    page.select_option("#pair", "en.es")
+    choose_pair(page, "en.es")
     page.wait_for_timeout(500)
     assert len(held) == 3
     states = page.locator(".uploads li").all_inner_texts()
@@ -178,6 +217,11 @@ def test_translation_is_copied_and_the_languages_are_swapped(watched: Watched) -
     assert page.is_disabled("#swap")
     assert page.get_attribute("#swap", "title") == "No model for English → German is loaded here."
     page.route("**/models", both_ways)
+    languages = [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": ["de"]},
+    ]
+    page.route("**/languages", lambda route: route.fulfill(json=languages))
     page.reload()
     page.wait_for_selector("#swap:not([disabled])")
     page.fill("#source", "der hund")
@@ -189,7 +233,7 @@ def test_translation_is_copied_and_the_languages_are_swapped(watched: Watched) -
     assert page.evaluate("navigator.clipboard.readText()") == translation
     watched.refused.add(400)
     page.click("#swap")
-    assert (page.input_value("#pair"), page.input_value("#source")) == ("en.de", translation)
+    assert (pair_of(page), page.input_value("#source")) == ("en.de", translation)
 
 
 def test_translation_is_spoken_by_a_voice_of_this_device(chromium: Any, served: Server) -> None:
@@ -210,11 +254,11 @@ def test_translation_is_spoken_by_a_voice_of_this_device(chromium: Any, served: 
         page.click("#listen")
         page.fill("#source", "bier")  # another text ends the reading
         watched.until("said.length === 0")
-        page.select_option("#pair", "en.es")
+        choose_pair(page, "en.es")
         page.wait_for_selector("#copy:visible")
         assert not page.is_visible("#listen")  # no Spanish voice
         page.reload()
-        page.select_option("#pair", "de.en")
+        choose_pair(page, "de.en")
         page.wait_for_selector("#listen:visible")
         assert page.input_value("#voice") == "Bob"
         watched.clean()

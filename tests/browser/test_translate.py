@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.chromium import Watched
+from tests.browser.chromium import Watched, choose_pair, pair_of
 from tests.serving import Server
 
 pytestmark = pytest.mark.browser
@@ -39,6 +39,7 @@ def test_first_paint_requests_only_the_page(watched: Watched) -> None:
     assert {path for path in paths if not path.startswith("/assets/")} == {
         "/",
         "/models",
+        "/languages",
         "/openapi.json",
         "/frontend/settings",
     }
@@ -157,14 +158,21 @@ def test_api_refusal_is_shown_beside_its_field(watched: Watched) -> None:
     assert len(page.input_value("#source")) < 20 * 20
 
 
+def test_beam_says_what_the_server_takes_by_default(watched: Watched, served: Server) -> None:
+    page = watched.translated(TEXT)
+    usual = served.ask("/frontend/settings")["beamSize"]
+    names = page.locator("#beam option").all_inner_texts()
+    assert names == [f"{usual} (server default)", "1 (greedy)", "2", "4", "8"]
+
+
 def test_unknown_pair_is_shown_beside_the_languages(watched: Watched) -> None:
     watched.refused.add(400)
     page = watched.goto("#translate?pair=de.fr&text=der+hund")
     problem = page.locator(".top .problem:not(:empty)")
     problem.wait_for()
     assert problem.inner_text().startswith("There is no model for de → fr here. Loaded pairs: de → en")
-    assert page.input_value("#pair") == "de.fr"
-    page.select_option("#pair", "de.en")
+    assert pair_of(page) == "de.fr"
+    choose_pair(page, "de.en")
     page.wait_for_selector(".token")
     assert page.locator(".problem:not(:empty)").count() == 0
 

@@ -21,6 +21,20 @@ NODE = Path(__file__).parent / "node"
 Scripts = Callable[..., Any]
 
 
+SUITES_TOLD = pytest.StashKey[list[str]]()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(SUITES_TOLD, []):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Says a line after the tests."""
+    return request.config.stash.setdefault(SUITES_TOLD, []).append
+
+
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_all(tmp_path_factory.mktemp("clients") / "checkpoints")
@@ -52,10 +66,12 @@ def node() -> Scripts:
     if not installed.exists() or installed.stat().st_mtime < (NODE / "package-lock.json").stat().st_mtime:
         subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=NODE, check=True, timeout=300)
 
-    def run(script: str, *arguments: str) -> Any:
+    def run(script: str, *arguments: str, folder: Path = NODE, limit_s: float = 60) -> Any:
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         command = ["node", script, *arguments]
-        done = subprocess.run(command, cwd=NODE, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit_s, check=False
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from models.backends.cuda import reference
 from models.backends.cuda.launch import Launch
 from tests.cuda_simulator.counts import Copy
 from tests.cuda_simulator.device import Memory, SimulatedDevice
 from tests.cuda_simulator.graphs import Recorded
+from tests.models.backends.cuda import reference
 
 if TYPE_CHECKING:
     from tests.cuda_simulator.simulator import SimulatedCuda

@@ -28,12 +28,13 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from models import exactness
 from models.backends.cuda import selection
 from models.backends.torch import cuda_graph
 from tests.cuda_simulator.counts import Counts
 from tests.cuda_simulator.device import PoolId, SimulatedDevice
 from tests.cuda_simulator.graphs import Capture, SimulatedGraph
-from tests.cuda_simulator.operators import DeviceIndices, Operators
+from tests.cuda_simulator.operators import DeviceIndices, Operators, SimulatedTensor
 from tests.cuda_simulator.streams import Event, Stream
 
 GIB = 1 << 30
@@ -227,6 +228,7 @@ def simulated_cuda(
         stack.enter_context(mock.patch.object(torch._C, "_host_emptyCache", lambda: None, create=True))
         # the driver is not there; `operators.launch` stands for it
         stack.enter_context(mock.patch.object(selection, "launcher", lambda device: cuda.operators.launch))
+        stack.enter_context(mock.patch.object(exactness, "TENSORS", {*exactness.TENSORS, SimulatedTensor}))
         # asks the build for cuDNN, and warns that it has none
         stack.enter_context(mock.patch("torch.backends.cudnn.is_acceptable", lambda tensor: False))
         # torch.tensor(..., device="cuda") makes a CPU tensor and copies it, instead of asking the build for CUDA

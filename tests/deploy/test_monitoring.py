@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from app.engine.metrics.collector import Metrics
+from app.engine.metrics import Metrics
 from app.engine.protocol import messages as m
 from tests.app.api.client import Client
 from tests.deploy.test_kubernetes import DEPLOYMENT, only
@@ -207,9 +207,10 @@ def test_variables_of_the_dashboard_are_defined_and_have_values() -> None:
 
 
 def test_every_family_of_the_service_is_on_the_dashboard() -> None:
-    """A new metric is shown, or left out by name here."""
     left_out = {"slots", "slots_used"}  # kv_cache_usage_perc is their ratio
     shown = {use.name for panel in CHARTS for target in panel["targets"] for use in uses(filled(target["expr"]))}
     families = {re.sub(r"_(total|bucket|sum|count)$", "", name) for name in exposed() if name.startswith("parlance:")}
     on_it = {re.sub(r"_(total|bucket|sum|count)$", "", name) for name in shown}
-    assert families - on_it == {f"parlance:{name}" for name in left_out}
+    assert families - on_it == {f"parlance:{name}" for name in left_out}, (
+        "show the metric in deploy/grafana/parlance.json, or leave it out by name here"
+    )

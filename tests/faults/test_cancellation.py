@@ -52,6 +52,7 @@ def left(found: Samples) -> float:
 def server(slow_lyricist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """With 16 slots."""
     settings = {"MAX_NEW_TOKENS": "2000", "SLOTS_PER_MODEL": "16", "STREAM_INTERVAL_MS": "0"}
+    settings["WORKER_HANG_TIMEOUT_S"] = "60"  # the prefill of 2,000 tokens takes 5 to 10 s
     with serving(slow_lyricist, tmp_path_factory.mktemp("server"), **settings) as server:
         yield server
 

@@ -179,13 +179,13 @@ def test_uvicorn_serves_the_factory(tiny_checkpoints: Path, tmp_path: Path) -> N
 
 SPAWN = """
 import asyncio, os, signal, sys
-from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.dispatch.supervisor import WorkerProcess
 from app.engine.protocol import messages as m
 from tests.request_builders import decode_message
 
 async def main():
     process = WorkerProcess("cpu", on_message=lambda *_: None, on_death=lambda _: None)
-    await process.start([{first}])
+    await process.start(dict(os.environ), [{first}])
     print(process.pid, flush=True)
     await asyncio.sleep({pause})
     os.kill(os.getpid(), signal.SIGKILL)

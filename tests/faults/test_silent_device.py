@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from app.engine.metrics.collector import STALE_S
+from app.engine.metrics import STALE_S
 from tests.serving import Server, serving
 from tests.test_end_to_end import wait_for
 

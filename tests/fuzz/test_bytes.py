@@ -1,5 +1,5 @@
-"""Malformed requests, byte by byte, against the server of `python -m app`: each is answered below 500 or its connection
-is closed, none hangs, and a good request behind them is answered as before.
+"""Malformed requests, byte by byte, against the server of `python -m app`: each is refused or its connection is
+closed, none hangs, and a good request behind them is answered as before.
 
 FUZZ_REQUESTS=10000 (default), FUZZ_SEED=0. `tests/app/test_malformed_requests.py` sends a few in the fast tests."""
 

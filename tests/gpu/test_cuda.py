@@ -15,7 +15,6 @@ from app.engine.protocol.messages import Load
 from app.engine.worker.model_runner import ModelRunner
 from models import checkpoint as checkpoints
 from models.backends import select
-from models.backends.cuda import reference
 from models.backends.cuda.launch import Launch
 from models.backends.cuda.selection import launcher
 from models.backends.torch.cuda_graph import Graphed, Recordable
@@ -25,6 +24,7 @@ from models.inspection.forced_pass import forced_pass
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.app.engine.engine_thread import Running
+from tests.models.backends.cuda import reference
 from tests.request_builders import generation_request, translation_request
 from tests.tiny import ENGLISH, GERMAN
 from training.config import recipes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.dispatch.cuda_devices import cuda_report
+from app.engine.dispatch.placement import cuda_report
 from app.engine.interface import EngineSettings
 from app.engine.protocol.messages import Load
 from app.engine.worker.model_runner import ModelRunner, slot_bytes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import tempfile
 from ctypes import byref, c_int64, c_void_p
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,6 @@ from models.backends.native.cpu import architecture, cpu_flags
 from models.backends.native.packing import Packer, Product
 from models.backends.torch.int8_linear import exact_int8
 from tests import arm
-from training.kernels import training_backend
 
 needs_exact_int8 = pytest.mark.skipif(not exact_int8(), reason="PyTorch does not sum int8 products exactly on this CPU")
 EMULATED = Variant(f"{AVX_VNNI.name} emulated", AVX2.needed, (*AVX2.flags, "-include", "emulated.h"))
@@ -28,7 +27,7 @@ AMX_EMULATED = replace(
     AMX,
     name=f"{AMX.name} emulated",
     needed=AVX512.needed,
-    flags=(*AVX512.flags, "-include", str(Path(__file__).with_name("amx_emulated.h"))),
+    flags=(*AVX512.flags, "-DLEAST_DEPTH=1", "-include", str(Path(__file__).with_name("amx_emulated.h"))),
 )
 EMULATIONS = (EMULATED, AMX_EMULATED)
 OWN = tuple(variant for variant in VARIANTS if variant.architecture == architecture())
@@ -84,8 +83,7 @@ def reference_library() -> ctypes.CDLL:
 def forget() -> None:
     """Clears the memoized library lookups, failed ones included, before and after a test that hides a library:
     a step of one network may look up another's."""
-    for loaded in (build.loaded, training_backend.training_loaded):
-        loaded.cache_clear()
+    build.loaded.cache_clear()
 
 
 def compiled(found: ctypes.CDLL | None) -> ctypes.CDLL:
@@ -99,15 +97,20 @@ def compiled(found: ctypes.CDLL | None) -> ctypes.CDLL:
 
 @cache
 def emulation(variant: Variant) -> ctypes.CDLL | None:
-    """The kernels for AVX-VNNI or AMX, which few CPUs have, with the instructions that are missing made of others."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "emulated.h").write_text(EMULATION, encoding="utf-8")
-        library = Path(folder) / "emulated.so"
-        try:
-            build.compile_to(library, replace(variant, flags=(*variant.flags, "-I", folder)), patient=True)
-        except FileNotFoundError:
-            return None
-        return build.opened(library, variant)
+    """The kernels for AVX-VNNI or AMX, which few CPUs have, with the instructions that are missing made of others. Kept
+    beside the other kernels: the compiler takes as long as all tests of them."""
+    texts = (EMULATION, Path(__file__).with_name("amx_emulated.h").read_text(encoding="utf-8"))
+    headers = build.own_folder(build.folder()) / f"emulation-{sha256(''.join(texts).encode()).hexdigest()[:16]}"
+    headers.mkdir(exist_ok=True)
+    (headers / "emulated.h").write_text(EMULATION, encoding="utf-8")
+    variant = replace(variant, flags=(*variant.flags, "-I", str(headers)))
+    library = headers / build.file_name(variant)
+    try:
+        if not library.exists():
+            build.compile_to(library, variant, patient=True)
+    except FileNotFoundError:
+        return None
+    return build.opened(library, variant)
 
 
 def pointer(tensor: Tensor) -> c_void_p:

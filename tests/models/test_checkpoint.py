@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig, CheckpointError, DemoCard, LanguagePair
+from models.checkpoint import CheckpointConfig, CheckpointError, DemoCard, LanguagePair, NoticeRecord
 from tests.models.folders import CONFIG, SOURCE, TARGET, stage, written
 
 
@@ -55,6 +55,46 @@ def test_demo_card_is_read_and_goes_with_its_model(tmp_path: Path) -> None:
         checkpoints.read(folder)
     checkpoints.write(stage(tmp_path / "third"), folder, CONFIG, {"source": SOURCE, "target": TARGET})
     assert checkpoints.read(folder).demo is None
+
+
+def test_record_for_notices_is_read_and_goes_with_its_model(tmp_path: Path) -> None:
+    record = NoticeRecord(-0.04, frozenset({"hallo", "welt"}), frozenset({"hello", "world"}))
+    tokenizers, folder = {"source": SOURCE, "target": TARGET}, written(tmp_path)
+    assert checkpoints.read(folder).notices == NoticeRecord()
+    checkpoints.write(stage(tmp_path / "again"), folder, CONFIG, tokenizers, notices=record)
+    assert checkpoints.read(folder).notices == record
+    checkpoints.write(stage(tmp_path / "third"), folder, CONFIG, tokenizers)
+    assert checkpoints.read(folder).notices == NoticeRecord()
+    assert not (folder / "notices.json").exists()
+
+
+def test_a_demo_model_of_an_earlier_version_knows_its_source_words(tmp_path: Path) -> None:
+    card, folder = DemoCard("A demo.", 7, (), "", frozenset({"hallo"})), tmp_path / "demo"
+    checkpoints.write(stage(tmp_path / "staging"), folder, CONFIG, {"source": SOURCE, "target": TARGET}, card)
+    assert checkpoints.read(folder).notices == NoticeRecord(source_words=frozenset({"hallo"}))
+
+
+SOUND_RECORD = {"unsure_below": -0.04, "source_words": ["hallo"], "target_words": None}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *({**SOUND_RECORD, "unsure_below": value} for value in ("-0.04", 0.5, -101.0, True, [], {})),
+        *({**SOUND_RECORD, "source_words": value} for value in (5, 0.5, [1], ["a", None], [["a"]], True)),
+        *({**SOUND_RECORD, "target_words": value} for value in (5, 0.5, [1], ["a", None], [["a"]], True)),
+        *({key: value for key, value in SOUND_RECORD.items() if key != name} for name in SOUND_RECORD),
+        [],
+        "notices",
+        None,
+        17,
+        ["unsure_below", "source_words", "target_words"],
+    ],
+)
+def test_a_record_for_notices_of_another_form_is_refused(tmp_path: Path, content: object) -> None:
+    (tmp_path / "notices.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"notices\.json is no record for notices"):
+        checkpoints.read_notice_record(tmp_path)
 
 
 def test_a_lyricist_has_one_tokenizer(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from models.networks.loading import load_network
 from tests.models.folders import one_sentence
 from tests.readme import ROOT
 from tests.tiny import write_translator
-from training.loop import snapshot
+from training import snapshot
 
 NAMES = [
     *(

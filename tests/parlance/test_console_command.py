@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -19,8 +20,8 @@ from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, address_lines, fet
 from tests.readme import ROOT
 from training.cli.commands import COMMANDS
 from training.demo import demo_models
-from training.loop.progress import Outcome, Progress
-from training.program import CONSOLE_WORDS
+from training.errors import CONSOLE_WORDS
+from training.progress import Outcome, Progress
 from training.training_run import closing_lines
 
 TRAINED = ("translator", "lyrics", "demo")
@@ -57,7 +58,7 @@ def test_help_of_train_and_of_a_named_command(capsys: pytest.CaptureFixture[str]
 
 
 def test_help_ends_quietly_when_its_reader_goes() -> None:
-    command = f"{sys.executable} -u -m parlance --help | head -n 1"
+    command = f"{shlex.quote(sys.executable)} -u -m parlance --help | head -n 1"
     result = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.startswith("usage: parlance COMMAND")
     assert result.stderr == ""
@@ -152,27 +153,53 @@ def test_missing_models_are_fetched_before_the_server_starts(
     assert fetch_models("", tmp_path) == fetch_models("Helsinki-NLP/opus-mt-de-en", tmp_path) == 0
     assert calls == []
     assert fetch_models("de-en, en-fr,en-es", tmp_path) == 0  # the hub cannot be reached, and de-en is served
-    assert calls == [["-m", "parlance", "import", "en-fr", "en-es", "--into", str(tmp_path)]]
-    assert capfd.readouterr().err == "Parlance serves without it; start it again to try once more.\n"
+    assert calls == [["-m", "parlance", "import-process", "en-fr", "en-es", "--into", str(tmp_path)]]
+    assert capfd.readouterr().err == (
+        "Parlance is not ready without it, and serves the others; start it again to try once more.\n"
+    )
     status = 2
     assert fetch_models("de-xx", tmp_path) == 0  # a name that the hub does not know
-    assert capfd.readouterr().err == "Parlance serves without it; start it again with another name.\n"
-    for interrupted in (130, 137, 143):
+    assert capfd.readouterr().err == (
+        "Parlance is not ready without it, and serves the others; start it again with another name.\n"
+    )
+    status = 139  # SIGSEGV, in a library that reads a hostile file
+    assert fetch_models("en-es", tmp_path) == 0
+    assert capfd.readouterr().err.startswith("error: The import was ended (SIGSEGV), as a damaged or hostile file")
+    for interrupted in (130, 143):
         status = interrupted
         assert fetch_models("en-es", tmp_path) == interrupted
 
 
+def test_folder_that_is_served_for_a_name_on_the_hub_is_named(
+    tiny_checkpoints: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert fetch_models("someone/tiny-de-en, tiny-lyrics", tiny_checkpoints) == 0
+    assert capfd.readouterr().err == (
+        f"{tiny_checkpoints}/tiny-de-en is served for someone/tiny-de-en, and it was trained, not imported: to have the"
+        " model of the hub, give this folder another name.\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("module", "usage"),
-    [
-        ("parlance", "usage: parlance translate "),
-        pytest.param("training", "usage: python -m training translate ", marks=pytest.mark.slow),
-    ],
+    [("parlance", "usage: parlance translate "), ("training", "usage: python -m training translate ")],
 )
+@pytest.mark.slow  # processes that import PyTorch; the next test looks at the texts
 def test_help_spells_the_command_as_it_was_started(module: str, usage: str) -> None:
     output = run(module, "translate", "--help").stdout
     assert output.startswith(usage)
     assert f"\n  {usage.removeprefix('usage: ')}checkpoints/my-de-en < in.txt > out.txt\n" in output
+
+
+def test_help_of_a_training_command_spells_the_console_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/parlance", "translate", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        main(sys.argv[1:])
+    output = capsys.readouterr().out
+    assert output.startswith("usage: parlance translate ")
+    assert "\n  parlance translate checkpoints/my-de-en < in.txt > out.txt\n" in output
 
 
 def test_keys_spells_its_help_as_it_was_started(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,14 +225,19 @@ def test_trained_model_is_served_by_the_program_that_trained_it(monkeypatch: pyt
     )
 
 
-def test_serve_explains_its_options_and_refuses_unknown_ones() -> None:
+def test_serve_explains_its_options_and_refuses_unknown_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = run("app", "--help").stdout
     assert output.startswith("usage: python -m app [options]\n")
     assert "  --max-text-characters int\n" in output
-    refused = run("parlance", "serve", "--prot", "80")
-    assert refused.returncode == 2
-    assert run("parlance", "serve", "-V").stdout == f"parlance {__version__}\n"
-    assert refused.stderr == (
+    monkeypatch.setattr(sys, "argv", ["parlance", "serve"])
+    with pytest.raises(SystemExit, match="0"):
+        main(["serve", "-V"])
+    assert capsys.readouterr().out == f"parlance {__version__}\n"
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--prot", "80"])
+    assert capsys.readouterr().err == (
         "Parlance cannot start: unrecognized arguments: --prot; did you mean --port? See parlance serve --help.\n"
     )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
+import urllib.error
 from pathlib import Path
 
 import pytest
@@ -42,9 +45,15 @@ def test_model_of_the_hub_is_fetched_once_and_served(
     shutil.rmtree(checkpoints / "opus-mt-en-fr")
     capfd.readouterr()
     monkeypatch.setenv("HF_HOME", str(tmp_path / "another-cache"))
-    with serving(checkpoints, tmp_path, COMMAND) as server:  # and no hub
+    with serving(checkpoints, tmp_path, COMMAND, wait_for="/health/live") as server:  # and no hub
+        while not server.ask("/models"):
+            time.sleep(0.1)
         assert answer(server) == first
-        problems = server.ask("/health/ready")["problems"]
+        with pytest.raises(urllib.error.HTTPError) as unready:
+            server.ask("/health/ready")
+        with unready.value as said:
+            assert said.code == 503
+            problems = json.load(said)["problems"]
     assert problems == [f"en-fr is not in {checkpoints}: fetch it with `parlance import en-fr --into {checkpoints}`."]
     said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(said) == 1 and "cannot be reached for Helsinki-NLP/opus-mt-en-fr (Connection refused)" in said[0]

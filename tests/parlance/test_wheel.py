@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from models.backends.native.build import FP32, VARIANTS, file_name, library
+from models.backends.native.build import EVERY, file_name, library
 from models.backends.native.cpu import architecture
 from tests.readme import ROOT
 from tests.serving import serving
-from training.kernels.training_backend import TRAINING
 
 pytestmark = pytest.mark.slow
 PACKAGES = ("app", "models", "parlance", "training")
@@ -95,8 +94,7 @@ def test_installed_command_serves_translates_and_says_its_name(
 
 
 LOADED = """
-from models.backends.native.build import fp32_library, library
-from training.kernels.training_backend import training_library
+from models.backends.native.build import fp32_library, library, training_library
 print(*(loaded._name for loaded in (library(), fp32_library(), training_library())), sep="\\n")
 """
 
@@ -110,7 +108,7 @@ def test_a_wheel_with_kernels_needs_no_compiler(tmp_path: Path) -> None:
     (made,) = (source / "dist").glob("*.whl")
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     assert made.name.endswith(f"-py3-none-{platform}.whl")
-    own = [variant for variant in (*VARIANTS, *FP32, *TRAINING) if variant.architecture in ("", architecture())]
+    own = [variant for variant in EVERY if variant.architecture in ("", architecture())]
     with zipfile.ZipFile(made) as content:
         kernels = {Path(name).name for name in content.namelist() if name.endswith(".so")}
     assert kernels == {file_name(variant) for variant in own}

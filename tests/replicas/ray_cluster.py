@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from typing import Any
@@ -27,7 +28,8 @@ def deploy(user_config: dict[str, Any] | None, arguments: dict[str, Any]) -> Non
         "name": "parlance",
         "import_path": "app.ray_app:app",
         "args": arguments,
-        "runtime_env": {"env_vars": environment},
+        # Ray puts the interpreter into a line of bash without quotes
+        "runtime_env": {"env_vars": environment, "py_executable": shlex.quote(sys.executable)},
         "deployments": [{"name": "parlance"} | ({} if user_config is None else {"user_config": user_config})],
     }
     _get_global_client().deploy_apps(ServeDeploySchema.model_validate({"applications": [application]}))

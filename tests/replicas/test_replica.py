@@ -77,18 +77,6 @@ def replica(engine: ScriptedEngine) -> Replica:
     return made
 
 
-def test_replica_has_one_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARLANCE_FRONT_ENDS", "2")
-    with pytest.raises(ValueError, match="a replica has one front end"):
-        ray_app.app({})
-
-
-def test_replicas_take_no_cores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARLANCE_CPU_PINNING", "true")
-    with pytest.raises(ValueError, match="all replicas of a node would take the same cores"):
-        ray_app.app({})
-
-
 def test_health_waits_for_models_and_outlives_a_restart(
     replica: Replica, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.small import lyricist, pairs, text, translator
 from training import output_folder
 from training.config import recipes
+from training.loop.trainer import Trainer
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -82,3 +83,35 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInHub]
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         yield hub
     huggingface_hub.close_session()
+
+
+@pytest.fixture(autouse=True)
+def _short_translations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that has hardly been trained writes to its limit, and every run translates its validation sentences."""
+    for module in ("training.evaluation.model_outputs", "training.translation.line_translator"):
+        monkeypatch.setattr(f"{module}.new_token_limit", lambda source_tokens, most: min(most, source_tokens + 6))
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every score of few sentences has an interval: an eighth of a tuning's time."""
+    monkeypatch.setattr("training.evaluation.text_metrics.INTERVAL_RESAMPLES", 50)
+
+
+@pytest.fixture(autouse=True)
+def _backend_noted_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each update compares the network with the one that the kernels know, to note that another backend computes it: a
+    fifth of a tiny run. Only a run that torch.compile began can lose its backend without an edit."""
+    note = Trainer._note_backend
+
+    def note_if_compiled(loop: Trainer) -> None:
+        if "torch.compile" in loop.backend:
+            note(loop)
+
+    monkeypatch.setattr(Trainer, "_note_backend", note_if_compiled)
+
+
+@pytest.fixture(autouse=True)
+def _few_sentences_of_the_old_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tuning translates them twice."""
+    monkeypatch.setattr("training.cli.train_commands.OLD_DOMAIN_SENTENCES", 12)

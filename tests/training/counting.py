@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from tests.training.small import CPU
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers
-from training.loop.progress import Validator
 from training.loop.trainer import Trainer
+from training.progress import Validator
 from training.report.progress_report import ProgressReport
 
 

@@ -19,8 +19,8 @@ from training import output_folder, training_run
 from training.config.run_config import LoopConfig, OptimizerConfig, TranslatorConfig
 from training.distributed import process_group
 from training.distributed.process_group import Workers, check_same_run
-from training.distributed.sharded_task import ShardedTask
 from training.loop import trainer as loops
+from training.loop.tasks import ShardedTask
 from training.loop.trainer import Trainer
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import ProgressReport

@@ -21,9 +21,8 @@ import torch
 
 from tests.training.runs import sing, translate
 from tests.training.small import translator
-from training import output_folder
+from training import output_folder, snapshot
 from training.config.run_config import LoopConfig, OptimizerConfig, TokenizerConfig
-from training.loop import snapshot
 from training.loop import trainer as loops
 
 FALLING = OptimizerConfig(name="adamw", learning_rate=1e-2, schedule="cosine", warmup_updates=3, weight_decay=0.1)
@@ -34,16 +33,11 @@ KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         translate,
         {"optimizer": FALLING, "loop": LoopConfig(**ENDING, validate_every_updates=5, gradient_accumulation=2)},
     ),
-    "every regulariser": (
+    "every dropout": (
         translate,
         {
-            "tokenizer": TokenizerConfig(vocab_size=40, source_sampling=0.1, target_sampling=0.2),
+            "tokenizer": TokenizerConfig(vocab_size=40),
             "network": {**translator().network, "tied": "all", "attention_dropout": 0.1},
-            "r_drop": 3.0,
-            "r_drop_after_epochs": 2,
-            "bidirectional_epochs": 1,
-            "source_word_dropout": 0.1,
-            "target_word_dropout": 0.1,
             "tokens_per_batch": 80,
             "optimizer": MUON,
             "loop": LoopConfig(**ENDING, choose_by="bleu"),  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from models import checkpoint as checkpoints
 from tests.training.small import CPU, lyricist, pairs, text, translator
+from training import snapshot
 from training.config.run_config import OptimizerConfig
-from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import read_rows

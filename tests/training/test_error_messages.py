@@ -13,7 +13,11 @@ from tests.tiny import write_translator
 from tests.training import group_runs
 from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.groups import together
+from tests.training.small import CPU, pairs
 from training.__main__ import main
+from training.config.recipes import TRANSLATORS
+from training.training_run import TrainingRun
+from training.translator_run import fitted_tokenizers
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -90,3 +94,11 @@ def test_missing_out_is_reported_with_other_problems(here: Path, capsys: pytest.
     expected = "This cannot start: --sead is no option, did you mean --seed?; --out is missing."
     assert refused(capsys, *SING[:3], "--sead", "3") == expected
     assert refused(capsys, "translator", "--resume").endswith("; --train is missing; --out is missing.")
+
+
+def test_made_up_tasks_of_few_words_are_told_of_their_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = TrainingRun(out=tmp_path, device=CPU)
+    fitted_tokenizers(TRANSLATORS["tiny"].config, pairs(200), run)
+    assert "; made-up tasks of so few words learn faster with --recipe toy." in capsys.readouterr().err

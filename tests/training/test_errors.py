@@ -12,7 +12,7 @@ from tests.training.cli.commands import SHORT, TRANSLATE
 from tests.training.counting import Counting, looping
 from training.__main__ import main
 from training.errors import pluralize
-from training.report.environment import hardware_summary
+from training.report.card_writer import hardware_summary
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from models import checkpoint as checkpoints
-from tests.training.cli.commands import SHORT, SING, refused
+from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from training.__main__ import main
+from training.output_folder import RUN_MARK
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -34,11 +35,50 @@ def test_out_that_cannot_be_a_folder_is_refused(here: Path, capsys: pytest.Captu
     assert refused(capsys, *SING, "--out", "broken") == expected
 
 
-def test_existing_readme_is_not_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "README.md").write_text("mine")
-    expected = ". holds a README.md, which the model card would overwrite; choose another --out."
-    assert refused(capsys, *SING, "--out", ".") == expected
-    assert (here / "README.md").read_text() == "mine"
+@pytest.mark.parametrize("name", ["README.md", "run.toml", "corpus.json", "curves.png", "notes.txt", ".staging"])
+def test_files_of_a_person_in_out_are_kept(here: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / name).write_text("mine")
+    assert refused(capsys, *SING, "--out", "mine") == (
+        f"mine holds files that no run has left there ({name}): choose a new or an empty folder for --out."
+    )
+    assert [path.name for path in (here / "mine").iterdir()] == [name]
+    assert (here / "mine" / name).read_text() == "mine"
+
+
+def test_corpus_that_is_named_like_a_file_of_the_run_survives_a_failing_run(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "m").mkdir()
+    (here / "m" / "corpus.json").write_text('{"source": "a b", "target": "c d"}\n')
+    assert "holds files that no run has left there (corpus.json)" in refused(
+        capsys, *TRANSLATE[:5], "--train", "m/corpus.json", "--out", "m", "--device", "cpu"
+    )
+    assert (here / "m" / "corpus.json").read_text().startswith('{"source"')
+
+
+def test_hidden_files_of_a_desktop_do_not_make_a_folder_full(here: Path) -> None:
+    (here / "m").mkdir()
+    (here / "m" / ".DS_Store").write_text("desktop")
+    assert main([*SING, *SHORT]) == 0
+    assert (here / "m" / ".DS_Store").read_text() == "desktop"
+
+
+def test_folder_of_a_run_that_was_killed_before_its_first_snapshot_is_its_own(here: Path) -> None:
+    (here / "m").mkdir()
+    for name in (RUN_MARK, "run.toml", "metrics.jsonl"):
+        (here / "m" / name).write_text("")
+    assert main([*SING, *SHORT]) == 0
+    assert checkpoints.is_checkpoint(here / "m")
+    assert not (here / "m" / RUN_MARK).exists()
+
+
+def test_file_that_the_mark_links_to_is_kept(here: Path) -> None:
+    (here / "m").mkdir()
+    (here / "notes.txt").write_text("mine")
+    (here / "m" / RUN_MARK).symlink_to(here / "notes.txt")
+    assert main([*SING, *SHORT]) == 0
+    assert (here / "notes.txt").read_text() == "mine"
 
 
 def test_resume_without_a_snapshot_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,14 @@ import torch
 from safetensors.torch import load_file
 
 from models import checkpoint as checkpoints
-from models.networks.transformer import Transformer
+from models.checkpoint import CheckpointConfig
 from tests.stand_in_hub import StandInHub
 from tests.training.cli.commands import refused
 from tests.training.exporters.exported import write_random
 from tests.training.importers.marian import folders
 from tests.training.runs import Killed, assert_same_run, kill_at
 from tests.training.small import CPU, lyricist, pairs, text, translator
+from training import snapshot
 from training.__main__ import main
 from training.config.recipes import TRANSLATORS
 from training.config.run_config import (
@@ -30,13 +32,14 @@ from training.config.run_config import (
     TranslatorTuningConfig,
     TuningConfig,
 )
+from training.data import corpus_loading
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.model_outputs import load_model
 from training.evaluation.scores import score_translator
 from training.exporters.export_checkpoint import export_checkpoint
-from training.loop import snapshot
 from training.lyricist_run import train_lyricist
+from training.report.card_writer import tuning_verdict
 from training.report.progress_report import read_rows
 from training.starting_point import StartingPoint, adapted, freeze, has_kept, read_kept, read_starting_point
 from training.training_run import TrainingRun
@@ -120,21 +123,9 @@ def test_tuning_on_a_shifted_domain_gains(origin: Path, tmp_path: Path) -> None:
     assert after["nats_per_token"] < before["nats_per_token"] - 0.3
 
 
-def test_run_without_updates_and_average_of_1_publish_the_starting_weights(origin: Path, tmp_path: Path) -> None:
+def test_run_without_updates_publishes_the_starting_weights(origin: Path, tmp_path: Path) -> None:
     tune(origin, tmp_path / "none", loop=LoopConfig(max_minutes=1e-9))
     assert_equal_weights(tmp_path / "none", weights(origin))
-    tune(origin, tmp_path / "all", tuning=TranslatorTuningConfig(average_with_start=1.0), loop=ONE_EPOCH)
-    assert_equal_weights(tmp_path / "all", weights(origin))
-
-
-def test_average_of_a_quarter_lies_between(origin: Path, tmp_path: Path) -> None:
-    loop = LoopConfig(max_epochs=1, choose_by="loss")
-    tune(origin, tmp_path / "tuned", loop=loop)
-    tune(origin, tmp_path / "mixed", loop=loop, tuning=TranslatorTuningConfig(average_with_start=0.25))
-    start, tuned, mixed = weights(origin), weights(tmp_path / "tuned"), weights(tmp_path / "mixed")
-    assert any(not torch.equal(start[name], tuned[name]) for name in start)
-    for name in start:
-        torch.testing.assert_close(mixed[name], 0.75 * tuned[name] + 0.25 * start[name], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", pytest.param("muon", marks=pytest.mark.slow)])
@@ -165,7 +156,7 @@ def test_killed_tuning_resumes_to_the_bit_without_its_origin(
     which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     folder: Path = request.getfixturevalue(which)
-    changes: dict[str, Any] = {"tuning": TranslatorTuningConfig(average_with_start=0.3)}
+    changes: dict[str, Any] = {"tuning": TranslatorTuningConfig(freeze="encoder.0")}
     changes["mix"] = pairs(40) if which == "origin" else None
     tune(folder, tmp_path / "whole", **changes)
     with monkeypatch.context() as patch:
@@ -218,6 +209,96 @@ def test_run_without_a_gain_keeps_the_starting_weights_and_says_so(
     assert_equal_weights(tmp_path / "m", weights(origin))
 
 
+def test_tuning_without_a_gain_says_to_keep_the_old_model(origin: Path, tmp_path: Path) -> None:
+    tune(origin, tmp_path / "same", loop=LoopConfig(max_minutes=1e-9))
+    said = f"Tuning gained nothing on validation (greedy): keep the old model, {origin}."
+    assert f"**{said}**" in (tmp_path / "same" / "README.md").read_text()
+    tune(origin, tmp_path / "better")
+    assert "keep the old model" not in (tmp_path / "better" / "README.md").read_text()
+
+
+def test_old_domain_is_scored_without_mix(here: Path, origin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On pairs of the run that made the model, which its folder names."""
+    corpus(here)
+    (here / "old").mkdir()
+    for file in ("config.json", "config.sha256", "model.safetensors", "source.json", "target.json"):
+        (here / "old" / file).write_bytes((origin / file).read_bytes())
+    (here / "before.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in zip(*pairs_of_before(), strict=True)))
+    (here / "old" / "run.toml").write_text('command = "translator"\n[data]\nvalid = "before.tsv"\n')
+    assert main([*TUNE, "--from", "old", "--max-epochs", "1"]) == 0
+    said = capsys.readouterr().err
+    name = "its own valid pairs of before, before.tsv (greedy)"
+    assert re.search(rf"{re.escape(name)}: BLEU [\d.]+ with the starting weights, [\d.]+ tuned; chrF", said)
+    assert f"| {name} | chrf | " in (here / "m" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        'train = "train.tsv"\nsha256 = { "train.tsv" = "0" }',  # the new corpus has the name of the old one
+        'train = "hf:name"',  # and is not downloaded to be scored
+    ],
+)
+def test_texts_that_are_not_those_of_before_are_no_old_domain(
+    here: Path, origin: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, recorded: str
+) -> None:
+    corpus(here)
+    (here / "train.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in zip(*pairs_of_before(), strict=True)))
+    shutil.copytree(origin, here / "old")
+    (here / "old" / "run.toml").write_text(f'command = "translator"\n[data]\n{recorded}\n')
+    rows = zip(*pairs_of_before(), strict=True)
+    records = [(number, "row", {"source": s, "target": t}) for number, (s, t) in enumerate(rows, start=1)]
+    monkeypatch.setattr(corpus_loading, "dataset_records", lambda *_: iter(records))
+    assert main([*TUNE, "--from", "old", "--max-epochs", "1"]) == 0
+    assert "What it forgets of its old domain is not measured: no pairs of it are recorded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ({"validation (greedy)": (20.0, 40.0, 2.0)}, {"validation (greedy)": (30.0, 45.0, 1.5)}, []),
+        ({"validation (greedy)": (20.0, 40.0, 2.0)}, {"validation (greedy)": (20.0, 40.0, 1.9)}, []),
+        ({"validation (greedy)": (20.0, 40.0, 2.0)}, {"validation (greedy)": (19.0, 45.0, 1.5)}, ["gained nothing"]),
+        ({"old pairs": (90.0, 95.0, 1.0)}, {"old pairs": (60.0, 71.5, 2.0)}, ["lost 23.5 chrF on old pairs: general"]),
+        ({"old pairs": (90.0, 95.0, 1.0)}, {"old pairs": (90.0, 94.5, 2.0)}, []),
+    ],
+)
+def test_verdict_on_a_tuning(before: Any, after: Any, verdict: list[str]) -> None:
+    def scores(given: dict[str, tuple[float, ...]]) -> dict[str, Any]:
+        return {name: dict(zip(("bleu", "chrf", "nats_per_token"), row, strict=True)) for name, row in given.items()}
+
+    origin = {"model": "old", "scores_before": scores(before)}
+    metadata = CheckpointConfig(kind="translator", architecture={}, training={"from": origin}, scores=scores(after))
+    said = tuning_verdict(metadata)
+    assert len(said) == len(verdict)
+    assert all(words in sentence for words, sentence in zip(verdict, said, strict=True))
+
+
+def pairs_of_before() -> tuple[Any, Any]:
+    before = pairs(40)
+    return before.sources, before.targets
+
+
+def test_old_domain_is_a_models_own_translations_where_no_pairs_are_recorded(
+    marian: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = zip(folders.lines("de")[:12], folders.lines("en")[12:24], strict=True)
+    (here / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    (here / "valid.tsv").write_text(f"{folders.lines('de')[0]}\t{folders.lines('en')[0]}\n")
+    languages = ["--source", "de", "--target", "en"]
+    assert main([*TUNE, *languages, "--from", str(marian), "--max-epochs", "1", "--learning-rate", "1e-2"]) == 0
+    name = "its own translations of everyday sentences before (greedy)"
+    assert f"{name}: BLEU 100.00 with the starting weights, " in capsys.readouterr().err
+
+
+def test_languages_without_sentences_of_ours_are_said(
+    here: Path, origin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus(here)
+    assert main([*TUNE, "--from", str(origin), "--max-epochs", "1"]) == 0
+    assert "What it forgets of its old domain is not measured: no pairs of it are recorded" in capsys.readouterr().err
+
+
 def test_name_on_the_hub_tunes_and_resumes_without_it(
     hub: StandInHub, here: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,18 +316,6 @@ def test_name_on_the_hub_tunes_and_resumes_without_it(
     card = (here / "m" / "README.md").read_text()
     assert "base_model: someone/aa-bb\nbase_model_relation: finetune\n" in card
     assert "- Tuned from: `someone/aa-bb`, aa → bb\n" in card
-
-
-def test_general_held_out_pairs_are_validated_at_each_validation(origin: Path, tmp_path: Path) -> None:
-    start, general = read_starting_point(str(origin), "translator"), pairs(12, seed=4)
-    run = TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
-    mix = pairs(40), general
-    config = config_of(start, loop=LoopConfig(max_epochs=2))
-    train_translator(config, SHIFTED.only(range(50), "shifted"), pairs(5), run, start=start, mix=mix)
-    rows = [row for row in read_rows(tmp_path / "m" / "metrics.jsonl") if "valid_loss" in row]
-    before = score_translator(*load_model(origin, CPU), general)
-    assert rows[0]["valid_loss_general"] == pytest.approx(float(before["nats_per_token"]), abs=2e-4)
-    assert len({row["valid_loss_general"] for row in rows}) == len(rows) > 2
 
 
 def test_time_limit_leaves_time_for_scores_of_both_models(
@@ -356,7 +425,7 @@ def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None
         ),
         (["--set", "network.d_model=32"], "network.d_model = 32 contradicts --from"),
         (["--vocab-size", "99"], "tokenizer.vocab_size = 99 contradicts --from"),
-        (["--set", "tuning.average_with_start=2"], "tuning.average_with_start must lie in [0, 1], not 2"),
+        (["--set", "tuning.mix_share=2"], "tuning.mix_share must lie in [0, 1), not 2"),
         (["--freeze", "encodr"], "tuning.freeze names encodr, which is no module of this network"),
         (["--mix", "none.tsv"], "none.tsv does not exist: give SOURCE,TARGET"),
         (["--mix", "a.txt,pairs.tsv"], "a.txt does not exist."),
@@ -456,23 +525,6 @@ def test_a_failed_run_leaves_no_copy_of_its_origin(here: Path, origin: Path) -> 
         train_translator(replace(config, max_tokens=1), SHIFTED, None, run, start=start)
     assert not (here / "m").exists()
     assert not snapshot.exists(here / "m")
-
-
-def test_word_dropout_spares_the_special_tokens_of_a_marian_model(marian: Path, tmp_path: Path) -> None:
-    from training.data.segmentation import special_ids
-    from training.loop.tasks import drop_words
-
-    start = read_starting_point(str(marian), "translator")
-    checkpoint = checkpoints.Checkpoint(tmp_path, start.config, start.tokenizers)
-    special, pad = special_ids(checkpoint, "target"), start.config.target_prefix[0]
-    torch.manual_seed(0)
-    ids = torch.tensor([[pad, 0, 5, 6, 7, 8, 0, pad]]).repeat(200, 1)
-    dropped = drop_words(ids, 0.5, special)
-    assert torch.equal(dropped[:, [0, 1, 6, 7]], ids[:, [0, 1, 6, 7]])
-    words = dropped[:, 2:6]
-    assert set(words.flatten().tolist()) == {5, 6, 7, 8, special.unknown}
-    assert math.isclose((words == special.unknown).double().mean().item(), 0.5, abs_tol=0.06)
-    assert isinstance(start.network({}), Transformer)
 
 
 def test_a_marian_folder_of_several_pairs_is_not_tuned_before_a_choice(tmp_path: Path) -> None:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Literal, get_args, get_origin
+from typing import Any, Generic
 
 import torch
 
 from models.backends.torch.cuda_report import cuda_report
 from models.tokenizer import Tokenizer
 from training import output_folder
-from training.cli.option_names import unknown_options
-from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides, with_current_keys
+from training.cli.commands import unknown_options
+from training.config.options import explained
+from training.config.overrides import Override, assemble, did_you_mean, options_of, table_overrides
 from training.config.recipes import Recipe
-from training.config.run_config import NO_CLEANING, CleaningConfig, Config, TranslatorConfig, raise_all
+from training.config.run_config import NO_CLEANING, CleaningConfig, Config, TranslatorConfig
 from training.config.run_file import CorpusArgument, RunFile, Table, read_run_file
-from training.data.tokenizer_reading import read_tokenizers
-from training.data.tokenizer_training import tokenizer_digest
+from training.data.tokenizer_training import read_tokenizers, tokenizer_digest
 from training.distributed.process_group import Workers
-from training.errors import CannotStart, TrainingError
-from training.report.experiment_trackers import tracker_problems
+from training.errors import TrainingError, raise_all
 from training.starting_point import (
     Kind,
     StartingPoint,
@@ -34,7 +34,6 @@ from training.starting_point import (
     known_languages,
     read_kept,
     read_starting_point,
-    sampling_problems,
     tokenizer_contradictions,
     with_tokenizers,
     without_start,
@@ -43,66 +42,52 @@ from training.training_run import TrainingRun
 
 PAIRS = (
     "SOURCE,TARGET (two files) or one file: tab-separated, .csv, .jsonl, .tmx, each .gz too; or"
-    " hf:NAME[:CONFIG][:SPLIT], opus:CORPUS[/VERSION]/de-en or mtdata:NAME"
+    " hf:NAME[:CONFIG][:SPLIT]"
 )
 RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig))
 """Options of other trainers -> ours."""
-RENAMED_OPTIONS = {"--vocabulary": "--vocab-size"}  # former name -> name
+MOST_THREADS = 1024
 NO_END = 10_000  # epochs: from nothing, a time limit without a number of epochs replaces the recipe's number
 
 
-def add_override(command: argparse.ArgumentParser, option: str, key: str, metavar: str, text: str) -> None:
-    """Adds an option for a configuration key, parsed later to report all problems at once, with its former name."""
-    for name in (option, *(former for former, present in RENAMED_OPTIONS.items() if present == option)):
-        command.add_argument(
-            name,
-            action="append",
-            dest="overrides",
-            default=[],
-            type=partial(Override, key, origin=name, is_text=True),
-            metavar=metavar,
-            help=text if name == option else argparse.SUPPRESS,
-        )
-
-
-def add_configuration(command: argparse.ArgumentParser, recipes: Mapping[str, Recipe[Config]], default: str) -> None:
-    names = ", ".join(sorted(recipes))
-    add_override(command, "--recipe", "recipe", "NAME", f"{names} (default: {default}); see `recipes`")
+def add_configuration(
+    command: argparse.ArgumentParser, recipes: Mapping[str, Recipe[Config]], default: str, network: Mapping[str, str]
+) -> None:
+    """The recipe, and the options of the configuration that have one of the command line (`config.options.option`).
+    default: of the recipe, for the help. network: key of an option of the network -> its option and value here."""
+    text = f"{', '.join(sorted(recipes))} (default: {default}); see `recipes`"
+    _add_override(command, "recipe", "--recipe NAME", text, is_switch=False)
     command.add_argument("--config", type=Path, metavar="FILE", help="options from a TOML file, such as a run.toml")
-    add_override(command, "--learning-rate", "optimizer.learning_rate", "RATE", "peak learning rate")
-    text = "in which the learning rate rises to its peak"
-    add_override(command, "--warmup-updates", "optimizer.warmup_updates", "UPDATES", text)
-    add_override(command, "--patience", "loop.patience", "VALIDATIONS", "without a gain that end the run; 0: off")
+    kind = type(next(iter(recipes.values())).config)
+    for key, field in options_of(kind).items():
+        extra = field.json_schema_extra
+        flag = str(extra["flag"]) if isinstance(extra, dict) else network.get(key)
+        if flag:
+            _add_override(command, key, flag, explained(field), is_switch=field.annotation is bool)
     text = "any option of the configuration, such as optimizer.weight_decay=0.1; see `recipes --show NAME`"
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=text)
 
 
+def _add_override(command: argparse.ArgumentParser, key: str, flag: str, text: str, *, is_switch: bool) -> None:
+    """Values are parsed later, so that all problems are reported at once."""
+    option, _, metavar = flag.partition(" ")
+    common: dict[str, Any] = {"dest": "overrides", "default": [], "help": text}
+    if is_switch:
+        command.add_argument(option, action="append_const", const=Override(key, True, option), **common)
+    else:
+        parse = partial(Override, key, origin=option, is_text=True)
+        command.add_argument(option, action="append", type=parse, metavar=metavar, **common)
+
+
 def add_start(command: argparse.ArgumentParser) -> None:
-    """The options of a run that starts from a trained model."""
     text = "train a model further: its folder, a Marian folder, or a name on the hub such as Helsinki-NLP/opus-mt-de-en"
     command.add_argument("--from", dest="start_from", metavar="FOLDER", help=text)
-    text = "of the starting weights in the published ones, 0 to 1: less is forgotten, and less is learnt (default: 0)"
-    add_override(command, "--average-with-start", "tuning.average_with_start", "SHARE", text)
-    add_override(command, "--freeze", "tuning.freeze", "MODULES", "keep these weights, such as embeddings,encoder.0")
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, help="the checkpoint folder to write")
-    text = (
-        "stop after so long, if no other limit comes first: with --from the recipe's epochs are one, without it only"
-        " --max-epochs and --patience"
-    )
-    add_override(command, "--max-minutes", "loop.max_minutes", "MINUTES", text)
-    text = "stop after so many passes over the corpus, if no other limit comes first"
-    add_override(command, "--max-epochs", "loop.max_epochs", "EPOCHS", text)
-    add_override(command, "--seed", "loop.seed", "SEED", "of every random choice (default: 1)")
     command.add_argument("--resume", action="store_true", help="continue the unfinished run in --out")
     command.add_argument("--licence", metavar="TEXT", help="of the model, for its card, such as cc-by-4.0")
-    command.add_argument("--tensorboard", action="store_true", help="write TensorBoard events into --out/events")
-    text = "report to Weights & Biases, in this project (default: parlance)"
-    command.add_argument("--wandb", nargs="?", const="parlance", metavar="PROJECT", help=text)
-    text = "report to MLflow, in this experiment (default: parlance)"
-    command.add_argument("--mlflow", nargs="?", const="parlance", metavar="EXPERIMENT", help=text)
     command.add_argument(
         "--processes",
         type=int,
@@ -128,8 +113,10 @@ def add_cleaning(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--clean",
         metavar="RULE=VALUE",
-        action="append",
+        action="extend",
+        dest="overrides",
         default=[],
+        type=cleaning_overrides,
         help=f"set a rule or switch it off: ratio=6, duplicates=off; off: no rule at all; the rules: {RULES}",
     )
 
@@ -140,7 +127,9 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
     device = recorded.get("device", "auto") if arguments.device == "auto" else arguments.device
     threads = recorded.get("threads") if arguments.threads is None else arguments.threads
     if threads is not None:
-        raise_all([f"--threads must be at least 1, not {threads}" if threads < 1 else ""])
+        most = max(MOST_THREADS, os.cpu_count() or 1)
+        bound = f"at least 1, not {threads}" if threads < 1 else f"at most {most:,}" if threads > most else ""
+        raise_all([f"--threads must be {bound}" if bound else ""])
         torch.set_num_threads(threads)
     if device == "cuda" and not torch.cuda.is_available():
         raise TrainingError(
@@ -152,13 +141,12 @@ def device_of(arguments: argparse.Namespace, recorded: Table | None = None) -> t
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Generic[Config]):
-    """A requested run. data: role -> corpus. machine: of the run file. renamed: a sentence per former option name.
-    start: of a run with --from. tokenizers: of a run with --tokenizer."""
+    """A requested run. data: role -> corpus. machine: of the run file. start: of a run with --from.
+    tokenizers: of a run with --tokenizer."""
 
     config: Config
     data: Mapping[str, CorpusArgument]
     machine: Table
-    renamed: Sequence[str]
     start: StartingPoint | None = None
     tokenizers: Mapping[str, Tokenizer] | None = None
 
@@ -168,18 +156,8 @@ def start_run(arguments: argparse.Namespace, request: RunRequest[Config]) -> Tra
     device, workers = device_of(arguments, request.machine), arguments.workers
     if workers.writes:
         output_folder.check_output_folder(arguments.out, resume=arguments.resume)
-    if request.renamed:
-        workers.note(f"{'; '.join(request.renamed)}.")
     options = {name: getattr(arguments, name) for name in ("out", "resume", "workers", "licence")}
-    trackers = wanted_trackers(arguments)
-    return TrainingRun(device=device, data=request.data, started=arguments.started, trackers=trackers, **options)
-
-
-def wanted_trackers(arguments: argparse.Namespace) -> dict[str, str]:
-    """Experiment tracker -> its project or experiment."""
-    named = {"wandb": arguments.wandb, "mlflow": arguments.mlflow}
-    tensorboard = {"tensorboard": ""} if arguments.tensorboard else {}
-    return tensorboard | {name: project for name, project in named.items() if project is not None}
+    return TrainingRun(device=device, data=request.data, started=arguments.started, **options)
 
 
 def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | None:
@@ -222,25 +200,17 @@ def build_request(
     start: of --from; its network, tokenizer and languages replace those of the recipe."""
     file = read_run_file(arguments.config, arguments.command) if arguments.config else RunFile()
     pairs = [(text, *text.partition("=")) for text in arguments.set]
-    cleaning, cleaning_problems = cleaning_overrides(getattr(arguments, "clean", ()))
-    overrides, renamed = with_current_keys(
-        type(recipes[default].config),
-        [
-            *table_overrides(file.options, file.name),
-            *arguments.overrides,
-            *cleaning,
-            *(Override(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
-        ],
-    )
-    options = dict.fromkeys(override.origin for override in overrides if override.origin in RENAMED_OPTIONS)
-    renamed = [*(f"{option} is now called {RENAMED_OPTIONS[option]}" for option in options), *renamed]
+    overrides = [
+        *table_overrides(file.options, file.name),
+        *arguments.overrides,
+        *(Override(key.strip(), value.strip(), "--set", is_text=True) for _, key, sign, value in pairs if sign),
+    ]
     corpora = {role: named or file.located(role) for role, named in data.items()}
-    problems = [*unknown_options(arguments), *cleaning_problems]
+    problems = list(unknown_options(arguments))
     if arguments.processes < 1:
         problems.append(f"--processes must be at least 1, not {arguments.processes}")
     problems += [f"--set {text} lacks its =: write KEY=VALUE" for text, _, sign, _ in pairs if not sign]
     problems += file.problems(data)
-    problems += tracker_problems(wanted_trackers(arguments))
     keys = {override.key for override in overrides}
     keys |= known_languages(start) if start else set()
     if "mix" in data and not corpora.get("mix"):
@@ -269,9 +239,8 @@ def build_request(
     if tokenizers is not None and tokenizer_config is not None and isinstance(config, TranslatorConfig):
         option = f"--tokenizer {corpora['tokenizer']}"
         raise_all(tokenizer_contradictions(config.tokenizer, tokenizer_config, option))
-        raise_all(sampling_problems(config.tokenizer, tokenizers))
     given = {role: named for role, named in corpora.items() if named}
-    return RunRequest(config, given, file.machine, renamed, start, tokenizers)
+    return RunRequest(config, given, file.machine, start, tokenizers)
 
 
 def _share_without_mix(overrides: Sequence[Override]) -> Iterator[str]:
@@ -299,47 +268,9 @@ def _base_config(
     return base, [f"recipe must be one of {', '.join(sorted(recipes))}, not {name!r}{suggestion}"]
 
 
-def cleaning_of(settings: Sequence[str]) -> CleaningConfig:
-    """The rules of the `--clean` options. CannotStart lists every problem."""
-    return assemble(TranslatorConfig(recipe=""), *cleaning_overrides(settings)).cleaning
-
-
-def cleaning_overrides(settings: Sequence[str]) -> tuple[list[Override], list[str]]:
-    """Overrides of `cleaning` from the --clean settings, and the problems of invalid settings."""
-    overrides: list[Override] = []
-    problems: list[str] = []
-    for setting in settings:
-        try:
-            values = asdict(NO_CLEANING) if setting == "off" else dict([_cleaning_value(setting)])
-            raise_all(replace(CleaningConfig(), **values).problems())
-        except CannotStart as error:
-            problems += error.problems
-        except ValueError as error:
-            problems.append(str(error))
-        else:
-            overrides += [Override(f"cleaning.{name}", value, "--clean") for name, value in values.items()]
-    return overrides, problems
-
-
-def _cleaning_value(setting: str) -> tuple[str, Any]:
-    """RULE=VALUE -> field and value. ValueError names the values that the rule takes."""
+def cleaning_overrides(setting: str) -> list[Override]:
+    """What a setting of --clean says, of one rule or of all."""
     rule, _, value = setting.partition("=")
-    name = rule.replace("-", "_")
-    options = options_of(CleaningConfig)
-    if name not in options:
-        raise ValueError(f"--clean has no rule {rule!r}; the rules are {RULES}")
-    annotation = options[name].annotation
-    if get_origin(annotation) is Literal:
-        return name, value
-    if annotation is bool:
-        if value in ("on", "off"):
-            return name, value == "on"
-        raise ValueError(f"--clean {rule} takes on or off, not {value!r}")
-    kinds = get_args(annotation) or (annotation,)
-    optional = type(None) in kinds
-    if value == "off" and optional:
-        return name, None
-    try:
-        return name, float(value) if float in kinds else int(value)
-    except ValueError:
-        raise ValueError(f"--clean {rule} takes a number{' or off' * optional}, not {value!r}") from None
+    if setting == "off":
+        return [Override(f"cleaning.{name}", off, "--clean") for name, off in asdict(NO_CLEANING).items()]
+    return [Override(f"cleaning.{rule.replace('-', '_')}", value, "--clean", is_text=True)]

@@ -6,12 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import sacrebleu
-import torch
 
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointConfig
@@ -20,21 +19,18 @@ from models.networks.transformer import Transformer
 from training.cli.command_options import PAIRS, add_columns, add_device, device_of
 from training.cli.translate_command import (
     add_reranking,
-    add_slots,
+    add_search,
     reranking_of,
     reranking_problems,
-    slots_problem,
+    search_problems,
 )
-from training.config.run_config import raise_all
+from training.config.run_file import files_trained_on
 from training.data.corpus_loading import parse_columns, read_pairs, read_text
 from training.data.progress_bar import progress_bar
 from training.data.sentence_pairs import Pairs
-from training.errors import TrainingError, pluralize
-from training.evaluation.comet_score import DEFAULT_MODEL, comet_scores, find_program
+from training.errors import TrainingError, pluralize, raise_all
 from training.evaluation.ensemble import Ensemble, load_ensemble, tokenizer_digest
-from training.evaluation.hypothesis_files import hypothesis_lines, read_hypotheses, write_hypotheses
 from training.evaluation.model_outputs import (
-    MAX_BEAM_SIZE,
     AnyLanguages,
     Languages,
     for_languages,
@@ -42,86 +38,49 @@ from training.evaluation.model_outputs import (
     load_translator,
 )
 from training.evaluation.reranking import Reranker
-from training.evaluation.sacrebleu_test_sets import PREFIX, is_test_set, read_test_set
 from training.evaluation.scores import Score, Search, score_lyricist, score_summary, translate_and_score
-from training.evaluation.system_comparison import System, compare_systems
-from training.evaluation.text_metrics import FEW_SENTENCES, RESAMPLES, TextMetrics, looks_tokenised, text_scores
+from training.evaluation.system_comparison import System, compare_systems, output_lines, read_outputs, write_outputs
+from training.evaluation.text_metrics import (
+    FEW_SENTENCES,
+    SPACED,
+    TextMetrics,
+    looks_tokenised,
+    tokenizer_for,
+)
 
-PENALTIES = "-10..10"
-MAX_RESAMPLES = 100_000
 ENSEMBLE = "ensemble"  # its name among the systems
 UNKNOWN = ("source", "target")  # languages of models that name none
 TOKENIZERS = tuple(sacrebleu.BLEU.TOKENIZERS)
-UNSPACED = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # target language -> sacreBLEU's tokenizer for it
-# options of translators only: attribute -> option, in the order in which they are refused
-TRANSLATOR_OPTIONS = {
-    "test": "--test",
-    "source": "--source",
-    "target": "--target",
-    "zero_shot": "--zero-shot",
-    "columns": "--columns",
-    "beam": "--beam",
-    "length_penalty": "--length-penalty",
-    "precision": "--precision",
-    "slots": "--slots",
-    "rerank": "--rerank",
-    "rerank_weight": "--rerank-weight",
-    "hypotheses": "--hypotheses",
-    "reference": "--reference",
-    "output": "--output",
-    "ensemble": "--ensemble",
-    "weights": "--weights",
-    "tokenize": "--tokenize",
-    "ter": "--ter",
-    "comet": "--comet",
-    "paired_bs_n": "--paired-bs-n",
-}
+OF_BOTH_KINDS = ("help", "folders", "corpus", "device", "threads")  # arguments; the others are of translators
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "folders", type=Path, nargs="*", default=[], metavar="FOLDER", help="checkpoint folders of one kind"
-    )
-    text = f"for translators: {PAIRS}; or a test set of sacreBLEU, such as {PREFIX}wmt20 or {PREFIX}wmt20/de-en"
-    command.add_argument("--test", metavar="PAIRS", help=text)
+    text = "checkpoint folders of one kind, which are compared"
+    command.add_argument("folders", type=Path, nargs="*", default=[], metavar="FOLDER", help=text)
+    command.add_argument("--test", metavar="PAIRS", help=f"for translators: {PAIRS}")
     command.add_argument("--source", metavar="CODE", help="of translators with several language pairs: the source")
     command.add_argument("--target", metavar="CODE", help="of translators with several language pairs: the target")
-    text = "also a pair that a multilingual translator was not trained for, into one of its targets"
-    command.add_argument("--zero-shot", action="store_true", default=None, help=text)
     add_columns(command)
     command.add_argument("--corpus", type=Path, help="for lyricists: a text file")
-    command.add_argument(
-        "--beam",
-        "--beam-size",
-        type=int,
-        metavar="N",
-        help=f"for translators: 1 (greedy, the default) to {MAX_BEAM_SIZE}",
-    )
-    text = f"for beams: a hypothesis' score is divided by its length to this power (default: 1), {PENALTIES}"
-    command.add_argument("--length-penalty", type=float, metavar="POWER", help=text)
+    add_search(command, 1)
     text = "of the weights in decoding (default: fp32, on a GPU bf16); int8 is the fastest on most CPUs"
     command.add_argument("--precision", choices=get_args(Precision), help=text)
-    add_slots(command)
     add_reranking(command)
-    several = command.add_argument_group("several systems, the first of which is the baseline of paired tests")
-    text = "outputs of another system, a line for each pair; may be repeated"
-    several.add_argument("--hypotheses", metavar="NAME=FILE", action="append", help=text)
-    text = "the folders also as one model, whose baseline is the best of them alone"
-    several.add_argument("--ensemble", action="store_const", const=True, help=text)
-    several.add_argument("--weights", metavar="W,W,…", help="of the ensemble's members (default: equal)")
-    text = f"resamples of the paired bootstrap (default: {RESAMPLES:,})"
-    several.add_argument("--paired-bs-n", type=int, metavar="N", help=text)
+    text = "several folders also as one model, compared with the best of them alone"
+    command.add_argument("--ensemble", action="store_const", const=True, help=text)
     texts = command.add_argument_group("outputs and scores of translators")
     text = "write the translations, a line for each pair; - for standard output; of several systems a folder"
     texts.add_argument("--output", "-o", metavar="FILE", help=text)
+    text = "replace the files of --output that exist"
+    texts.add_argument("--overwrite", action="store_const", const=True, help=text)
     text = "further references, a line for each pair; may be repeated"
     texts.add_argument("--reference", type=Path, metavar="FILE", action="append", help=text)
-    text = f"sacreBLEU's tokenizer for BLEU: {', '.join(TOKENIZERS)} (default: 13a)"
+    text = f"sacreBLEU's tokenizer for BLEU: {', '.join(TOKENIZERS)} (default: by the language)"
     texts.add_argument("--tokenize", choices=TOKENIZERS, metavar="NAME", help=text)
     texts.add_argument("--ter", action="store_const", const=True, help="translation edit rate, too")
-    text = f"COMET, too, by the program comet-score; a model's name or .ckpt file (default: {DEFAULT_MODEL})"
-    texts.add_argument("--comet", metavar="MODEL", nargs="?", const=DEFAULT_MODEL, help=text)
     add_device(command)
+    options = {action.dest: action.option_strings[0] for action in command._actions if action.option_strings}
+    command.set_defaults(of_translators={name: options[name] for name in options if name not in OF_BOTH_KINDS})
 
 
 def run_evaluate(arguments: argparse.Namespace) -> Mapping[str, object]:
@@ -134,41 +93,24 @@ def run_evaluate(arguments: argparse.Namespace) -> Mapping[str, object]:
         raise TrainingError(f"{one} is a translator and {other} a lyricist: evaluate models of one kind at a time.")
     if kinds == {"lyrics"}:
         return _evaluate_lyricists(arguments)
-    subject = f"{arguments.folders[0]} is a translator" if configs else "--hypotheses are translations"
-    _require_only(f"{subject}: give --test SOURCE,TARGET", arguments.test, {"--corpus": arguments.corpus})
+    sentence = f"{arguments.folders[0]} is a translator: give --test SOURCE,TARGET"
+    _require_only(sentence, arguments.test, {"--corpus": arguments.corpus})
     return _evaluate_translators(arguments, configs)
 
 
 def _problems(arguments: argparse.Namespace) -> Iterator[str]:
-    beam, penalty, resamples = arguments.beam, arguments.length_penalty, arguments.paired_bs_n
-    systems = len(arguments.folders) + len(arguments.hypotheses or ())
-    if not systems and arguments.comet is not None and Path(arguments.comet).is_dir():
-        yield f"--comet took the folder {arguments.comet} for its model: put --comet last, or write --comet=NAME"
-    elif not systems:
+    if not arguments.folders:
         yield "a FOLDER is missing: the model to score"
     for file in filter(Path.is_file, arguments.folders):
         yield f"{file} is a file, not a checkpoint folder: a test set of two files is --test SOURCE,TARGET"
     for folder in {folder for folder in arguments.folders if arguments.folders.count(folder) > 1}:
         yield f"{folder} is given twice"
-    if beam is not None and not 1 <= beam <= MAX_BEAM_SIZE:
-        yield f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}"
-    yield slots_problem(arguments)
-    yield from reranking_problems(arguments, beam or 1)
-    if penalty is not None and not -10 <= penalty <= 10:
-        yield f"--length-penalty must lie in {PENALTIES}, not {penalty}"
-    if penalty is not None and (beam or 1) <= 1:
-        yield "--length-penalty needs a --beam of at least 2"
+    beam = 1 if arguments.beam is None else arguments.beam
+    yield from search_problems(arguments, beam)
+    yield from reranking_problems(arguments, beam)
     if arguments.ensemble and len(arguments.folders) < 2:
         yield "--ensemble needs at least two folders"
-    if arguments.rerank and not arguments.folders:
-        yield "--rerank chooses among the hypotheses of a model: give its FOLDER"
-    if arguments.weights is not None and not arguments.ensemble:
-        yield "--weights are of the members of an --ensemble"
-    if resamples is not None and not 1 <= resamples <= MAX_RESAMPLES:
-        yield f"--paired-bs-n must be 1 to {MAX_RESAMPLES:,}, not {resamples}"
-    if resamples is not None and systems < 2:
-        yield "--paired-bs-n is for two or more systems"
-    if arguments.output == "-" and (systems > 1 or arguments.ensemble):
+    if arguments.output == "-" and (len(arguments.folders) > 1 or arguments.ensemble):
         yield "--output - is for one system: name a folder for the translations of several"
 
 
@@ -188,9 +130,10 @@ def _require_only(sentence: str, wanted: object, others: Mapping[str, object]) -
 
 
 def _evaluate_lyricists(arguments: argparse.Namespace) -> Mapping[str, object]:
-    others = {option: getattr(arguments, name) for name, option in TRANSLATOR_OPTIONS.items()}
+    others = {option: getattr(arguments, name) for name, option in arguments.of_translators.items()}
     _require_only(f"{arguments.folders[0]} is a lyricist: give --corpus FILE", arguments.corpus, others)
     device, text, scores = device_of(arguments), read_text(arguments.corpus), dict[str, Score]()
+    _note_training_files(arguments.folders, str(arguments.corpus))
     names = _unique_names(arguments.folders)
     for name, folder in zip(names, arguments.folders, strict=True):
         checkpoint, network = load_model(folder, device)
@@ -218,61 +161,36 @@ class TestSet:
 def _evaluate_translators(
     arguments: argparse.Namespace, configs: Mapping[Path, CheckpointConfig]
 ) -> Mapping[str, object]:
-    device, weights = device_of(arguments), _weights(arguments.weights)
-    others = _named_files(arguments.hypotheses or ())
+    device = device_of(arguments)
     names = _unique_names(arguments.folders)
-    taken = [*names, *([ENSEMBLE] * bool(arguments.ensemble)), *(name for name, _ in others)]
-    if repeated := [name for name in taken if taken.count(name) > 1]:
-        raise TrainingError(f"Two systems are called {repeated[0]!r}: give --hypotheses other names, NAME=FILE.")
-    languages, zero_shot = _languages(arguments, configs), bool(arguments.zero_shot)
-    if arguments.comet is not None:
-        find_program()  # before minutes of decoding
+    languages = _languages(arguments, configs)
     test = _read_test(arguments, languages)
-    _check_output(arguments, others, several=len(taken) > 1)
-    hypotheses = {name: read_hypotheses(file, test.pairs) for name, file in others}
-    for name, outputs in hypotheses.items():
-        _note_tokenised(f"hypotheses {name}", outputs, arguments.tokenize)
+    _check_output(arguments, [*names, *([ENSEMBLE] * bool(arguments.ensemble))])
+    _note_training_files(arguments.folders, arguments.test)
     penalty = 1.0 if arguments.length_penalty is None else arguments.length_penalty
     rerank = None
     if reranking := reranking_of(arguments):
-        rerank = Reranker(reranking[0], device, _known(languages), reranking[1], zero_shot=zero_shot)
-    search = Search(arguments.beam or 1, penalty, arguments.precision, arguments.slots, rerank)
+        rerank = Reranker(reranking[0], device, _known(languages), reranking[1])
+    search = Search(arguments.beam or 1, penalty, arguments.precision, rerank)
     ensemble = None
     if arguments.ensemble:
-        ensemble = load_ensemble(arguments.folders, device, weights, languages, zero_shot=zero_shot)
+        ensemble = load_ensemble(arguments.folders, device, languages)
     systems = []
     for name, folder in zip(names, arguments.folders, strict=True):
-        systems.append(
-            _translated(name, *load_translator(folder, device, languages, zero_shot=zero_shot), test, search)
-        )
+        systems.append(_translated(name, *load_translator(folder, device, languages), test, search))
     alone = len(systems)
     if ensemble is not None:
         systems.append(_translated(ENSEMBLE, *ensemble, test, search))
-    for name, outputs in hypotheses.items():
-        score: Score = {**text_scores(outputs, test.references, test.metrics), "sentences": len(test.pairs)}
-        systems.append(System(name, outputs, score))
-    _write_outputs(arguments.output, [s for s in systems if s.name not in hypotheses], test.pairs, len(systems))
-    if arguments.comet is not None:
-        systems = _with_comet(systems, test, arguments.comet, device)
+    _write_outputs(arguments.output, systems, test.pairs)
     if len(systems) == 1:
         if len(test.pairs) < FEW_SENTENCES:
             _note(f"{score_summary(systems[0].score)}, fewer than {FEW_SENTENCES}.")
         return systems[0].score
     baseline = max(range(alone), key=lambda place: systems[place].score["bleu"]) if arguments.ensemble else 0
-    resamples = arguments.paired_bs_n or RESAMPLES
-    comparison = compare_systems(systems, test.references, test.metrics, baseline=baseline, resamples=resamples)
+    comparison = compare_systems(systems, test.references, test.metrics, baseline=baseline)
     print(f"{pluralize(len(test.pairs), 'sentence')} of {test.pairs.origin}\n")
     print(*comparison.lines(), sep="\n")
     return comparison.as_json()
-
-
-def _weights(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise TrainingError(f"--weights takes a number for each folder, such as 1,1,2, not {text!r}.") from None
 
 
 def _unique_names(folders: Sequence[Path]) -> list[str]:
@@ -281,36 +199,21 @@ def _unique_names(folders: Sequence[Path]) -> list[str]:
     return [str(folder) if names.count(name) > 1 else name for folder, name in zip(folders, names, strict=True)]
 
 
-def _named_files(arguments: Sequence[str]) -> list[tuple[str, Path]]:
-    """(name, file) of each NAME=FILE; of a file alone its name without the suffix."""
-    named = []
-    for argument in arguments:
-        name, sign, file = argument.partition("=")
-        if not sign or Path(argument).is_file():
-            name, file = Path(argument).name.partition(".")[0], argument
-        if not name or not file:
-            raise TrainingError(f"--hypotheses takes NAME=FILE, such as deepl=deepl.txt, not {argument!r}.")
-        named.append((name, Path(file)))
-    return named
-
-
-def _known(languages: Languages | None) -> AnyLanguages:
+def _known(languages: Languages) -> AnyLanguages:
     """None for what `_languages` calls "source" and "target"."""
-    source, target = languages or UNKNOWN
+    source, target = languages
     return (None if source == UNKNOWN[0] else source, None if target == UNKNOWN[1] else target)
 
 
-def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointConfig]) -> Languages | None:
-    """The direction of all models; of a model that does not name its languages, and without models, that of the
-    options, with UNKNOWN for a language that they do not name either. TrainingError for models of several."""
+def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointConfig]) -> Languages:
+    """The direction of all models; of a model that does not name its languages that of the options, with UNKNOWN for a
+    language that they do not name either. TrainingError for models of several."""
     wanted = (arguments.source, arguments.target)
     source, target = wanted[0] or UNKNOWN[0], wanted[1] or UNKNOWN[1]
-    if not configs:
-        return (source, target) if any(wanted) else None
     first, *_ = configs
     directions = dict[Path, Languages]()
     for folder, config in configs.items():
-        config = for_languages(Checkpoint(folder, config, {}), wanted, zero_shot=bool(arguments.zero_shot)).config
+        config = for_languages(Checkpoint(folder, config, {}), wanted).config
         directions[folder] = (config.source_language or source, config.target_language or target)
         if directions[folder] != directions[first]:
             theirs, ours = ("→".join(directions[name]) for name in (folder, first))
@@ -318,55 +221,54 @@ def _languages(arguments: argparse.Namespace, configs: Mapping[Path, CheckpointC
     return directions[first]
 
 
-def _read_test(arguments: argparse.Namespace, languages: Languages | None) -> TestSet:
-    if arguments.test.startswith(PREFIX):
-        pairs, references = read_test_set(arguments.test, languages)
-    elif is_test_set(arguments.test):
-        raise TrainingError(f"{arguments.test} is no file; sacreBLEU's test set is --test {PREFIX}{arguments.test}.")
-    else:
-        pairs = read_pairs(arguments.test, languages, parse_columns(arguments.columns))
-        references = [pairs.targets]
+def _read_test(arguments: argparse.Namespace, languages: Languages) -> TestSet:
+    pairs = read_pairs(arguments.test, languages, parse_columns(arguments.columns))
+    references: list[Sequence[str]] = [pairs.targets]
     report = pairs.reported()
     for note in report.notes:
         _note(note)
-    if report.left_out:
-        _note(f"{report.left_out:,} of {pluralize(report.read, 'pair')} have an empty side and are not scored.")
-    target, tokenize = languages[1] if languages else "", arguments.tokenize
-    if tokenize is None and (better := UNSPACED.get(target.partition("-")[0].lower())):
-        _note(f"BLEU's default tokenizer 13a splits {target} at spaces only; --tokenize {better} is made for it.")
-    references += [read_hypotheses(path, pairs) for path in arguments.reference or ()]
-    _note_tokenised("references", references[0], tokenize)
-    metrics = TextMetrics(tokenize or "13a", bool(arguments.ter))
+    for reason, left_out in report.dropped.items():
+        _note(f"{left_out.count:,} of {pluralize(report.read, 'pair')} not scored: {reason}.")
+    target, tokenize = languages[1], arguments.tokenize
+    if tokenize is None and (tokenize := tokenizer_for(target)) != SPACED:
+        _note(f"BLEU splits {target} by sacreBLEU's tokenizer {tokenize}; its default is --tokenize {SPACED}.")
+    references += [read_outputs(path, pairs) for path in arguments.reference or ()]
+    if tokenize != "none" and looks_tokenised(pairs.targets):
+        _note("The references look tokenised (' .'), which changes BLEU: detokenise them, or give --tokenize none.")
+    metrics = TextMetrics(tokenize, bool(arguments.ter))
     metrics.build()  # raises before the decoding
     return TestSet(pairs, references, metrics)
-
-
-def _note_tokenised(what: str, texts: Sequence[str], tokenize: str | None) -> None:
-    if tokenize != "none" and looks_tokenised(texts):
-        _note(f"The {what} look tokenised (' .'), which changes BLEU: detokenise them, or give --tokenize none.")
 
 
 def _note(sentence: str) -> None:
     print(f"note: {sentence}", file=sys.stderr)
 
 
-def _check_output(arguments: argparse.Namespace, others: Sequence[tuple[str, Path]], *, several: bool) -> None:
-    """TrainingError for an --output that is of the other kind, or that is read by this command."""
+def _note_training_files(folders: Sequence[Path], corpus: str) -> None:
+    for folder in folders:
+        for file in files_trained_on(folder, corpus):
+            _note(f"{folder} was trained on {file}: its scores on it do not tell how well it does on other texts.")
+
+
+def _check_output(arguments: argparse.Namespace, systems: Sequence[str]) -> None:
+    """TrainingError for an --output that is of the other kind, that is read by this command, or that exists. systems:
+    their names."""
     if arguments.output in (None, "-"):
         return
-    path = Path(arguments.output)
+    path, several = Path(arguments.output), len(systems) > 1
     if several and path.is_file():
         raise TrainingError(f"--output {path} is a file, and the translations of several systems need a folder.")
     if not several and path.is_dir():
         raise TrainingError(f"--output {path} is a folder: name a file in it.")
-    if not arguments.folders:
-        raise TrainingError("--output writes the translations of models, and there is none: give a FOLDER.")
-    read = [*arguments.test.split(","), arguments.test, *(arguments.reference or ()), *(file for _, file in others)]
+    read = [*arguments.test.split(","), arguments.test, *(arguments.reference or ())]
     if path.exists() and any(Path(name).exists() and path.samefile(name) for name in read):
         raise TrainingError(f"--output {path} would overwrite a file that this command reads: choose another name.")
+    for file in [_output_file(path, name) for name in systems] if several else [path]:
+        if file.is_file() and not arguments.overwrite:  # and no pipe, terminal or /dev/null
+            raise TrainingError(f"--output {file} exists: choose another name, or replace it with --overwrite.")
     folder = path if several else path.parent
     folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK):  # now rather than behind minutes of decoding
+    if not os.access(path if path.exists() else folder, os.W_OK):  # now rather than after minutes of decoding
         raise TrainingError(f"--output {path} cannot be written: permission denied; choose another place.")
 
 
@@ -391,21 +293,15 @@ def _translated(
     return System(name, outputs, score, tokenizer=tokenizer_digest(checkpoint, "target"))
 
 
-def _write_outputs(output: str | None, systems: Sequence[System], pairs: Pairs, count: int) -> None:
-    """Writes the translations of the models. count: of all systems; with several, `output` is a folder."""
+def _output_file(folder: Path, system: str) -> Path:
+    return folder / f"{system.replace('/', '_')}.txt"
+
+
+def _write_outputs(output: str | None, systems: Sequence[System], pairs: Pairs) -> None:
+    """Writes the translations; of several systems into the folder `output`."""
     if output == "-":
-        print(*hypothesis_lines(systems[0].outputs, pairs), sep="\n")
+        print(*output_lines(systems[0].outputs, pairs), sep="\n")
     elif output is not None:
         for system in systems:
-            name = system.name.replace("/", "_")
-            write_hypotheses(Path(output) / f"{name}.txt" if count > 1 else Path(output), system.outputs, pairs)
-
-
-def _with_comet(systems: Sequence[System], test: TestSet, model: str, device: torch.device) -> list[System]:
-    _note(f"comet-score runs {model} on {pluralize(len(systems), 'system')}; on a CPU this takes minutes.")
-    outputs = [system.outputs for system in systems]
-    scores = comet_scores(test.pairs.sources, outputs, test.references[0], model, device)
-    return [
-        replace(system, comet=row, score={**system.score, "comet": round(sum(row) / len(row), 4), "comet_model": model})
-        for system, row in zip(systems, scores, strict=True)
-    ]
+            path = _output_file(Path(output), system.name) if len(systems) > 1 else Path(output)
+            write_outputs(path, system.outputs, pairs)

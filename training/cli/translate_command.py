@@ -13,15 +13,12 @@ import torch
 from models.decoding.options import DecodingOptions, OptionError
 from models.interface import Precision
 from training.cli.command_options import add_device, device_of
-from training.config.run_config import raise_all
-from training.errors import CannotStart, TrainingError, os_error_reason
+from training.errors import CannotStart, TrainingError, os_error_reason, program, raise_all
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
 from training.evaluation.reranking import DEFAULT_WEIGHT
-from training.program import program
-from training.translation.file_translation import chunk_lines, say, translate_lines
+from training.translation.file_translation import OutputFormat, chunk_lines, say, translate_lines
 from training.translation.line_input import LineInput
 from training.translation.line_translator import LineTranslator
-from training.translation.output_formats import OutputFormat
 from training.translation.resumable_output import check_output_file, read_record
 
 DEFAULT_BEAM = 4  # as the server's
@@ -45,20 +42,28 @@ def add_pair(command: argparse.ArgumentParser) -> None:
 
 
 def add_search(command: argparse.ArgumentParser, beam: int) -> None:
-    """Options of the search, with their usual spellings."""
+    """Options of the search, with their usual spellings. beam: the default."""
     text = f"hypotheses that the search keeps, 1 (greedy) to {MAX_BEAM_SIZE} (default: {beam})"
     command.add_argument("--beam", "--beam-size", type=int, metavar="N", help=text)
     text = "a hypothesis' score is its log-probability, divided by its length to this power (default: 1), -10..10"
     command.add_argument("--length-penalty", type=float, metavar="POWER", help=text)
-    text = "of a translation, at most (default: twice the source's and 20)"
-    command.add_argument("--max-new-tokens", type=int, metavar="TOKENS", help=text)
+
+
+def search_problems(arguments: argparse.Namespace, beam: int) -> Iterator[str]:
+    """beam: of the search."""
+    penalty = arguments.length_penalty
+    if not 1 <= beam <= MAX_BEAM_SIZE:
+        yield f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {beam}"
+    if penalty is not None and not -10 <= penalty <= 10:
+        yield f"--length-penalty must lie in -10..10, not {penalty}"
+    if penalty is not None and beam <= 1:
+        yield "--length-penalty needs a --beam of at least 2"
 
 
 def add_precision(command: argparse.ArgumentParser, default: str | None) -> None:
     """default: None for fp32, on a GPU bf16."""
     text = f"auto: the fastest of the device, int8 on most CPUs (default: {default or 'fp32, on a GPU bf16'})"
     command.add_argument("--precision", choices=["auto", *get_args(Precision)], default=default, help=text)
-    add_slots(command)
 
 
 def add_reranking(command: argparse._ActionsContainer) -> None:
@@ -89,16 +94,6 @@ def reranking_of(arguments: argparse.Namespace) -> tuple[list[Path], float] | No
     return (arguments.rerank, weight) if arguments.rerank else None
 
 
-def add_slots(command: argparse.ArgumentParser) -> None:
-    text = "hypotheses in a batch, of all sentences (default: 64 or 128, on a GPU 1,024 or as many as fit)"
-    command.add_argument("--slots", type=int, metavar="N", help=text)
-
-
-def slots_problem(arguments: argparse.Namespace) -> str:
-    slots = arguments.slots
-    return "" if slots is None or slots >= 1 else f"--slots must be at least 1, not {slots}"
-
-
 def add_translate(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = "Translate lines of text.", EXAMPLES.format(program=program())
     command.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -114,6 +109,8 @@ def add_translate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ensemble", action="store_true", help=text)
     add_pair(command)
     add_search(command, DEFAULT_BEAM)
+    text = "of a translation, at most (default: twice the source's and 20)"
+    command.add_argument("--max-new-tokens", type=int, metavar="TOKENS", help=text)
     add_reranking(command)
     text = "the N best translations of each line, as lines of NUMBER ||| TEXT ||| F0= LOG-PROBABILITY ||| SCORE, from 0"
     command.add_argument("--n-best", "--nbest", type=int, metavar="N", help=text)
@@ -129,7 +126,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     folders, files = _folders_and_files(arguments)
     files = [] if files == [Path("-")] else files
     arguments.out = None if arguments.out == Path("-") else arguments.out
-    problems = [*_problems(arguments), slots_problem(arguments)]
+    problems = list(_problems(arguments))
     problems += reranking_problems(arguments, DEFAULT_BEAM if arguments.beam is None else arguments.beam)
     options = search_options(arguments, DEFAULT_BEAM, problems)
     precision, size = arguments.precision, None
@@ -143,7 +140,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     if device.type == "cpu":
         torch.set_num_threads(1)  # a process for each core is faster than threads
     languages = (arguments.source, arguments.target)
-    translator = LineTranslator(folders, device, precision, languages, arguments.slots, reranking_of(arguments))
+    translator = LineTranslator(folders, device, precision, languages, reranking_of(arguments))
     source = LineInput(files, sys.stdin.buffer)
     if not files and sys.stdin.isatty():
         say("Type a sentence on each line; Ctrl-D ends.")
@@ -199,16 +196,11 @@ def _problems(arguments: argparse.Namespace) -> Iterator[str]:
 def search_options(arguments: argparse.Namespace, beam: int, problems: list[str]) -> DecodingOptions:
     """The options of the command line. CannotStart lists all problems, the given ones first."""
     n_best = min(max(getattr(arguments, "n_best", None) or 1, 1), MAX_BEAM_SIZE)
-    wanted, penalty = arguments.beam, arguments.length_penalty
-    width = max(beam, n_best) if wanted is None else wanted
-    if not 1 <= width <= MAX_BEAM_SIZE:
-        problems.append(f"--beam must be at least 1 and at most {MAX_BEAM_SIZE}, not {width}")
-    elif n_best > width:
+    penalty = arguments.length_penalty
+    width = max(beam, n_best) if arguments.beam is None else arguments.beam
+    problems += search_problems(arguments, width)
+    if 1 <= width < n_best:
         problems.append(f"--n-best {n_best} needs a --beam of at least {n_best}, not {width}")
-    if penalty is not None and not -10 <= penalty <= 10:
-        problems.append(f"--length-penalty must lie in -10..10, not {penalty}")
-    if penalty is not None and width == 1:
-        problems.append("--length-penalty needs a --beam of at least 2")
     if arguments.max_new_tokens is not None and arguments.max_new_tokens < 1:
         problems.append(f"--max-new-tokens must be at least 1, not {arguments.max_new_tokens}")
     raise_all(problems)

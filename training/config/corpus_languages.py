@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib import resources
 from typing import NamedTuple
 
 LanguageCodes = tuple[str, str]  # source, target
@@ -16,6 +17,23 @@ _CODE = r"[A-Za-z]{2,8}(?:_[A-Za-z0-9]{1,8})*"  # a hyphen would not show where 
 _PAIR = rf"{_CODE}(?:-|<>){_CODE}"
 _SPELLING = re.compile(rf"({_PAIR}(?:,{_PAIR})*):(.+)", re.DOTALL)
 SPELLING = "SOURCE-TARGET:PAIRS, such as de-en:pairs.tsv (a region with an underscore: pt_BR-en:pairs.tsv)"
+
+
+_CODES = [
+    line.split()
+    for line in (resources.files("training.config") / "language_codes.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+]
+LANGUAGE_GROUPS = frozenset(code for star, *codes in _CODES if star == "*" for code in codes)
+THREE_LETTERS = {two: tuple(three) for two, *three in _CODES if two != "*"}
+TWO_LETTERS = {name: two for two, names in reversed(THREE_LETTERS.items()) for name in names}
+# withdrawn codes, and those of ISO 639-2/B
+_FORMER = {
+    "iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro",
+    "alb": "sq", "arm": "hy", "baq": "eu", "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr",
+    "geo": "ka", "ger": "de", "gre": "el", "ice": "is", "mac": "mk", "mao": "mi", "may": "ms", "per": "fa",
+    "rum": "ro", "slo": "sk", "tib": "bo", "wel": "cy",
+}  # fmt: skip
 
 
 class CorpusLanguages(NamedTuple):
@@ -73,21 +91,31 @@ def missing_languages(option: str, argument: str) -> str:
 
 @lru_cache(maxsize=1024)  # lines of a file share a few sets of codes
 def find_language(wanted: str, present: tuple[str, ...]) -> str | None:
-    """The code in `present` for `wanted`, ignoring case and hyphens; else the bare language, else its first region."""
-    codes = {_normalised(code): code for code in reversed(present)}  # the first of two spellings wins
-    normal = _normalised(wanted)
-    language = base_language(wanted)
-    for candidate in (normal, language):
-        if candidate in codes:
-            return codes[candidate]
-    regions = (codes[code] for code in reversed(codes) if code.partition("-")[0] == language)
-    return next(regions, None) if normal == language else None
+    """The code in `present` for `wanted`, ignoring case and hyphens; else the bare language, else its first region;
+    else the same, with codes of three letters and withdrawn ones (deu, ger-DE, iw)."""
+    for spelling in (_normalised, canonical):
+        codes = {spelling(code): code for code in reversed(present)}  # the first of two spellings wins
+        normal = spelling(wanted)
+        language = normal.partition("-")[0]
+        for candidate in (normal, language):
+            if candidate in codes:
+                return codes[candidate]
+        regions = (codes[code] for code in reversed(codes) if code.partition("-")[0] == language)
+        if normal == language and (region := next(regions, None)):
+            return region
+    return None
 
 
 def _normalised(code: str) -> str:
     return code.strip().lower().replace("_", "-")
 
 
+def canonical(code: str) -> str:
+    """A code in lower case whose language has two letters if ISO 639 has such a code for it: de-de of ger_DE."""
+    language, hyphen, rest = _normalised(code).partition("-")
+    return TWO_LETTERS.get(language, _FORMER.get(language, language)) + hyphen + rest
+
+
 def base_language(code: str) -> str:
-    """A code without script and region, in lower case."""
-    return _normalised(code).partition("-")[0]
+    """A `canonical` code without script and region."""
+    return canonical(code).partition("-")[0]

@@ -17,17 +17,18 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import torch
 
+from models.checkpoint import require_file
 from training.config.corpus_languages import split_languages
-from training.config.overrides import NONE, options_of
+from training.config.options import NONE, explained
+from training.config.overrides import options_of
 from training.config.run_config import LyricsConfig, TranslatorConfig
-from training.errors import TrainingError, os_error_reason
-from training.program import command_line
+from training.errors import TrainingError, command_line, os_error_reason
 
 Table = Mapping[str, Any]
 """A table of a TOML file."""
@@ -63,24 +64,23 @@ def toml_lines(values: Table, comments: Mapping[str, str] | None = None, prefix:
 
 def explained_config(config: TranslatorConfig | LyricsConfig) -> str:
     """A config with all options, their choices and help texts, including network options at their defaults."""
-    options, values, comments = options_of(type(config)), asdict(config), {}
-    for key, option in options.items():
-        choices = " | ".join(map(str, get_args(option.annotation))) if get_origin(option.annotation) is Literal else ""
-        comments[key] = "; ".join(filter(None, [choices, option.help]))
+    values, comments = asdict(config), {key: explained(option) for key, option in options_of(type(config)).items()}
     values["network"] = {**network_defaults(config), **values["network"]}
     return "\n".join(toml_lines(values, comments)) + "\n"
 
 
 def network_defaults(config: TranslatorConfig | LyricsConfig) -> dict[str, object]:
     """The defaults of all network options."""
-    keys = {key: option.default for key, option in options_of(type(config)).items() if option.default is not MISSING}
+    keys = {key: option.default for key, option in options_of(type(config)).items() if not option.is_required()}
     return {key.removeprefix("network."): value for key, value in keys.items() if key.startswith("network.")}
 
 
 RUN_FILE = "run.toml"
+MOST_BYTES, MOST_DOTS = 4_000_000, 40  # of a run file, and of its dotted keys; names of files have dots, too
 COMMANDS = {TranslatorConfig: "translator", LyricsConfig: "lyrics"}
 DATA_ROLES = ("train", "mix", "valid", "test", "columns", "corpus", "from", "tokenizer")
 SEVERAL = ("train", "mix")  # roles of several corpora
+TRAINED_ON = ("train", "mix", "corpus")  # roles whose texts change the weights
 MODEL_SUFFIXES = (".json", ".safetensors", ".bin", ".model", ".spm")
 CorpusArgument = str | list[str]
 """A corpus as the command line names it: a file, two with a comma between, a folder, or several of these."""
@@ -112,9 +112,16 @@ class RunFile:
             return [located(one) for one in named]
         return located(named) if isinstance(named, str) else named
 
+    def changed_files(self, role: str) -> Iterator[str]:
+        """The files of a corpus with other contents than those that the run recorded."""
+        digests = self.data.get("sha256", {})
+        for file, digest in file_digests(self.located(role) or "").items():
+            name = next((name for name in digests if f"/{Path(file).as_posix()}".endswith(f"/{name}")), None)
+            if name is not None and digests[name] != digest:
+                yield file
+
     def problems(self, given: Mapping[str, CorpusArgument | None]) -> Iterator[str]:
         """Problems other than options. given: the data named on the command line instead."""
-        digests = self.data.get("sha256", {})
         for role, named in self.data.items():
             if role == "sha256":
                 continue
@@ -126,11 +133,9 @@ class RunFile:
                 wanted = "a text or a list of texts" if role in several else "a text"
                 yield f"data.{role} must be {wanted}, not {named!r} ({self.name})"
             elif not given.get(role):
-                for file, digest in file_digests(self.located(role) or "").items():
-                    name = next((name for name in digests if f"/{Path(file).as_posix()}".endswith(f"/{name}")), None)
-                    if name is not None and digests[name] != digest:
-                        other = f"to train on it as it is now, name it with --{role}"
-                        yield f"{file} is not what {self.name} recorded; {other}"
+                for file in self.changed_files(role):
+                    other = f"to train on it as it is now, name it with --{role}"
+                    yield f"{file} is not what {self.name} recorded; {other}"
         for name, value in self.machine.items():
             if name not in ("device", "threads"):
                 yield f"machine.{name} is no option, which are device and threads ({self.name})"
@@ -143,12 +148,20 @@ class RunFile:
 def read_run_file(path: Path, command: str) -> RunFile:
     """Reads a run file of this command; raises TrainingError if it cannot. Options are checked later, all together."""
     try:
+        require_file(path, MOST_BYTES)
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        deepest = max((key.count(".") for key, _ in dotted(content)), default=0)
     except OSError as error:
         raise TrainingError(f"The run cannot start: {os_error_reason(error)}.") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise TrainingError(f"{path} is no TOML file: {error}.") from error
+    except RecursionError:
+        deepest = MOST_DOTS + 1
+    except ValueError as error:  # also numbers of more digits than Python reads
+        raise TrainingError(f"{path} is no TOML file of options: {str(error).rstrip('.')}.") from error
+    if deepest > MOST_DOTS:
+        raise TrainingError(f"{path} is nested too deeply: options have two levels, such as optimizer.learning_rate.")
     recorded_command = content.pop("command", command)
+    if not isinstance(recorded_command, str):
+        raise TrainingError(f"{path}: command must be a text.")
     if recorded_command != command:
         raise TrainingError(f"{path} is for `{command_line(recorded_command)}`, not for {command}.")
     content.pop("derived", None)  # for people: it follows from the rest
@@ -160,12 +173,29 @@ def read_run_file(path: Path, command: str) -> RunFile:
     return RunFile(path.name, path.parent, complete is True, content, data, machine)
 
 
+def files_trained_on(folder: Path, named: CorpusArgument) -> list[str]:
+    """The files of a corpus that the run of a checkpoint folder was trained on, by their contents; [] if the folder
+    does not name them."""
+    try:
+        data = tomllib.loads((folder / RUN_FILE).read_text(encoding="utf-8"))["data"]
+        digests = dict(data["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    arguments = [data[role] for role in TRAINED_ON if role in data]
+    corpora = [
+        without_languages(str(one)) for each in arguments for one in (each if isinstance(each, list) else [each])
+    ]
+    roots = {Path(part) for corpus in corpora for part in (corpus, *corpus.split(","))}
+    own = {digest for name, digest in digests.items() if roots & {Path(name), *Path(name).parents}}
+    return [name for name, digest in file_digests(named).items() if digest in own]
+
+
 def changed_options(path: Path, config: TranslatorConfig | LyricsConfig, apart_from: Sequence[str]) -> list[str]:
     """`key = its value, not the config's` for each option that has another value in a run file; none if it cannot be
     read. apart_from: keys that may differ."""
     try:
         its_own = dict(dotted(tomllib.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (OSError, RecursionError, ValueError):
         return []
     now = {key: toml_literal(value) for key, value in dotted(asdict(config)) if key not in apart_from}
     then = {key: toml_literal(value) for key, value in its_own.items() if key in now}

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import random
-from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from training.data.token_array import TokenArray, TokenRows
+from training.data.stored_corpus import LazySequence, TokenArray, TokenRows
 
 TokenIds = Sequence[int]
-Batch = TypeVar("Batch")
+Batch = TypeVar("Batch", bound=Sequence[Any])
 Keys = NDArray[np.signedinteger[Any]]
 
 
-class BatchRows(Sequence[Sequence[int]]):
-    """Row indices of each batch, computed when they are read."""
-
-    @abstractmethod
-    def rows(self, batch: int) -> list[int]: ...
-
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[int]]: ...
-    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice):
-            return [self.rows(i) for i in range(*index.indices(len(self)))]
-        return self.rows(index)
-
-
-class Groups(BatchRows):
+class Groups(LazySequence[list[int]]):
     """Batches that are consecutive parts of `order`, so that millions of batches are three arrays."""
 
     def __init__(self, order: NDArray[np.uint32], starts: Sequence[int], ends: Sequence[int]) -> None:
@@ -45,17 +28,12 @@ class Groups(BatchRows):
     def __len__(self) -> int:
         return len(self._starts)
 
-    def rows(self, batch: int) -> list[int]:
-        rows: list[int] = self._order[self._starts[batch] : self._ends[batch]].tolist()
+    def item(self, index: int) -> list[int]:
+        rows: list[int] = self._order[self._starts[index] : self._ends[index]].tolist()
         return rows
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
-
-class LazyBatches(Sequence[Batch], Generic[Batch]):
+class LazyBatches(LazySequence[Batch]):
     """Builds each batch on access, so that the batches of a million pairs need not fit into memory."""
 
     def __init__(self, groups: Sequence[Sequence[int]], make: Callable[[Sequence[int]], Batch]) -> None:
@@ -65,13 +43,7 @@ class LazyBatches(Sequence[Batch], Generic[Batch]):
     def __len__(self) -> int:
         return len(self.groups)
 
-    @overload
-    def __getitem__(self, index: int) -> Batch: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Batch]: ...
-    def __getitem__(self, index: int | slice) -> Batch | list[Batch]:
-        if isinstance(index, slice):
-            return [self.make(group) for group in self.groups[index]]
+    def item(self, index: int) -> Batch:
         return self.make(self.groups[index])
 
 
@@ -83,38 +55,22 @@ class PairBatch(NamedTuple):
     outputs: Tensor
 
 
-WINDOW_PAIRS = 1 << 24  # shuffled and sorted together; some 40 bytes each while an epoch begins
-PIECES = 16  # of a window, drawn from the whole corpus
-
-
 def batches_by_length(
-    lengths: Sequence[tuple[int, int]] | NDArray[np.int32],
-    tokens_per_batch: int,
-    seed: int,
-    epoch: int,
-    window: int = WINDOW_PAIRS,
-) -> Sequence[Sequence[int]]:
+    lengths: Sequence[tuple[int, int]] | NDArray[np.int32], tokens_per_batch: int, seed: int, epoch: int
+) -> Groups:
     """Groups pairs of similar lengths into batches of at most `tokens_per_batch` padded tokens on the longer side, in
     random order; returns indices. A pair over the budget is a batch of its own. lengths [N, 2]: of source and target.
-
-    A corpus of more than `window` pairs is cut into pieces; every window has other pieces of it in every epoch, and is
-    batched when it is reached, so that memory and the part of the token files in use stay bounded."""
-    values = np.asarray(lengths, np.int32).reshape(-1, 2)
-    if len(values) <= window:
-        return _window_batches(values, tokens_per_batch, random.Random(seed * 1_000_003 + epoch))
-    return WindowedBatches(values, tokens_per_batch, seed, epoch, window)
-
-
-def _window_batches(lengths: NDArray[np.int32], tokens_per_batch: int, generator: random.Random) -> Groups:
-    order = array("I", range(len(lengths)))
+    It takes some 40 bytes a pair while an epoch begins."""
+    values, generator = np.asarray(lengths, np.int32).reshape(-1, 2), random.Random(seed * 1_000_003 + epoch)
+    order = array("I", range(len(values)))
     generator.shuffle(order)
     shuffled = np.frombuffer(order, np.uint32)
-    keys = _sort_keys(lengths)[shuffled]
+    keys = _sort_keys(values)[shuffled]
     by_length = np.argsort(keys, kind="stable")
-    starts = _batch_starts(keys[by_length], lengths, tokens_per_batch)
+    starts = _batch_starts(keys[by_length], values, tokens_per_batch)
     numbers = list(range(len(starts)))
     generator.shuffle(numbers)
-    ends = [*starts[1:], len(lengths)]
+    ends = [*starts[1:], len(values)]
     return Groups(shuffled[by_length], [starts[n] for n in numbers], [ends[n] for n in numbers])
 
 
@@ -150,41 +106,6 @@ def _batch_starts(keys: Keys, lengths: NDArray[np.int32], tokens_per_batch: int)
     return starts
 
 
-class WindowedBatches(BatchRows):
-    """The batches of a corpus that is larger than a window, one window after the other."""
-
-    def __init__(self, lengths: NDArray[np.int32], tokens_per_batch: int, seed: int, epoch: int, window: int) -> None:
-        self._lengths, self._tokens_per_batch, self._key = lengths, tokens_per_batch, f"{seed} {epoch}"
-        piece = -(-window // PIECES)
-        pieces = [(first, min(first + piece, len(lengths))) for first in range(0, len(lengths), piece)]
-        random.Random(self._key).shuffle(pieces)
-        self._windows = [pieces[first : first + PIECES] for first in range(0, len(pieces), PIECES)]
-        counts = []
-        for number in range(len(self._windows)):
-            inside = lengths[self._rows_of_window(number)]
-            counts.append(len(_batch_starts(np.sort(_sort_keys(inside)), inside, tokens_per_batch)))
-        self._ends = np.cumsum(counts)
-        self._current: tuple[int, NDArray[np.int64], Groups] | None = None
-
-    def _rows_of_window(self, window: int) -> NDArray[np.int64]:
-        return np.concatenate([np.arange(first, end) for first, end in sorted(self._windows[window])])
-
-    def __len__(self) -> int:
-        return int(self._ends[-1])
-
-    def rows(self, batch: int) -> list[int]:
-        if not 0 <= batch < len(self):
-            raise IndexError(batch)
-        window = int(np.searchsorted(self._ends, batch, side="right"))
-        if self._current is None or self._current[0] != window:
-            inside, generator = self._rows_of_window(window), random.Random(f"{self._key} {window}")
-            self._current = window, inside, _window_batches(self._lengths[inside], self._tokens_per_batch, generator)
-        _, inside, groups = self._current
-        at = batch - (int(self._ends[window - 1]) if window else 0)
-        rows: list[int] = inside[groups[at]].tolist()
-        return rows
-
-
 def padded_pairs(sources: TokenRows, targets: TokenRows, rows: Sequence[int], pad_id: int) -> PairBatch:
     """The pairs `rows`, padded to a batch; targets include start and end tokens."""
     indices = np.asarray(rows, np.int64)
@@ -207,12 +128,16 @@ class TextBatch(NamedTuple):
     carry: bool
 
 
-def random_windows(text: Tensor, rows: int, steps: int, generator: random.Random) -> Iterator[TextBatch]:
-    """Non-overlapping windows in random order; an incomplete last batch is dropped for this epoch."""
-    starts = list(range((len(text) - 1) // steps))
+def random_windows(
+    text: Tensor, rows: int, steps: int, generator: random.Random, stride: int | None = None
+) -> Iterator[TextBatch]:
+    """Windows in random order; an incomplete last batch is dropped for this epoch. stride: from the beginning of one to
+    that of the next; None: `steps`, so that none overlap."""
+    stride = stride or steps
+    starts = list(range((len(text) - 1 - steps) // stride + 1))
     generator.shuffle(starts)
     for i in range(len(starts) // rows):
-        at = [start * steps for start in starts[i * rows : (i + 1) * rows]]
+        at = [start * stride for start in starts[i * rows : (i + 1) * rows]]
         inputs = torch.stack([text[p : p + steps] for p in at])
         outputs = torch.stack([text[p + 1 : p + 1 + steps] for p in at])
         yield TextBatch(inputs, outputs, carry=False)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.config.run_config import CleaningConfig
-from training.data import text_array
 from training.data.progress_bar import progress_bar
 from training.data.sentence_pairs import Pairs
+from training.data.stored_corpus import blocks
+from training.data.stored_corpus import hashes as hashes_of
 from training.errors import TrainingError, pluralize
 
 OverlapKind = Literal["pair", "source", "target"]
@@ -57,6 +58,7 @@ Rule = Callable[[int, str, str], bool]  # index, source, target -> True: the pai
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 # UTF-8 decoded as Windows-1252: the character of a lead byte, then of a continuation byte
 MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
+_IN_SET = "in the {} set"
 DROPPED_OVERLAPS = {"pair": {"pair"}, "source": {"pair", "source"}, "either": {"pair", "source", "target"}}
 
 
@@ -74,7 +76,7 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
         if reason is None and indexes:
             keys = comparison_key(source), comparison_key(target)
             kinds = [(name, index.count(*keys)) for name, index in indexes.items()]
-            reason = next((f"in the {name} set" for name, kind in kinds if kind in dropped_overlaps), None)
+            reason = next((_IN_SET.format(name) for name, kind in kinds if kind in dropped_overlaps), None)
         if reason is None:
             kept.append(place)
         else:
@@ -85,7 +87,10 @@ def clean(pairs: Pairs, config: CleaningConfig, *, validation: Pairs | None = No
         cleaned = f" of {report.read:,} after cleaning ({reasons})" if reasons else ""
         left = pluralize(len(kept), "pair") if kept else "no pairs"
         needed = {1: "one", 2: "two"}.get(config.least_pairs, f"{config.least_pairs:,}")
-        raise TrainingError(f"{report.origin} has {left}{cleaned}; training needs at least {needed}.")
+        held = {name: report.dropped.get(_IN_SET.format(name)) for name in held_out}
+        same = next((name for name, drops in held.items() if drops and 2 * drops.count > report.read), "")
+        way = f": these are the pairs of --{same.removesuffix('ation')}, which takes others" if same else ""
+        raise TrainingError(f"{report.origin} has {left}{cleaned}; training needs at least {needed}{way}.")
     return pairs.only(kept, pairs.origin, report)
 
 
@@ -146,7 +151,7 @@ def _duplicate(pairs: Pairs) -> Rule:
 def repeated_pairs(pairs: Pairs) -> NDArray[np.bool_]:
     """[N]: whether an earlier pair is equal. Compares hashes of 64 bits, 16 bytes a pair, and then the texts of pairs
     with equal hashes, so that a collision drops nothing."""
-    unsorted = text_array.hashes(zip(pairs.sources, pairs.targets, strict=True), len(pairs))
+    unsorted = hashes_of(zip(pairs.sources, pairs.targets, strict=True), len(pairs))
     order = np.argsort(unsorted, kind="stable")
     hashes = unsorted[order]
     repeats = np.zeros(len(pairs), np.bool_)
@@ -164,7 +169,7 @@ def _numbered(pairs: Pairs, task: str) -> Iterator[tuple[int, str, str]]:
     """Index, source and target of every pair, with a progress bar where that takes long."""
     with progress_bar(task, len(pairs)) as bar:
         place = 0
-        for sources, targets in zip(text_array.blocks(pairs.sources), text_array.blocks(pairs.targets), strict=True):
+        for sources, targets in zip(blocks(pairs.sources), blocks(pairs.targets), strict=True):
             for source, target in zip(sources, targets, strict=True):
                 yield place, source, target
                 place += 1

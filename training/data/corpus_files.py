@@ -8,7 +8,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -40,7 +40,8 @@ def open_corpus_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, line), streamed. Only LF and CRLF end a line: Unicode separators cannot shift parallel texts."""
+    """(number from 1, line), streamed. LF and CRLF end a line, or CR in a file that has no LF: Unicode separators
+    cannot shift parallel texts."""
     for number, line in raw_lines(path):
         yield number, decode_lines(line, path, number)
 
@@ -59,6 +60,7 @@ def readable_lines(path: Path, skip: bool) -> Iterator[tuple[int, str] | LeftOut
 
 
 PROGRESS_LINES = 20_000  # between two updates of the progress bar
+LOOKED_AT_BYTES = 1 << 20  # that show whether lines end with CR
 MOST_LINE_BYTES = 100_000_000  # a compressed file of a few megabytes may hold one line that no memory takes
 
 
@@ -67,9 +69,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     names a compressed line of more than `MOST_LINE_BYTES`."""
     with open_corpus_file(path) as file, progress_bar(f"reading {path.name}", path.stat().st_size, "B") as bar:
         place = 0
-        # a file that is not compressed takes the room of its lines, and is read faster without a bound
-        bounded = iter(partial(file.readline, MOST_LINE_BYTES + 1), b"")
-        for number, raw in enumerate(bounded if path.suffix == ".gz" else file, start=1):
+        for number, raw in enumerate(file_lines(file, bounded=path.suffix == ".gz"), start=1):
             if len(raw) > MOST_LINE_BYTES:
                 most = f"{MOST_LINE_BYTES:,} bytes"
                 raise TrainingError(f"{path} has a line of more than {most}, line {number}: put one text in a line.")
@@ -80,10 +80,34 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 bar.update(place - before)
 
 
+def file_lines(file: BinaryIO, *, bounded: bool = False) -> Iterable[bytes]:
+    """The lines from the place of a file on, with their ends; those of old Macs end with CR, which a pipe does not
+    show in advance. bounded: to a little more than `MOST_LINE_BYTES`; a file that is not compressed takes the room of
+    its lines, and is read faster without a bound."""
+    if file.seekable():
+        place = file.tell()
+        head = file.read(LOOKED_AT_BYTES)
+        file.seek(place)
+        if b"\r" in head and b"\n" not in head:
+            return _lines_ending_with_cr(file)
+    return iter(partial(file.readline, MOST_LINE_BYTES + 1), b"") if bounded else file
+
+
+def _lines_ending_with_cr(file: BinaryIO) -> Iterator[bytes]:
+    rest = b""
+    while chunk := file.read(LOOKED_AT_BYTES):
+        *lines, rest = (rest + chunk).split(b"\r")
+        yield from (line + b"\n" for line in lines)
+        if len(rest) > MOST_LINE_BYTES:
+            break
+    if rest:
+        yield rest
+
+
 def decode_lines(data: bytes, path: Path, first: int = 1) -> str:
     """Decodes UTF-8. first: the number of the first line. TrainingError names the line of invalid UTF-8."""
     if first == 1 and data.startswith(DOCUMENTS):
-        way = "save it as plain text. A server translates .docx and .odt: on its page, or by POST /translate_file"
+        way = "save it as plain text, a table as .csv; a server translates .docx and .odt (POST /translate_file)"
         raise TrainingError(f"{path} is a document or an archive, not a text: {way}.")
     try:
         text = data.decode()

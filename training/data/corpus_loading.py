@@ -5,20 +5,18 @@ that names the file and the line."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import unicodedata
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training.config.corpus_languages import base_language, find_language
-from training.config.run_config import CleaningConfig
-from training.config.run_file import without_languages
-from training.data.cache_folder import locked
-from training.data.cleaning import clean, hold_out
 from training.data.corpus_files import (
     BYTE_ORDER_MARK,
     decode_lines,
@@ -28,22 +26,70 @@ from training.data.corpus_files import (
     stem_suffix,
 )
 from training.data.parallel_files import read_moses
-from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
-from training.data.public_data import is_name, read_public_pairs
-from training.data.sentence_pairs import LeftOutRow, Pairs, Row, collect_pairs, join_corpora, malformed, one_line
+from training.data.sentence_pairs import (
+    CorpusNote,
+    LeftOutRow,
+    Pairs,
+    Row,
+    collect_pairs,
+    join_corpora,
+    malformed,
+    one_line,
+)
 from training.data.tables import CSV, Columns, read_table
-from training.data.tmx import translation_units
+from training.data.tmx import read_tmx
 from training.errors import TrainingError
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-JSON_LINES, TMX = (".jsonl", ".ndjson", ".json"), ".tmx"
-PAIR_FORMATS = (*JSON_LINES, TMX, CSV)  # by suffix: never a text with a sentence on each line
+Languages = tuple[str, str]  # source, target
+JSON_LINES = (".jsonl", ".ndjson", ".json")
 TEXT_FORMATS = (".txt", ".text", "")  # a text, or pairs with a tab between, as .tsv and unknown suffixes are
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFile:
+    """A format of files of pairs. suffixes: of its files, each also with .gz. read: the rows of a file, called as
+    (path, languages, columns, skip_malformed). names_languages: whether the file itself says which side is which."""
+
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, Languages | None, Columns | None, bool], Iterator[Row | LeftOutRow | CorpusNote]]
+    names_languages: bool = False
+
+
+def _read_memory(
+    path: Path, languages: Languages | None, _: Columns | None, skip_malformed: bool
+) -> Iterator[Row | LeftOutRow]:
+    if languages is None:
+        raise TrainingError(f"{path} may hold many languages: say which with --source and --target.")
+    return read_tmx(path, languages, skip_malformed=skip_malformed)
+
+
+def _read_json_lines(
+    path: Path, languages: Languages | None, _: Columns | None, skip_malformed: bool
+) -> Iterator[Row | LeftOutRow]:
+    return _pairs_of(json_records(path, skip_malformed), languages, skip_malformed)
+
+
+def _read_table(
+    path: Path, languages: Languages | None, columns: Columns | None, skip_malformed: bool
+) -> Iterator[Row | LeftOutRow | CorpusNote]:
+    return read_table(path, columns, languages, skip_malformed=skip_malformed)
+
+
+# Every format of one file but tab-separated pairs, which files of other suffixes are. A new one is a row here, a sample
+# in tests/training/data/test_corpus_formats.py and a row of the table in docs/training.md.
+CORPUS_FILES = (
+    CorpusFile((CSV,), _read_table),
+    CorpusFile(JSON_LINES, _read_json_lines, names_languages=True),
+    CorpusFile((".tmx",), _read_memory, names_languages=True),
+)
+TAB_SEPARATED = CorpusFile((), _read_table)
+PAIR_FORMATS = tuple(suffix for row in CORPUS_FILES for suffix in row.suffixes)  # never a text, a sentence on a line
 FORMATS = (
-    "SOURCE,TARGET (two files), one file of tab-separated pairs, .csv, .jsonl, .tmx (each also .gz), hf:NAME,"
-    " opus:CORPUS/de-en or mtdata:NAME"
+    "SOURCE,TARGET (two files), one file of tab-separated pairs,"
+    f" {', '.join(row.suffixes[0] for row in CORPUS_FILES)} (each also .gz) or hf:NAME"
 )
 
 
@@ -52,26 +98,24 @@ def read_pairs(
 ) -> Pairs:
     """Reads a corpus of pairs, of any form of `FORMATS`.
 
-    languages: codes that select the sides where the corpus names them: in keys of JSONL, titles of a CSV, a TMX, a data
-    set or a public corpus. Elsewhere the order of columns or files counts, and with `languages` reversed sides are
+    languages: codes that select the sides where the corpus names them: in keys of JSONL, titles of a CSV, a TMX or a
+    data set. Elsewhere the order of columns or files counts, and with `languages` reversed sides are
     swapped, or reported where the user chose the order. columns: of a TSV or CSV file; None: inferred. skip_malformed:
     leaves lines out that cannot be read, and reports them. TrainingError for an invalid corpus."""
-    if is_name(argument):
-        return read_public_pairs(argument, languages)
     path = Path(argument)
     if argument.startswith(HUGGINGFACE_PREFIX):
         return collect_pairs(_pairs_of(dataset_records(argument), languages, skip_malformed), argument)
+    names_languages = False
+    rows: Iterator[Row | LeftOutRow | CorpusNote]
     if not path.exists():
-        pairs = collect_pairs(read_moses(*_moses_files(argument), skip_malformed=skip_malformed), argument)
-    elif (suffix := stem_suffix(path)) in JSON_LINES:
-        return collect_pairs(_pairs_of(json_records(path, skip_malformed), languages, skip_malformed), argument)
-    elif suffix == TMX:
-        if languages is None:
-            raise TrainingError(f"{argument} may hold many languages: say which with --source and --target.")
-        return collect_pairs(read_tmx(path, languages), argument)
+        rows = read_moses(*moses_files(argument), skip_malformed=skip_malformed)
     else:
-        pairs = collect_pairs(read_table(path, columns, languages, skip_malformed=skip_malformed), argument)
-    if languages is None:
+        suffix = stem_suffix(path)
+        corpus_file = next((row for row in CORPUS_FILES if suffix in row.suffixes), TAB_SEPARATED)
+        rows = corpus_file.read(path, languages, columns, skip_malformed)
+        names_languages = corpus_file.names_languages
+    pairs = collect_pairs(rows, argument)
+    if languages is None or names_languages:
         return pairs
     return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
 
@@ -86,26 +130,21 @@ def is_monolingual(argument: str) -> bool:
     return first is not None and "\t" not in first
 
 
-def _moses_files(argument: str) -> tuple[Path, Path]:
+def moses_files(argument: str) -> tuple[Path, Path]:
     """The two files that an argument SOURCE,TARGET names. TrainingError if it names one or more than two."""
     names = argument.split(",")
     if len(names) != 2:
+        if len(names) == 1 and (near := near_names(Path(argument))):
+            raise TrainingError(f"{argument} does not exist, did you mean {near}?")
         problem = "does not exist" if len(names) == 1 else f"names {len(names)} files"
         raise TrainingError(f"{argument} {problem}: give {FORMATS}.")
     return Path(names[0]), Path(names[1])
 
 
-def require_corpora(data: Mapping[str, Any]) -> None:
-    """Raises TrainingError for a file of any corpus that is missing, before the first is read: reading can take long.
-    data: role -> corpora."""
-    for role in ("train", "mix", "valid", "test"):
-        named = data.get(role) or []
-        for argument in map(without_languages, [named] if isinstance(named, str) else named):
-            if is_name(argument) or argument.startswith(HUGGINGFACE_PREFIX) or Path(argument).exists():
-                continue
-            for path in _moses_files(argument):
-                if not path.exists():
-                    raise TrainingError(f"{path} does not exist.")
+def near_names(missing: Path) -> str:
+    """The file beside a missing one whose name is the likest; "" if none is like it."""
+    beside = [path.name for path in missing.parent.iterdir() if path.is_file()] if missing.parent.is_dir() else []
+    return "".join(str(missing.with_name(name)) for name in get_close_matches(missing.name, beside, 1, 0.8))
 
 
 def read_corpora(
@@ -118,43 +157,6 @@ def read_corpora(
     return join_corpora([read_pairs(name, languages, columns, skip_malformed=skip_malformed) for name in arguments])
 
 
-def read_run_corpora(
-    data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
-) -> tuple[Pairs, Pairs | None, Pairs | None]:
-    """Cleaned training pairs; validation pairs, given or split off; test pairs. data: role -> corpus or columns. Large
-    training pairs come from the files that an earlier run prepared, or are prepared for later ones."""
-    columns = parse_columns(data.get("columns"))
-    valid, test = (read_pairs(data[role], languages, columns) if data.get(role) else None for role in ("valid", "test"))
-    folder = prepared_folder(data, languages, cleaning, seed)
-    if folder is None:
-        return *_cleaned_and_split(data, languages, cleaning, seed, valid, test), test
-    with locked(folder):  # one process prepares the corpus, the others of this run wait for it
-        if not folder.is_dir():
-            train, held_out = _cleaned_and_split(data, languages, cleaning, seed, valid, test)
-            if not train.large:
-                return train, held_out, test
-            save_prepared(folder, train, None if valid else held_out)
-    train, held_out = load_prepared(folder)
-    return train, valid or held_out, test
-
-
-def _cleaned_and_split(
-    data: Mapping[str, Any],
-    languages: tuple[str, str],
-    cleaning: CleaningConfig,
-    seed: int,
-    valid: Pairs | None,
-    test: Pairs | None,
-) -> tuple[Pairs, Pairs | None]:
-    columns = parse_columns(data.get("columns"))
-    corpora = [data["train"]] if isinstance(data["train"], str) else data["train"]  # run files may name only one
-    train = read_corpora(corpora, languages, columns, skip_malformed=cleaning.malformed == "skip")
-    train = clean(train, cleaning, validation=valid, test=test)
-    if valid is None:
-        return hold_out(train, seed)
-    return train, valid
-
-
 def parse_columns(text: str | None) -> Columns | None:
     """`2,4` of the option --columns. TrainingError unless it is two numbers from 1."""
     if text is None:
@@ -165,6 +167,7 @@ def parse_columns(text: str | None) -> Columns | None:
     return int(parts[0]), int(parts[1])
 
 
+JQ = "jq -c 'if type == \"array\" then .[] else . end' rewrites a file so"
 TEXT_KEYS = ("text", "lyrics", "content")
 
 
@@ -172,17 +175,19 @@ def read_text(corpus: Path | str) -> str:
     """The whole text; parts of a folder, JSONL file or data set are joined by newlines."""
     path, records = Path(corpus), records_of(str(corpus))
     if records is not None:
-        return _joined(_text_of(record, where) for _, where, record in _all_read(records))
+        with contextlib.closing(records):  # also where a record is refused
+            return _joined(_text_of(record, where) for _, where, record in _all_read(records))
     return _joined(map(read_file, _folder_parts(path))) if path.is_dir() else read_file(path)
 
 
 def read_file(path: Path) -> str:
     with open_corpus_file(path) as file:
-        return _line_feeds(decode_lines(file.read().removeprefix(BYTE_ORDER_MARK), path))
+        return _one_spelling(decode_lines(file.read().removeprefix(BYTE_ORDER_MARK), path))
 
 
-def _line_feeds(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def _one_spelling(text: str) -> str:
+    """Of what editors and Unicode spell in several ways: LF ends a line, and é is one character (NFC)."""
+    return unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _folder_parts(folder: Path) -> list[Path]:
@@ -203,16 +208,16 @@ def _text_of(record: Record, where: str) -> str:
         there = ", ".join(map(repr, list(record)[:8])) or "none"
         raise TrainingError(f"{where} has the keys {there}; a text stands under 'text', 'lyrics' or 'content'.")
     check_characters(text, where)
-    return _line_feeds(text)
+    return _one_spelling(text)
 
 
-Languages = tuple[str, str]  # source, target
 Record = Mapping[str, Any]
 """A JSON object, or a row of a data set."""
 PlacedRecord = tuple[int, str, Record]  # line or row; its location, for messages
+Records = Generator[PlacedRecord | LeftOutRow, None, None]
 
 
-def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedRecord | LeftOutRow] | None:
+def records_of(corpus: str, skip_malformed: bool = False) -> Records | None:
     """Records of a data set or JSONL file; None for other formats."""
     if corpus.startswith(HUGGINGFACE_PREFIX):
         return dataset_records(corpus)
@@ -220,7 +225,7 @@ def records_of(corpus: str, skip_malformed: bool = False) -> Iterator[PlacedReco
     return json_records(path, skip_malformed) if path.exists() and stem_suffix(path) in JSON_LINES else None
 
 
-def json_records(path: Path, skip_malformed: bool = False) -> Iterator[PlacedRecord | LeftOutRow]:
+def json_records(path: Path, skip_malformed: bool = False) -> Records:
     """JSON objects by line; skips blank lines. TrainingError for a line that is not a JSON object, unless skipped."""
     for line in readable_lines(path, skip_malformed):
         if isinstance(line, LeftOutRow):
@@ -240,9 +245,12 @@ def _json_object(line: str, where: str) -> Record:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         wanted = 'one object, such as {"source": "…", "target": "…"}'
+        if where.endswith(" line 1") and line.strip() in ("{", "["):
+            raise TrainingError(f"{where} holds a part of an object: every line must be a whole one; {JQ}.") from None
         raise TrainingError(f"{where} is not JSON ({error}): every line must be {wanted}.") from None
     if not isinstance(record, dict):
-        raise TrainingError(f"{where} is a JSON {_kind(record)}: every line must be one object.")
+        way = f"; {JQ}" if where.endswith(" line 1") and isinstance(record, list) else ""
+        raise TrainingError(f"{where} is a JSON {_kind(record)}: every line must be one object{way}.")
     return record
 
 
@@ -311,7 +319,7 @@ HUGGINGFACE_PREFIX = "hf:"
 SPLIT = re.compile(r"(train|validation|valid|val|dev|test)(\[.*\])?")
 
 
-def dataset_records(argument: str) -> Iterator[PlacedRecord]:
+def dataset_records(argument: str) -> Records:
     name, config, split = parse_dataset_name(argument)
     try:
         import datasets
@@ -339,28 +347,6 @@ def parse_dataset_name(argument: str) -> tuple[str, str | None, str]:
     return name, rest[0] if rest else None, "train"
 
 
-def read_tmx(path: Path, languages: Languages) -> Iterator[Row]:
-    """One row per translation unit, with the line of its start; a missing side is empty. TrainingError for malformed
-    XML, or if no unit has both languages: it names the languages that occur."""
-    segments: Counter[str] = Counter()
-    whole = False
-    with open_corpus_file(path) as file:
-        for line, texts in translation_units(file, path):
-            there = tuple(texts)
-            segments.update(there)
-            keys = [find_language(language, there) for language in languages]
-            source, target = (one_line(texts[key]) if key is not None else "" for key in keys)
-            whole = whole or None not in keys
-            yield line, source, target
-    if not whole:
-        known = ", ".join(f"{code} ({count:,})" for code, count in segments.most_common(12)) or "none"
-        wanted = " and ".join(languages)
-        absent = [code for code in languages if not find_language(code, tuple(segments))]
-        others = [base_language(code) for code in absent if base_language(code) in map(base_language, segments)]
-        way = f"; a code without a region reads every region: {', '.join(others)}" if others else ""
-        raise TrainingError(f"{path} has no unit with both {wanted}; its languages and their segments: {known}{way}.")
-
-
 FEWEST_PAIRS = 10  # minimum for a decision
 SAMPLED_PAIRS = 100  # of each side, evenly spaced
 SAMPLED_CHARACTERS = 200  # of each sampled sentence
@@ -370,19 +356,19 @@ def swap_reversed_sides(pairs: Pairs, languages: Languages, *, may_swap: bool) -
     """Detects pairs in the opposite order: swaps them if `may_swap`, else adds a question to the report. Sides count as
     reversed if, among all languages, the targets look most like the source language and the sources like the target's.
     File and column order is error-prone: Anki's decks begin with English in either direction."""
-    source, target = (code.lower().replace("_", "-").partition("-")[0] for code in languages)
+    source, target = map(base_language, languages)
     if len(pairs) < FEWEST_PAIRS or source == target:
         return pairs
     if _language_of(pairs.targets) != source or _language_of(pairs.sources) != target:
         return pairs
-    (source, target), report = languages, pairs.reported()
+    source, target = languages
     if may_swap:
         note = f"holds {target} first and {source} second, and is read so; if that is wrong, say --columns"
-        report.swap_sides()
-        pairs = replace(pairs, sources=pairs.targets, targets=pairs.sources)
+        pairs = pairs.swapped()
     else:
         note = f"reads as {target} on its source side and as {source} on its target side"
         note = f"{note}: are they the other way around?"
+    report = pairs.reported()
     report.notes.append(f"{pairs.origin} {note}")
     return replace(pairs, report=report)
 

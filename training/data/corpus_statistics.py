@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.config.run_config import LyricsConfig, TokenizerConfig
+from training.config.run_config import LyricsConfig
 from training.data.cleaning import repeated_pairs
 from training.data.sentence_pairs import CorpusReport, Pairs, shortened
-from training.data.text_array import hashes
-from training.data.tokenizer_training import fit_tokenizer
+from training.data.stored_corpus import hashes
 from training.errors import pluralize
 
 Statistics = dict[str, Any]
@@ -105,22 +104,15 @@ def inventory(counts: Counter[str], first: Callable[[str], str]) -> Statistics:
 
 
 MOST_REPEATED = 5
-TOKENIZED = 100_000  # maximum number of pairs for the subword estimate
 
 
-def pair_statistics(pairs: Pairs, vocabulary: int | None = None) -> Statistics:
-    """Statistics of cleaned pairs. vocabulary: also count subwords of a joint vocabulary of that size."""
+def pair_statistics(pairs: Pairs) -> Statistics:
+    """Statistics of cleaned pairs."""
     sides = {"source": pairs.sources, "target": pairs.targets}
     length_statistics = {
         "words": _length_statistics(sides, lambda text: len(text.split())),
         "characters": _length_statistics(sides, len),
     }
-    if vocabulary is not None:
-        # fits BPE as training does, on evenly spaced pairs of a very large corpus
-        some = {side: texts[:: max(1, len(pairs) // TOKENIZED)] for side, texts in sides.items()}
-        config = TokenizerConfig(vocab_size=vocabulary)
-        tokenizer = fit_tokenizer(config, [*some["source"], *some["target"]], casefold=False)
-        length_statistics["subwords"] = _length_statistics(some, lambda text: len(tokenizer.encode(text)))
 
     def first_place(texts: Sequence[str]) -> Callable[[str], str]:
         return lambda character: pairs.place(next(i for i, text in enumerate(texts) if character in text))

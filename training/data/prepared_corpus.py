@@ -16,11 +16,9 @@ import numpy as np
 
 from models.checkpoint import sha256
 from training.config.run_config import CleaningConfig
-from training.config.run_file import CorpusArgument, corpus_parts
-from training.data.cache_folder import cache_folder, fill_folder
-from training.data.public_data import corpus_files, find_entry, is_name
+from training.config.run_file import corpus_parts
 from training.data.sentence_pairs import CorpusReport, Pairs
-from training.data.text_array import OpenFile, TextArray, TextWriter, blocks, text_array
+from training.data.stored_corpus import OpenFile, TextArray, TextWriter, blocks, cache_folder, fill_folder, text_array
 from training.errors import TrainingError
 
 FORMAT = 1  # of the files below and of the cleaning rules; part of the digest
@@ -35,7 +33,7 @@ def prepared_folder(
     """Where the training pairs of this run lie, if it has prepared them; None for a corpus that is small, or of which
     there is no file to tell by. seed: of the held-out pairs."""
     corpora = {role: data[role] for role in ("train", "valid", "test") if data.get(role)}
-    files = {role: _files(named) for role, named in corpora.items()}
+    files = {role: [Path(part) for part in corpus_parts(named)] for role, named in corpora.items()}
     if not all(path.is_file() for paths in files.values() for path in paths):
         return None
     if sum(path.stat().st_size for path in files["train"]) < LEAST_BYTES:
@@ -44,16 +42,6 @@ def prepared_folder(
     what = FORMAT, unicodedata.unidata_version, corpora, digests, data.get("columns"), languages, asdict(cleaning)
     name = hashlib.sha256(repr((*what, None if data.get("valid") else seed)).encode()).hexdigest()[:16]
     return cache_folder() / "corpora" / name
-
-
-def _files(named: CorpusArgument) -> list[Path]:
-    files = []
-    for argument in [named] if isinstance(named, str) else named:
-        if is_name(argument):
-            files += corpus_files(argument, find_entry(argument))
-        else:
-            files += [Path(part) for part in corpus_parts(argument)]
-    return files
 
 
 def save_prepared(folder: Path, train: Pairs, valid: Pairs | None) -> None:

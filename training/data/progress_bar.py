@@ -54,14 +54,18 @@ class ProgressBar(tqdm):  # type: ignore[misc]
         super().close()
 
 
-def progress_bar(task: str, total: int | None, unit: str = "pairs") -> ProgressBar:
-    """A bar with the time left, on the terminal of rank 0, that appears after SHOWN_AFTER_S."""
+def progress_bar(
+    task: str, total: int | None, unit: str = "pairs", *, done: int = 0, shown: bool = True
+) -> ProgressBar:
+    """A bar with the time left, on the terminal of rank 0, that appears after SHOWN_AFTER_S. done: of an earlier run
+    that this one resumes."""
     return ProgressBar(
         total=total,
+        initial=done,
         desc=task,
         unit=f" {unit}" if unit != "B" else unit,
         unit_scale=True,
         delay=SHOWN_AFTER_S,
-        disable=environment_rank() != 0,
+        disable=not shown or environment_rank() != 0,
         leave=False,
     )

@@ -1,4 +1,5 @@
-"""Segments pairs into token ids: once, or sampled from (seed, epoch) alone, so that a resumed run repeats them."""
+"""Segments pairs into token ids. The pairs of an epoch depend on (seed, epoch) alone, so that a resumed run repeats
+them."""
 
 from __future__ import annotations
 
@@ -6,55 +7,89 @@ import hashlib
 import json
 import random
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
 from models.checkpoint import Checkpoint, CheckpointConfig
-from models.tokenizer import SentencePieceTokenizer
+from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.batches import TokenIds
-from training.data.cache_folder import fill_folder, locked
 from training.data.progress_bar import progress_bar
-from training.data.sentence_pairs import DropReason, Pairs
-from training.data.text_array import BLOCK_TEXTS, blocks, selected
-from training.data.token_array import TokenArray, TokenWriter
-from training.data.tokenizer_training import SPECIAL_TOKENS, UNKNOWN, language_ids, tokenizer_digest
+from training.data.sentence_pairs import CorpusReport, Pairs
+from training.data.stored_corpus import TokenArray, TokenWriter, blocks, fill_folder, locked
+from training.data.tokenizer_training import tokenizer_digest
 from training.errors import TrainingError, pluralize
+
+MOSTLY = 0.5  # unknown characters of a target, from which on the pair is left out
+REASON = "target that the vocabulary mostly cannot write"
+SHOWN = 10  # characters of a note
+WAY_OUT = (
+    "leave them out of the corpus, or train a new network with a vocabulary of its own, where --set"
+    " tokenizer.byte_fallback=true writes any character"
+)
+
+
+class UnwritableTargets:
+    """What a vocabulary cannot write in the targets of a corpus.
+
+    A translator never generates the unknown token: decoding suppresses it. Taught to expect it, a network would give it
+    the probability of the right next token, and what is decoded instead would be noise. So the loss leaves these places
+    out, and a target that mostly consists of them is no target. The rest of such a sentence is worth learning: emoji or
+    arrows stand in half of the sentences of some corpora.
+
+    texts: targets with parts that the vocabulary cannot write, of which `left_out` are left out. parts: these parts,
+    characters as a rule, with the number of texts that they occur in."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.parts: Counter[str] = Counter()
+        self.texts = self.left_out = 0
+
+    def count(self, text: str) -> bool:
+        """Counts a text with unknown tokens. Returns whether its pair is left out."""
+        unknown = [text[p.start : p.end] for p in self.tokenizer.pieces(text) if p.id == self.tokenizer.special.unknown]
+        self.texts += 1
+        self.parts.update(dict.fromkeys(single for part in unknown for single in self._single(part)).keys())
+        is_left_out = sum(map(len, unknown)) > MOSTLY * len("".join(text.split()))
+        self.left_out += is_left_out
+        return is_left_out
+
+    def _single(self, part: str) -> list[str]:
+        """The unknown characters of a run of them; a whole piece whose characters are known."""
+        return [character for character in part if self.tokenizer.unknown(character)] or [part]
+
+    def note(self) -> str:
+        """The predicate of a sentence on the corpus, without a full stop; "" if the vocabulary can write it all."""
+        if not self.texts:
+            return ""
+        most = ", ".join(f"{part} {count:,}" for part, count in self.parts.most_common(SHOWN))
+        listed = f"{most}, …" if len(self.parts) > SHOWN else most
+        where = (
+            f"has {pluralize(self.texts, 'target')} with {pluralize(len(self.parts), 'character')} that the vocabulary"
+        )
+        gone = f" (left out: {pluralize(self.left_out, 'pair')} of mostly such characters)" if self.left_out else ""
+        return f"{where} cannot write ({listed}): they are not trained on, and translations lack them{gone}; {WAY_OUT}"
+
 
 PairIds = tuple[Sequence[TokenIds], Sequence[TokenIds]]
 """Sources with their end token, targets with their start and end tokens."""
 TokenArrays = tuple[TokenArray, TokenArray]
 SIDES = ("source", "target")
-TOKENS_FORMAT = 1  # of the files below; part of their digest
-KEPT_FILE, DROPPED_FILE = "kept", "dropped.json"  # indices of the pairs with tokens; the others, for the report
+TOKENS_FORMAT = 2  # of the files below; part of their digest
+KEPT_FILE, REPORT_FILE = "kept", "report.json"  # indices of the pairs with tokens; what is said of the others
 
 
-class SpecialIds(NamedTuple):
-    """Special tokens of one side, for word dropout. unknown: None if the vocabulary has no such token. spared: never
-    dropped."""
-
-    unknown: int | None = UNKNOWN
-    spared: tuple[int, ...] = tuple(sorted(SPECIAL_TOKENS.ids()))
-
-
-def special_ids(checkpoint: Checkpoint, side: str) -> SpecialIds:
-    """side: "source" or "target"."""
-    config, special = checkpoint.config, checkpoint.tokenizers[side].special
-    around = (
-        (*config.source_prefix, *config.source_suffix)
-        if side == "source"
-        else (*config.target_prefix, *target_end(config))
-    )
-    languages = language_ids(checkpoint.tokenizers[side])
-    return SpecialIds(special.unknown, tuple(sorted({*special.ids(), *around, *languages.values()})))
+def untaught(checkpoint: Checkpoint) -> int | None:
+    """The unknown token, where it is never generated, so that it is never a target; None if all are taught."""
+    unknown = checkpoint.tokenizers["target"].special.unknown
+    return unknown if unknown in checkpoint.config.suppressed else None
 
 
 def target_end(config: CheckpointConfig) -> tuple[int, ...]:
-    """The tokens behind every target; () if the model has no end token."""
+    """The tokens after every target; () if the model has no end token."""
     return () if config.eos is None else (config.eos,)
 
 
@@ -93,15 +128,11 @@ def _target(checkpoint: Checkpoint, ids: Sequence[int]) -> TokenIds:
     return (*checkpoint.config.target_prefix, *ids, *target_end(checkpoint.config))
 
 
-def parted(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (rows[first : first + BLOCK_TEXTS] for first in range(0, len(rows), BLOCK_TEXTS))
-
-
 class Segmentation:
-    """Pairs of at most `config.max_tokens` tokens a side; `report` counts longer ones. TrainingError if none is left.
+    """Pairs of at most `config.max_tokens` tokens a side whose targets can be written; `report` counts the others.
+    TrainingError if none is left.
 
-    The token ids of a large corpus lie in mapped files: those of the best segmentation in the corpus's prepared folder,
-    for later runs, those of a sampled epoch in files without a name."""
+    The token ids of a large corpus lie in mapped files, in the corpus's prepared folder for later runs."""
 
     def __init__(self, checkpoint: Checkpoint, pairs: Pairs, config: TranslatorConfig) -> None:
         self.checkpoint, self.config, self.report = checkpoint, config, pairs.reported()
@@ -113,8 +144,8 @@ class Segmentation:
             self.best, kept = self._prepared(pairs, pairs.folder / f"tokens-{self._digest()}")
         if not len(kept):
             most = pluralize(config.max_tokens, "token")
-            raise TrainingError(f"Every pair is longer than {most}: nothing is left to train on.")
-        self.texts = selected(pairs.sources, kept), selected(pairs.targets, kept)
+            others = f" or has a {REASON}" if REASON in self.report.dropped else ""
+            raise TrainingError(f"Every pair is longer than {most}{others}: nothing is left to train on.")
         self.parts = pairs.only(kept, pairs.origin).parts if pairs.parts else ()
 
     def _digest(self) -> str:
@@ -133,74 +164,54 @@ class Segmentation:
     def _tokenize(self, pairs: Pairs, writers: tuple[TokenWriter, TokenWriter]) -> tuple[TokenArrays, array[int]]:
         """Token ids of the pairs that are short enough, and the indices of these."""
         most, kept, place = self.config.max_tokens, array("q"), 0
+        unknown = untaught(self.checkpoint)
+        unwritable = UnwritableTargets(self.checkpoint.tokenizers["target"])
         with progress_bar("tokenizing", len(pairs)) as bar:
             for texts in zip(blocks(pairs.sources), blocks(pairs.targets), strict=True):
                 rows = pair_ids(self.checkpoint, Pairs(*texts))
-                short = [i for i, (s, t) in enumerate(zip(*rows, strict=True)) if max(len(s), len(t)) <= most]
-                for i in sorted(set(range(len(texts[0]))).difference(short)) if len(short) < len(texts[0]) else ():
-                    self.report.drop(
-                        f"over {pluralize(most, 'token')}", pairs.place(place + i), texts[0][i], texts[1][i]
-                    )
+                short = []
+                for i, (source, target) in enumerate(zip(*rows, strict=True)):
+                    if max(len(source), len(target)) > most:
+                        reason = f"over {pluralize(most, 'token')}"
+                    elif unknown in target and unwritable.count(texts[1][i]):
+                        reason = REASON
+                    else:
+                        short.append(i)
+                        continue
+                    self.report.drop(reason, pairs.place(place + i), texts[0][i], texts[1][i])
                 for writer, ids in zip(writers, rows, strict=True):
                     writer.extend(ids[i] for i in short)
                 kept.extend(place + i for i in short)
                 place += len(texts[0])
                 bar.update(len(texts[0]))
+        if note := unwritable.note():
+            self.report.notes.append(f"{pairs.origin} {note}")
         return (writers[0].finish(), writers[1].finish()), kept
 
     def _prepared(self, pairs: Pairs, folder: Path) -> tuple[TokenArrays, array[int]]:
         """The result of `_tokenize` in files of `folder`, which are read if an earlier run has written them."""
-        name = f"over {pluralize(self.config.max_tokens, 'token')}"
+        before = self.report
 
         def fill(aside: Path) -> None:
+            self.report = CorpusReport(pairs.origin)
             _, kept = self._tokenize(pairs, self._writers(aside))
             (aside / KEPT_FILE).write_bytes(kept.tobytes())
-            dropped = self.report.dropped.get(name)
-            (aside / DROPPED_FILE).write_text(json.dumps(asdict(dropped) if dropped else None), encoding="utf-8")
+            self.report.write(aside / REPORT_FILE)
 
         with locked(folder):
             if not folder.is_dir():
                 fill_folder(folder, fill)
-        if dropped := json.loads((folder / DROPPED_FILE).read_text(encoding="utf-8")):
-            self.report.dropped[name] = DropReason.from_json(dropped)
+        tokenized = CorpusReport.from_json(json.loads((folder / REPORT_FILE).read_text(encoding="utf-8")))
+        self.report = before
+        self.report.add(tokenized)
         source, target = (TokenArray.mapped(folder, side, self._vocabulary) for side in SIDES)
         return (source, target), array("q", (folder / KEPT_FILE).read_bytes())
 
     def epoch(self, number: int) -> PairIds:
-        """The pairs of epoch 0, 1, ... A sampled segmentation may exceed `max_tokens`."""
-        temperature, seed = self.config.multilingual.sampling_temperature, f"{self.config.loop.seed} {number}"
-        rows = epoch_rows(self.parts, temperature, seed) if self.parts else None
-        sources = self._side("source", number, self.config.tokenizer.source_sampling, rows)
-        targets = self._side("target", number, self.config.tokenizer.target_sampling, rows)
-        if number < self.config.bidirectional_epochs:
-            return self._swap_half(sources, targets, number)
-        return sources, targets
-
-    def _side(self, side: str, epoch: int, share: float, rows: Sequence[int] | None) -> Sequence[TokenIds]:
-        """rows: the pairs of this epoch; None: all of them."""
-        which, tokenizer = SIDES.index(side), self.checkpoint.tokenizers[side]
-        best, texts = self.best[which], self.texts[which]
-        if not share or not isinstance(tokenizer, SentencePieceTokenizer):
-            return best if rows is None else best.select(rows)
-        generator = random.Random(self._generator(side, epoch).getrandbits(64))
-        around, writer = (_source, _target)[which], self._writer(side)
-        with progress_bar(f"segmenting epoch {epoch}, {side}", len(texts if rows is None else rows)) as bar:
-            for some in blocks(texts) if rows is None else ([texts[i] for i in part] for part in parted(rows)):
-                sampled = tokenizer.sample(some, share, generator, self.config.tokenizer.algorithm)
-                writer.extend(around(self.checkpoint, ids) for ids in sampled)
-                bar.update(len(some))
-        return writer.finish()
-
-    def _swap_half(self, sources: Sequence[TokenIds], targets: Sequence[TokenIds], epoch: int) -> PairIds:
-        """Swaps source and target of half of the pairs, for a joint vocabulary."""
-        generator, prefix = self._generator("turned", epoch), self.checkpoint.config.target_prefix
-        writers = self._writers()
-        for first in range(0, len(sources), BLOCK_TEXTS):
-            rows = sources[first : first + BLOCK_TEXTS], targets[first : first + BLOCK_TEXTS]
-            swapped = [generator.random() < 0.5 for _ in rows[0]]
-            writers[0].extend(t[len(prefix) :] if swap else s for s, t, swap in zip(*rows, swapped, strict=True))
-            writers[1].extend((*prefix, *s) if swap else t for s, t, swap in zip(*rows, swapped, strict=True))
-        return writers[0].finish(), writers[1].finish()
-
-    def _generator(self, purpose: str, epoch: int) -> random.Random:
-        return random.Random(f"{purpose} {self.config.loop.seed} {epoch}")  # hashed the same way on every machine
+        """The pairs of epoch 0, 1, ..."""
+        sources, targets = self.best
+        if not self.parts:
+            return sources, targets
+        seed = f"{self.config.loop.seed} {number}"
+        rows = epoch_rows(self.parts, self.config.multilingual.sampling_temperature, seed)
+        return sources.select(rows), targets.select(rows)

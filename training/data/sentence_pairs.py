@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from training.data.text_array import TextArray, TextWriter, selected
+import msgspec
+
+from training.config.corpus_languages import parse_pair_name
+from training.data.stored_corpus import TextArray, TextWriter, selected
 from training.errors import TrainingError, pluralize
 
 Row = tuple[int, str, str]  # line number, source, target
@@ -26,6 +29,12 @@ class LeftOutRow(NamedTuple):
     reason: str
     text: str
     problem: str = ""
+
+
+class CorpusNote(NamedTuple):
+    """What a reader says about the file: a predicate, such as "begins with titles"."""
+
+    text: str
 
 
 def malformed(number: int, what: str, text: str, problem: TrainingError) -> LeftOutRow:
@@ -55,10 +64,6 @@ class DropReason:
     count: int = 0
     examples: list[DroppedPair] = field(default_factory=list)
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> DropReason:
-        return cls(values["count"], [DroppedPair(**example) for example in values["examples"]])
-
 
 @dataclass(slots=True)
 class CorpusReport:
@@ -71,7 +76,6 @@ class CorpusReport:
     overlaps: dict[str, dict[str, int]] = field(default_factory=dict)
     held_out: int = 0  # pairs set aside for validation
     notes: list[str] = field(default_factory=list)  # warnings about the files, without a full stop
-    provenance: list[str] = field(default_factory=list)  # of public corpora: address, digest, what to cite
     language_pairs: dict[str, CorpusReport] = field(default_factory=dict)  # of a multilingual corpus
 
     @property
@@ -96,7 +100,6 @@ class CorpusReport:
             drops.count += reason.count
             drops.examples = [*drops.examples, *reason.examples][:EXAMPLES_PER_REASON]
         self.notes += other.notes
-        self.provenance += other.provenance
 
     def swap_sides(self) -> None:
         for reason in self.dropped.values():
@@ -112,7 +115,6 @@ class CorpusReport:
                 first, *others = report.lines(examples=examples)
                 yield from (f"  {name}: {first}", *(f"  {line}" for line in others))
             return
-        yield from (f"  from: {origin}" for origin in self.provenance)
         yield from (f"  note: {note}" for note in self.notes)
         for name, reason in self.dropped.items():
             yield f"  {reason.count:>9,}  {name}"
@@ -140,17 +142,12 @@ class CorpusReport:
             "notes": self.notes,
             "dropped": dropped,
             "overlaps": self.overlaps,
-            **({"provenance": self.provenance} if self.provenance else {}),
             **({"language_pairs": parts} if parts else {}),
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> CorpusReport:
-        dropped = {name: DropReason.from_json(reason) for name, reason in values["dropped"].items()}
-        plain = {name: values[name] for name in ("origin", "read", "held_out", "notes", "overlaps")}
-        parts = {name: cls.from_json(part) for name, part in values.get("language_pairs", {}).items()}
-        provenance = values.get("provenance", [])
-        return cls(dropped=dropped, provenance=provenance, language_pairs=parts, **plain)
+        return msgspec.convert(values, cls)
 
     def write(self, path: Path, mixed: CorpusReport | None = None) -> None:
         """mixed: of the general pairs that are mixed in."""
@@ -194,6 +191,12 @@ class Pairs:
         file, line = divmod(self.lines[index], MOST_LINES)
         return f"{self.files[file]}:{line}"
 
+    def swapped(self) -> Pairs:
+        """The pairs in the other direction."""
+        report = self.reported()
+        report.swap_sides()
+        return replace(self, sources=self.targets, targets=self.sources, report=report)
+
     def reported(self) -> CorpusReport:
         """A copy of the report to extend; `self.report` is unchanged."""
         return deepcopy(self.report) if self.report else CorpusReport(self.origin, read=len(self))
@@ -201,6 +204,12 @@ class Pairs:
     @property
     def large(self) -> bool:
         return isinstance(self.sources, TextArray)
+
+    @property
+    def target_language(self) -> str | None:
+        """Of one language pair of a multilingual corpus; None for other pairs, which do not know it."""
+        languages = parse_pair_name(self.parts[0][0]) if len(self.parts) == 1 else None
+        return languages[1] if languages else None
 
     def only(self, indices: Sequence[int], origin: str, report: CorpusReport | None = None) -> Pairs:
         """The pairs at these ascending indices."""
@@ -224,7 +233,7 @@ class Pairs:
         for name, count in self.parts:
             origin = self.report.language_pairs[name].origin if self.report else self.origin
             part = self.only(range(first, first + count), origin)
-            yield name, replace(part, parts=())
+            yield name, replace(part, parts=((name, count),))
             first += count
 
 
@@ -260,11 +269,14 @@ class PairCollector:
         return self._writers[0].finish(), self._writers[1].finish()
 
 
-def collect_pairs(rows: Iterable[Row | LeftOutRow], origin: str) -> Pairs:
+def collect_pairs(rows: Iterable[Row | LeftOutRow | CorpusNote], origin: str) -> Pairs:
     """Strips both sides of white space, drops rows with an empty side, and counts them and `LeftOutRow`s by reason.
     TrainingError if no pair is left."""
     collector, lines, report, problem = PairCollector(), array("Q"), CorpusReport(origin), ""
     for row in rows:
+        if isinstance(row, CorpusNote):
+            report.notes.append(f"{origin} {row.text}")
+            continue
         report.read += 1
         if isinstance(row, LeftOutRow):
             problem = problem or (row.problem and f" Of the lines left out the first: {row.problem}")

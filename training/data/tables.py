@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from models.language_names import ENGLISH_NAMES, code_of_name
-from training.config.corpus_languages import LanguageCodes, find_language
+from training.config.corpus_languages import LanguageCodes, base_language, find_language
 from training.data.corpus_files import readable_lines, stem_suffix
-from training.data.sentence_pairs import LeftOutRow, Row, malformed, one_line, shortened
+from training.data.sentence_pairs import CorpusNote, LeftOutRow, Row, malformed, one_line, shortened
 from training.errors import TrainingError
 
 CSV = ".csv"
 Columns = tuple[int, int]  # source and target, from 1
 _DELIMITERS = "\t;,"
-_LOOKED_AT = 100  # records that show the delimiter
+_LOOKED_AT = 100  # records that show the delimiter and the quotes
+_STATED = re.compile('"?sep=(.)"?', re.IGNORECASE)
+_QUOTED = re.compile('"(?:[^"]|"")*"')
+_TITLES = (
+    ("source", "target"),
+    ("src", "trg"),
+    ("src", "tgt"),
+    ("quelle", "ziel"),
+    ("quelltext", "zieltext"),
+    ("original", "übersetzung"),
+    ("original", "translation"),
+    ("原文", "译文"),
+)
 
 
 class _Record(NamedTuple):
@@ -34,42 +47,47 @@ def read_table(
     languages: LanguageCodes | None = None,
     *,
     skip_malformed: bool = False,
-) -> Iterator[Row | LeftOutRow]:
-    """Skips blank lines. Without `columns` the first line decides, and every line must match its layout; the first line
-    of a CSV may hold titles: source and target, or the two languages. TrainingError if the layout is ambiguous, or if a
-    line has another number of columns and is not skipped."""
-    if stem_suffix(path) != CSV:
-        yield from _pairs(path, _tab_separated(path, skip_malformed), columns, None, skip_malformed)
-        return
-    records, width = _csv_records(path, skip_malformed), None
-    beginning: list[_Record | LeftOutRow] = []
+) -> Iterator[Row | LeftOutRow | CorpusNote]:
+    """Skips blank lines. Without `columns` the first line decides, and every line must match its layout. The first line
+    may hold titles: source and target, or the two languages. TrainingError if the layout is ambiguous, or if a line has
+    another number of columns and is not skipped."""
+    is_csv, width = stem_suffix(path) == CSV, None
+    records = _csv_records(path, skip_malformed) if is_csv else _tab_separated(path, skip_malformed)
+    beginning: list[_Record | LeftOutRow | CorpusNote] = []
     for record in records:
         beginning.append(record)
         if isinstance(record, _Record):
             if titled := _titled_columns(record.cells, languages):
                 columns, width = (columns, None) if columns else (titled, len(record.cells))
-                beginning.pop()
+                shown = ", ".join(shortened(cell.strip(), 20) for cell in record.cells[:6])
+                beginning[-1] = CorpusNote(f"begins with titles, which are no pair: {shown}")
+            elif languages and not columns and _titles_of_others(record.cells):
+                wanted = " and ".join(languages)
+                raise TrainingError(
+                    f"{path} begins with the titles {', '.join(record.cells)}, and {wanted} are not both among them:"
+                    " check --source and --target, or say by --columns 1,2 which columns hold them."
+                )
             break
     yield from _pairs(path, chain(beginning, records), columns, width, skip_malformed)
 
 
 def _pairs(
     path: Path,
-    records: Iterable[_Record | LeftOutRow],
+    records: Iterable[_Record | LeftOutRow | CorpusNote],
     columns: Columns | None,
     width: int | None,
     skip_malformed: bool,
-) -> Iterator[Row | LeftOutRow]:
+) -> Iterator[Row | LeftOutRow | CorpusNote]:
     """width: of every record, if titles or the first record decided the columns."""
     for record in records:
-        if isinstance(record, LeftOutRow):
+        if not isinstance(record, _Record):
             yield record
             continue
         number, cells, text = record
         if columns is None and not (skip_malformed and len(cells) == 1):
-            columns, width = _choose(path, number, cells), len(cells)
+            columns, width = _choose(path, record), len(cells)
         if columns is None or (len(cells) != width if width else len(cells) < max(columns)):
-            problem = _other_width(path, number, len(cells), columns or (1, 2), width if columns else 2)
+            problem = _other_width(path, record, columns or (1, 2), width if columns else 2)
             if not skip_malformed:
                 raise problem
             yield malformed(number, "number of columns", text, problem)
@@ -77,28 +95,72 @@ def _pairs(
             yield number, cells[columns[0] - 1], cells[columns[1] - 1]
 
 
-def _tab_separated(path: Path, skip_malformed: bool) -> Iterator[_Record | LeftOutRow]:
-    for line in readable_lines(path, skip_malformed):
+def _tab_separated(path: Path, skip_malformed: bool) -> Iterator[_Record | LeftOutRow | CorpusNote]:
+    """Quotes are text, except those of a spreadsheet: around every cell, or around one with quotes, then doubled."""
+    beginning, lines = _lines(path, skip_malformed)
+    every = _all_quoted(beginning)
+    said = False
+    for line in lines:
         if isinstance(line, LeftOutRow):
             yield line
         elif line[1].strip():
-            yield _Record(line[0], line[1].split("\t"), line[1])
+            cells = line[1].split("\t")
+            if '"' in line[1]:
+                unquoted = [_unquoted(cell, every) for cell in cells]
+                if unquoted != cells and not said:
+                    said = True
+                    yield CorpusNote(f"has cells in a spreadsheet's quotes (line {line[0]}), which are left out")
+                cells = unquoted
+            yield _Record(line[0], cells, line[1])
 
 
-def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | LeftOutRow]:
+def _all_quoted(lines: Sequence[str]) -> bool:
+    cells = [cell for line in lines for cell in line.split("\t")]
+    return bool(cells) and all(map(_QUOTED.fullmatch, cells))
+
+
+def _unquoted(cell: str, every: bool) -> str:
+    inner = cell[1:-1]
+    return inner.replace('""', '"') if (every or '""' in inner) and _QUOTED.fullmatch(cell) else cell
+
+
+def _lines(path: Path, skip_malformed: bool) -> tuple[list[str], Iterator[tuple[int, str] | LeftOutRow]]:
+    """The first lines that are not blank, and all lines: a pipe can be read only once."""
+    lines, first = readable_lines(path, skip_malformed), list[tuple[int, str] | LeftOutRow]()
+    fault: TrainingError | None = None
+    try:
+        first.extend(islice(lines, _LOOKED_AT))
+    except TrainingError as error:  # its turn comes after the lines before
+        fault = error
+
+    def all_lines() -> Iterator[tuple[int, str] | LeftOutRow]:
+        yield from first
+        if fault is not None:
+            raise fault
+        yield from lines
+
+    readable = (line[1] for line in first if not isinstance(line, LeftOutRow))
+    return [line for line in readable if line.strip()], all_lines()
+
+
+def _csv_records(path: Path, skip_malformed: bool) -> Iterator[_Record | LeftOutRow | CorpusNote]:
     """Records, which may span lines; a line break inside a cell becomes a space. In the order of their first lines."""
+    beginning, all_lines = _lines(path, skip_malformed)
+    delimiter, stated = _delimiter(beginning)
+    if stated:
+        yield CorpusNote(f"states its delimiter in its first line: {shortened(stated, 20)}")
     lines: list[tuple[int, str]] = []  # of the current record
     unreadable: list[LeftOutRow] = []
 
     def texts() -> Iterator[str]:
-        for line in readable_lines(path, skip_malformed):
+        for line in all_lines:
             if isinstance(line, LeftOutRow):
                 unreadable.append(line)
-            else:
+            elif not (stated and line[0] == 1):
                 lines.append(line)
                 yield f"{line[1]}\n"
 
-    reader = csv.reader(texts(), delimiter=_delimiter(path), strict=True)
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     while True:
         lines.clear()
         fault: csv.Error | None = None
@@ -137,11 +199,13 @@ def _csv_fault(error: csv.Error) -> tuple[str, str]:
     return "broken quotes", f"has quotes that do not close ({said}): {way}."
 
 
-def _delimiter(path: Path) -> str:
-    """The one that splits most records into as many cells as the first, and at least two; a tab before a semicolon
-    before a comma, which sentences contain too. Records that the csv module refuses do not count."""
-    readable = (line[1] for line in readable_lines(path, skip=True) if not isinstance(line, LeftOutRow))
-    sample = [f"{line}\n" for line in islice(readable, _LOOKED_AT) if line.strip()]
+def _delimiter(beginning: Sequence[str]) -> tuple[str, str]:
+    """The delimiter, and the line that states it as Excel does (sep=;), or "". Else the one that splits most records
+    into as many cells as the first, and at least two; a tab before a semicolon before a comma, which sentences contain
+    too. Records that the csv module refuses do not count."""
+    sample = [f"{line}\n" for line in beginning]
+    if sample and (stated := _STATED.fullmatch(sample[0].strip("\n"))):
+        return stated[1], stated[0]
 
     def agreeing(delimiter: str) -> int:
         reader, widths = csv.reader(sample, delimiter=delimiter), list[int]()
@@ -154,34 +218,41 @@ def _delimiter(path: Path) -> str:
                 return sum(width == widths[0] > 1 for width in widths)
             widths += [len(cells)] if cells else []
 
-    return max(_DELIMITERS, key=agreeing)
+    return max(_DELIMITERS, key=agreeing), ""
 
 
 def _titled_columns(cells: Sequence[str], languages: LanguageCodes | None) -> Columns | None:
     """The columns that titles name as source and target, or by the code or the name of their languages; None if the
     cells are no such titles."""
     titles = [cell.strip().lower() for cell in cells]
-    if "source" in titles and "target" in titles:
-        return titles.index("source") + 1, titles.index("target") + 1
+    for first, second in _TITLES:
+        if first in titles and second in titles:
+            return titles.index(first) + 1, titles.index(second) + 1
     codes = tuple(_titled_language(title) for title in titles)
-    source, target = (find_language(language, codes) for language in languages or ("", ""))
+    source, target = (find_language(language, codes) if language else None for language in languages or ("", ""))
     if not source or not target or source == target:
         return None
     return codes.index(source) + 1, codes.index(target) + 1
 
 
+def _titles_of_others(cells: Sequence[str]) -> bool:
+    codes = [_titled_language(cell.strip().lower()) for cell in cells]
+    return all(codes) and len(codes) == len(set(codes)) > 1
+
+
 def _titled_language(title: str) -> str:
     """The code of a column's title, "" for none."""
-    if title.replace("_", "-").partition("-")[0] in ENGLISH_NAMES:
+    if base_language(title) in ENGLISH_NAMES:
         return title
     return code_of_name(title) or ""
 
 
-def _choose(path: Path, number: int, cells: list[str]) -> Columns:
+def _choose(path: Path, record: _Record) -> Columns:
+    number, cells, _ = record
     if len(cells) == 2:
         return 1, 2
     if len(cells) == 1:
-        raise _other_width(path, number, 1, (1, 2), 2)
+        raise _other_width(path, record, (1, 2), 2)
     ids = [cell.strip().isdecimal() for cell in cells]
     if ids == [True, False, True, False]:
         return 2, 4
@@ -194,11 +265,19 @@ def _choose(path: Path, number: int, cells: list[str]) -> Columns:
     )
 
 
-def _other_width(path: Path, number: int, count: int, columns: Columns, width: int | None) -> TrainingError:
-    has = f"{path} line {number} has {count} column{'' if count == 1 else 's'}"
+def _other_width(path: Path, record: _Record, columns: Columns, width: int | None) -> TrainingError:
+    count, is_csv = len(record.cells), stem_suffix(path) == CSV
+    has = f"{path} line {record.number} has {count} column{'' if count == 1 else 's'}"
+    if not is_csv and any(cell.startswith('"') and cell.count('"') % 2 for cell in record.cells):
+        return TrainingError(f"{has}, and a quote that does not close: a spreadsheet's table is read as .csv.")
     if width == 2:
-        between = "one comma, semicolon or tab" if stem_suffix(path) == CSV else "one tab"
-        return TrainingError(f"{has}; a pair is two texts with {between} between.")
+        between = "one comma, semicolon or tab" if is_csv else "one tab"
+        files = (
+            "; two files of parallel lines are named with a comma between: a.de,a.en"
+            if count == 1 and not is_csv
+            else ""
+        )
+        return TrainingError(f"{has}; a pair is two texts with {between} between{files}.")
     if width:
         return TrainingError(f"{has} where the lines before have {width}.")
     return TrainingError(f"{has}; --columns {columns[0]},{columns[1]} asks for column {max(columns)}.")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from training.demo.lexicon import words_of
 from training.demo.syntax_trees import Clause, Existence, NounPhrase, Order, Place, Word, subject_words, word, words
 
-_NUMERALS = {"two": "两", "three": "三", "four": "四", "five": "五", "ten": "十"}
-_DETERMINERS = {"a": "一", "the": "那", "this": "这", **_NUMERALS}
-_POSSESSIVES = {"my": "我的", "your": "你的", "our": "我们的"}
-_RELATIONS = {"in": "里", "on": "上", "under": "下面", "behind": "后面"}
-_TIMES = {"today": "今天", "tomorrow": "明天", "yesterday": "昨天", "now": "现在", "sometimes": "有时"}
+_WORDS = words_of("chinese")
 
 
 def _determiner(phrase: NounPhrase, node: str) -> list[Word]:
     if phrase.determiner == "the" and phrase.plural:
         return [word("那些", node)]
-    if phrase.determiner in _POSSESSIVES:
-        return [word(_POSSESSIVES[phrase.determiner], node)]
-    return [word(_DETERMINERS[phrase.determiner], node), word(phrase.noun.measure, node)]
+    if phrase.determiner in _WORDS["possessives"]:
+        return [word(_WORDS["possessives"][phrase.determiner], node)]
+    return [word(_WORDS["determiners"][phrase.determiner], node), word(phrase.noun.measure, node)]
 
 
 def noun_phrase(phrase: NounPhrase, role: str, denied: bool = False) -> list[Word]:
@@ -34,7 +31,7 @@ def _landmark(place: Place) -> list[Word]:
     if "city" in place.noun.kinds:
         return [word(place.noun.forms["zh"][0], "place.noun")]
     noun = word(place.noun.forms["zh"][0], "place.noun", "place.determiner")
-    return [noun, word(_RELATIONS[place.relation], "place.relation")]
+    return [noun, word(_WORDS["relations"][place.relation], "place.relation")]
 
 
 def _location(clause: Clause) -> list[Word]:
@@ -90,7 +87,7 @@ def _negation(clause: Clause) -> list[Word]:
 
 def clause(tree: Clause) -> list[Word]:
     """Time, subject, negation, predicate, and 吗 after a yes/no question."""
-    line = tree.time_words(_TIMES, "每天")
+    line = tree.time_words(_WORDS["times"], "每天")
     line += subject_words(tree.subject, "zh", noun_phrase) or [word("谁", "asked")]
     line += _negation(tree) + (_quality(tree) or _action(tree))
     return line + words("吗" if tree.asks == "whether" else "", tree.finite)

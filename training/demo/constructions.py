@@ -13,17 +13,27 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from training.demo.lexicon import ADJECTIVES, PRONOUNS, VERBS, Adjective, Noun, Pronoun, Verb, nouns_of_kind, table_rows
+from training.demo.lexicon import (
+    ADJECTIVES,
+    PRONOUNS,
+    VERBS,
+    Adjective,
+    Noun,
+    Pronoun,
+    Verb,
+    nouns_of_kind,
+    table_rows,
+    words_of,
+)
 from training.demo.syntax_trees import Clause, Couple, Existence, NounPhrase, Order, Place, Subject, Tree
 
 T = TypeVar("T")
+_WORDS = words_of("constructions")
 NUMERALS = ("two", "three", "four", "five", "ten")
 POSSESSIVES = {"1s": ("your",), "2s": ("my",), "1p": ("your",)}
 ANYONE = ("my", "your", "our")
-EVENTIVE = {"buy", "sell", "eat", "drink", "read", "wash", "open"}  # no 'he buys a car' without a time
-NOT_FOR_MINORS = {"beer", "wine", "house", "car", "son", "daughter"}
 INDEFINITE = frozenset({"a", "num"})
-DENIED_ONE = {"have", "want", "need", "buy", "eat", "drink", "see", "find", "write"}
+_ANYTHING = f"{_WORDS['states']} {_WORDS['events']}"
 EVERYONE = "i i i you you we we we he she"
 
 
@@ -70,7 +80,7 @@ def patient(dice: Dice, verb: str, subject: Subject | None, avoid: Collection[st
     nouns, codes = dice.pick(_PATIENTS[verb])
     noun = dice.pick(nouns)
     codes = tuple(code for code in codes if code not in avoid)
-    if not codes or noun in _named(subject) or (is_minor(subject) and noun.key in NOT_FOR_MINORS):
+    if not codes or noun in _named(subject) or (is_minor(subject) and noun.key in _WORDS["not_for_minors"].split()):
         return None
     possessives = POSSESSIVES.get(subject.person, ANYONE) if subject and "kin" in noun.kinds else ANYONE
     return noun_phrase(dice, noun, dice.pick(codes), 0.0 if verb == "write" else 0.5, possessives)
@@ -89,7 +99,7 @@ def _named(subject: Subject | None) -> tuple[Noun, ...]:
 
 def denied_patient(dice: Dice, verb: str, subject: Subject) -> NounPhrase | None:
     """The object of a negated verb: no number, no 'no man', and for food and drink 'no apples', 'no beer'."""
-    phrase = patient(dice, verb, subject, {"num"} if verb in DENIED_ONE else {"num", "a"})
+    phrase = patient(dice, verb, subject, {"num"} if verb in _WORDS["denied_one"].split() else {"num", "a"})
     if phrase is None or phrase.determiner not in ("", "a") or "name" in phrase.noun.kinds:
         return phrase
     if phrase.noun.kinds & {"food", "drink"}:
@@ -149,31 +159,6 @@ def verb(dice: Dice, keys: str) -> Verb:
     return VERBS[dice.pick(keys.split())]
 
 
-_STATES = "see see love love know know look look have have need need"
-_EVENTS = "help visit chase buy sell eat drink read write write wash open open speak learn learn"
-_PAST = "see visit help find buy sell eat drink write write open"
-_HABITS = "buy eat drink read write write visit help wash learn learn speak"
-_CONSUMING = ("buy", "eat", "drink", "write")  # done once to a thing, not every day
-_DENIABLE = "love know help visit buy sell eat drink read wash open have need want speak learn chase"
-_ABILITIES = {
-    "can": "see see find help visit buy eat drink read write wash open sell",
-    "must": "buy sell read write wash open help visit find eat drink learn look look",
-    "want": "buy sell read write wash open help visit eat drink learn find",  # not 想看见
-}
-_INABILITIES = "help visit buy read wash open sell eat drink"  # not 'cannot see', which is 看不见
-_ASKED_FOR = {
-    "": "see look buy sell eat drink read need want write",
-    "past": "see find buy sell eat drink write",
-    "want": "buy eat drink read sell",
-}
-_TIMES = {
-    "can": ("", "", "tomorrow"),
-    "must": ("", "now", "tomorrow", "today"),
-    "want": ("", "", "tomorrow", "today"),
-    "": ("", "", "today", "every day", "sometimes"),
-}
-
-
 def _agent(dice: Dice, key: str, pronouns: str = EVERYONE) -> Subject:
     """A subject for the verb: an animal or a name chases, an animal also sees, people do all else."""
     if key == "chase" or (key == "see" and dice.chance(0.25)):
@@ -183,12 +168,12 @@ def _agent(dice: Dice, key: str, pronouns: str = EVERYONE) -> Subject:
 
 def _undetermined(key: str, in_past: bool) -> frozenset[str]:
     """Determiners that the object may not have: Chinese does not say 'he eats an apple' without a time."""
-    return INDEFINITE if key in EVENTIVE and not in_past else frozenset()
+    return INDEFINITE if key in _WORDS["eventive"].split() and not in_past else frozenset()
 
 
 def present(dice: Dice) -> Tree | None:
     """The dog sees Tom. The girl drinks milk."""
-    action = verb(dice, f"{_STATES} {_EVENTS}")
+    action = verb(dice, _ANYTHING)
     subject = _agent(dice, action.key)
     thing = patient(dice, action.key, subject, _undetermined(action.key, in_past=False))
     return None if thing is None else Clause(subject, action, thing)
@@ -203,7 +188,7 @@ def wish(dice: Dice) -> Tree | None:
 
 def denial(dice: Dice) -> Tree | None:
     """I do not want a beer (kein); Tom does not know the man (nicht)."""
-    action = verb(dice, _DENIABLE)
+    action = verb(dice, _WORDS["deniable"])
     subject = _agent(dice, action.key)
     thing = denied_patient(dice, action.key, subject)
     return None if thing is None else Clause(subject, action, thing, negated=True)
@@ -211,7 +196,7 @@ def denial(dice: Dice) -> Tree | None:
 
 def past(dice: Dice) -> Tree | None:
     """Tom saw a dog; yesterday a young man helped the child. Never 'we': es compramos, buy or bought."""
-    action = verb(dice, _PAST)
+    action = verb(dice, _WORDS["past"])
     time = dice.pick(("", "", "yesterday"))
     subject = _agent(dice, action.key, "i i i you you he she")
     if dice.chance(0.08):
@@ -222,7 +207,7 @@ def past(dice: Dice) -> Tree | None:
 
 def past_denial(dice: Dice) -> Tree | None:
     """Anna did not buy an apple (kein); i did not find my key (nicht)."""
-    action = verb(dice, _PAST)
+    action = verb(dice, _WORDS["past"])
     subject = _agent(dice, action.key, "i i i you you he she")
     thing = denied_patient(dice, action.key, subject)
     return None if thing is None else Clause(subject, action, thing, past=True, negated=True)
@@ -231,7 +216,7 @@ def past_denial(dice: Dice) -> Tree | None:
 def question(dice: Dice) -> Tree | None:
     """Do you drink coffee? Did Tom see the dog?"""
     in_past = dice.chance(0.35)
-    action = verb(dice, _PAST if in_past else f"{_STATES} {_EVENTS}")
+    action = verb(dice, _WORDS["past"] if in_past else _ANYTHING)
     subject = _agent(dice, action.key, "you you he she")
     thing = patient(dice, action.key, subject, _undetermined(action.key, in_past))
     return None if thing is None else Clause(subject, action, thing, past=in_past, asks="whether")
@@ -240,32 +225,32 @@ def question(dice: Dice) -> Tree | None:
 def who(dice: Dice) -> Tree | None:
     """Who has a dog? Who saw Tom?"""
     in_past = dice.chance(0.4)
-    action = verb(dice, _PAST if in_past else f"{_STATES} {_EVENTS}")
+    action = verb(dice, _WORDS["past"] if in_past else _ANYTHING)
     thing = patient(dice, action.key, None, _undetermined(action.key, in_past))
     return None if thing is None else Clause(None, action, thing, past=in_past, asks="who")
 
 
 def what(dice: Dice) -> Tree | None:
     """What does Tom drink? What did you buy? What do you want to eat?"""
-    sort = dice.pick(tuple(_ASKED_FOR))
-    action = verb(dice, _ASKED_FOR[sort])
+    sort = dice.pick(tuple(_WORDS["asked_for"]))
+    action = verb(dice, _WORDS["asked_for"][sort])
     return Clause(somebody(dice, "you you he she"), action, modal=VERBS.get(sort), past=sort == "past", asks="what")
 
 
 def modal(dice: Dice) -> Tree | None:
     """I can see the dog; tomorrow i must buy an apple; we want to drink wine."""
-    key = dice.pick(tuple(_ABILITIES))
-    action = verb(dice, _ABILITIES[key])
+    key = dice.pick(tuple(_WORDS["abilities"]))
+    action = verb(dice, _WORDS["abilities"][key])
     subject = somebody(dice)
     thing = patient(dice, action.key, subject, ())
-    time = "" if action.key == "see" else dice.pick(_TIMES[key])
+    time = "" if action.key == "see" else dice.pick(_WORDS["times"][key])
     return None if thing is None else Clause(subject, action, thing, modal=VERBS[key], time=time)
 
 
 def modal_denial(dice: Dice) -> Tree | None:
     """Tom cannot open the door; Anna does not want to drink wine."""
     key = dice.pick(("can", "want"))
-    action = verb(dice, _INABILITIES)
+    action = verb(dice, _WORDS["inabilities"])
     subject = somebody(dice)
     thing = denied_patient(dice, action.key, subject)
     return None if thing is None else Clause(subject, action, thing, modal=VERBS[key], negated=True)
@@ -274,7 +259,7 @@ def modal_denial(dice: Dice) -> Tree | None:
 def modal_question(dice: Dice) -> Tree | None:
     """Can you help Anna? Do you want to drink a coffee?"""
     key = dice.pick(("can", "want"))
-    action = verb(dice, _ABILITIES[key])
+    action = verb(dice, _WORDS["abilities"][key])
     subject = somebody(dice, "you you he she")
     thing = patient(dice, action.key, subject, ())
     return None if thing is None else Clause(subject, action, thing, modal=VERBS[key], asks="whether")
@@ -282,10 +267,10 @@ def modal_question(dice: Dice) -> Tree | None:
 
 def habit(dice: Dice) -> Tree | None:
     """Every day the man drinks a coffee; nobody buys a car or writes a book every day."""
-    action = verb(dice, _HABITS)
+    action = verb(dice, _WORDS["habits"])
     subject = somebody(dice)
     time = dice.pick(("today", "sometimes", "every day"))
-    once = {"this", "num"} | ({"the"} if action.key in _CONSUMING else set())
+    once = {"this", "num"} | ({"the"} if action.key in _WORDS["consuming"].split() else set())
     thing = patient(dice, action.key, subject, () if time == "today" else once)
     if thing is None or (action.key == "buy" and time != "today" and "thing" in thing.noun.kinds):
         return None
@@ -318,7 +303,7 @@ def activity(dice: Dice) -> Tree | None:
     """The boy plays in the park; every day Tom works in Berlin; tomorrow we must cook."""
     action = verb(dice, "sleep work sing play cook")
     key = dice.pick(("", "", "", "", "can", "must", "want"))
-    clause = Clause(somebody(dice), action, modal=VERBS.get(key), time=dice.pick(_TIMES[key]))
+    clause = Clause(somebody(dice), action, modal=VERBS.get(key), time=dice.pick(_WORDS["times"][key]))
     return _somewhere(dice, clause, action.key)
 
 
@@ -344,7 +329,7 @@ def animal_activity(dice: Dice) -> Tree | None:
     action = verb(dice, "sleep play")
     subject = animal(dice)
     where = place(dice, "pet" if "pet" in subject.noun.kinds else "outdoor")
-    return Clause(subject, action, place=where, time=dice.pick(_TIMES[""]))
+    return Clause(subject, action, place=where, time=dice.pick(_WORDS["times"][""]))
 
 
 def journey(dice: Dice) -> Tree | None:
@@ -357,16 +342,6 @@ def journey(dice: Dice) -> Tree | None:
     time = "" if asks or negated else dice.pick(times)
     where = city(dice, "to")
     return Clause(subject, VERBS["go"], place=where, modal=VERBS.get(key), negated=negated, asks=asks, time=time)
-
-
-_MOODS = ("tired", "tired", "sad", "happy", "happy", "clever", "young")
-_KIND_FEATURES: dict[str, tuple[str, ...]] = {
-    "animal": ("tired", "sad", "happy"),
-    "seat": ("old", "expensive"),
-    "vehicle": ("old", "new"),
-    "opening": (),
-    **dict.fromkeys(("thing", "food", "drink", "meal"), ("expensive",)),
-}
 
 
 def _thing(dice: Dice, kind: str) -> NounPhrase:
@@ -425,8 +400,8 @@ def _mood(dice: Dice) -> tuple[Subject, Adjective]:
     """A subject and a mood; i, you and we are only sad: Spanish 'tired' depends on the speaker's gender."""
     subject = _people(dice)
     unknown = isinstance(subject, Pronoun) and not subject.gender
-    moods = _MOODS[:-1] if is_minor(subject) else _MOODS
-    return subject, ADJECTIVES["sad" if unknown else dice.pick(moods)]
+    moods = _WORDS["moods"].split()
+    return subject, ADJECTIVES["sad" if unknown else dice.pick(moods[:-1] if is_minor(subject) else moods)]
 
 
 def _feature(dice: Dice) -> tuple[Subject, Adjective]:
@@ -434,7 +409,7 @@ def _feature(dice: Dice) -> tuple[Subject, Adjective]:
     kinds = ("animal", "animal", "thing", "thing", "seat", "vehicle", "food", "drink", "drink", "meal", "opening")
     kind = dice.pick(kinds)
     thing = animal(dice) if kind == "animal" else _thing(dice, kind)
-    return thing, ADJECTIVES[dice.pick((*thing.noun.adjectives, *_KIND_FEATURES[kind]))]
+    return thing, ADJECTIVES[dice.pick((*thing.noun.adjectives, *_WORDS["kind_features"][kind].split()))]
 
 
 def _repeats(subject: Subject, quality: Adjective) -> bool:

@@ -16,37 +16,16 @@ from typing import NamedTuple
 
 from training.demo.constructions import Dice
 from training.demo.conversation_slots import Draws
-from training.demo.lexicon import table_rows
+from training.demo.lexicon import table_rows, words_of
 
 LANGUAGES = ("de", "en", "es")
 MOST_REPEATS = 4
 COPYING = 6  # weight of a phrase that is names alone
 INTRODUCTIONS = 28  # rows of conversation_verbs.txt
-_PERSONS = re.findall(r"\w+", "ich ich ich ich du du er sie wir wir they Sie sub_s sub_s sub_p name")
-_SUBJECTS = {  # German, English and Spanish (statement), index of the verb forms in German and Spanish
-    "ich": ("ich", "I", "", 0, 0),
-    "du": ("du", "you", "tú", 1, 1),
-    "er": ("er", "he", "él", 2, 2),
-    "sie": ("sie", "she", "ella", 2, 2),
-    "wir": ("wir", "we", "", 3, 3),
-    "they": ("sie", "they", "ellos", 3, 4),
-    "Sie": ("Sie", "you", "tú", 3, 1),
-    "sub_s": ("{sub_s}", "{sub_s}", "{sub_s}", 2, 2),
-    "sub_p": ("{sub_p}", "{sub_p}", "{sub_p}", 3, 4),
-    "name": ("{name}", "{name}", "{name}", 2, 2),
-}
-_CONTRACTIONS = tuple(
-    (re.compile(rf"\b{full}\b", re.IGNORECASE), short)
-    for full, short in (
-        ("I am", "I'm"),
-        ("(you|we|they) are", r"\1're"),
-        ("(he|she|it|that|what|where|who) is", r"\1's"),
-        ("(do|does|is|are|did) not", r"\1n't"),
-        ("cannot", "can't"),
-        ("(I|we|you) will", r"\1'll"),
-        ("(I|we|you) would", r"\1'd"),
-    )
-)
+_WORDS = words_of("conversation")
+_PERSONS = _WORDS["persons"].split()
+_SUBJECTS: dict[str, tuple[str, str, str, int, int]] = _WORDS["subjects"]
+_CONTRACTIONS = [(re.compile(rf"\b{full}\b", re.IGNORECASE), short) for full, short in _WORDS["contractions"].items()]
 _INTRODUCES = re.compile(r"^(my|I am|this is|I live|I work) .*\{(name|city|job|surname)\}|^(hello|good \w+),? \{name\}")
 _COPIES = re.compile(r"(\{\w+\}|and|[ ,])+")
 _AN = re.compile(r"\b([Aa]) (?=[aeiouAEIOU](?!ni|uro))")
@@ -334,7 +313,7 @@ def _with_contractions(text: str, dice: Dice) -> str:
 
 
 def capitalised(text: str) -> str:
-    """With a capital behind opening marks."""
+    """With a capital after opening marks."""
     at = next((i for i, character in enumerate(text) if character.isalnum()), 0)
     return text[:at] + text[at : at + 1].upper() + text[at + 1 :]
 

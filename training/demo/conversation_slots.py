@@ -10,17 +10,13 @@ from functools import cache
 from typing import NamedTuple
 
 from training.demo.constructions import Dice
-from training.demo.lexicon import demo_text, table_rows
+from training.demo.lexicon import demo_text, table_rows, words_of
 
 _SLOT = re.compile(r"\{([a-z_]+?)(?:\.([a-z_0-9]+?))?2?\}")
-_UNKNOWN_SHARES = {"name": 0.55, "surname": 0.55, "city": 0.4, "company": 0.8, "street": 1.0, "mail": 0.9, "job": 0.04}
+_WORDS = words_of("slots")
 _UNKNOWN_NOUNS = 0.06  # of things, dishes, places
-_ONSETS = re.findall(
-    r"\w+", "b bl br c ch d dr f fl fr g gl gr h j k kl kr l m n p pl pr qu r s sch sh st t tr v w x y z"
-)
-_VOWELS = re.findall(r"\w+", "a a e e i i o o u au ei ie ä ö ü ou é í ó á y")
-_CODAS = ["", "", "", *re.findall(r"\w+", "n n r s l m k t x nd rt ck ß ng h ñ")]
-_TEXT_SLOTS: dict[str, Callable[[Dice], tuple[str, str, str]]] = {}
+_ONSETS, _VOWELS = _WORDS["onsets"].split(), _WORDS["vowels"].split()
+_CODAS = ["", "", "", *_WORDS["codas"].split()]
 
 
 class Entry(NamedTuple):
@@ -115,7 +111,7 @@ def _price(dice: Dice) -> tuple[str, str, str]:
 
 def _mail(dice: Dice) -> tuple[str, str, str]:
     parts = (random_word(dice).lower() for _ in range(2))
-    return _same("@".join(parts) + dice.pick((".de", ".com", ".org", ".es", ".net")))
+    return _same("@".join(parts) + dice.pick(_WORDS["mail_ends"]))
 
 
 def _phone(dice: Dice) -> tuple[str, str, str]:
@@ -127,8 +123,7 @@ def _full_date(dice: Dice) -> tuple[str, str, str]:
     return _same(f"{_digits(dice, 1, 31):0>2}.{_digits(dice, 1, 12):0>2}.{_digits(dice, 1950, 2030)}")
 
 
-_STREETS = ("straße", "weg", "platz", "gasse", " Street", " Road")
-_TEXT_SLOTS |= {
+_TEXT_SLOTS: dict[str, Callable[[Dice], tuple[str, str, str]]] = {
     "digits": lambda dice: _same(_number(dice)),
     "age": lambda dice: _same(_digits(dice, 2, 99)),
     "date": lambda dice: _same(_digits(dice, 1, 31)),
@@ -140,46 +135,8 @@ _TEXT_SLOTS |= {
     "price": _price,
     "mail": _mail,
     "phone": _phone,
-    "street": lambda dice: _same(
-        random_word(dice) + dice.pick(("straße", "weg", "platz", "gasse", " Street", " Road"))
-    ),
-    "fulldate": lambda dice: _same(
-        f"{_digits(dice, 1, 31):0>2}.{_digits(dice, 1, 12):0>2}.{_digits(dice, 1950, 2030)}"
-    ),
-}
-
-_ARTICLES = {  # case -> masculine, feminine, neuter
-    "nom_the": ("der", "die", "das"),
-    "acc_the": ("den", "die", "das"),
-    "dat_the": ("dem", "der", "dem"),
-    "nom_a": ("ein", "eine", "ein"),
-    "acc_a": ("einen", "eine", "ein"),
-    "nom_my": ("mein", "meine", "mein"),
-    "acc_my": ("meinen", "meine", "mein"),
-    "nom_your": ("dein", "deine", "dein"),
-    "nom_our": ("unser", "unsere", "unser"),
-    "in_a": ("in einem", "in einer", "in einem"),
-    "in_the": ("im", "in der", "im"),
-    "into_the": ("in den", "in die", "ins"),
-    "zum": ("zum", "zur", "zum"),
-    "nach_der": ("nach dem", "nach der", "nach dem"),
-    "nom_nearest": ("der nächste", "die nächste", "das nächste"),
-    "nom_good": ("ein guter", "eine gute", "ein gutes"),
-    "bare": ("", "", ""),
-}
-_ENGLISH = {form: form for form in ("the", "a", "my", "your", "our", "another", "this")}
-_ENGLISH |= {"nearest": "the nearest", "good": "a good", "bare": ""}
-_SPANISH = {  # masculine, feminine
-    "the": ("el", "la"),
-    "a": ("un", "una"),
-    "my": ("mi", "mi"),
-    "your": ("tu", "tu"),
-    "our": ("nuestro", "nuestra"),
-    "del": ("del", "de la"),
-    "to_the": ("al", "a la"),
-    "another": ("otro", "otra"),
-    "good": ("un buen", "una buena"),
-    "bare": ("", ""),
+    "street": lambda dice: _same(random_word(dice) + dice.pick(_WORDS["streets"])),
+    "fulldate": _full_date,
 }
 
 
@@ -191,15 +148,15 @@ def _noun_text(noun: NounEntry, form: str, language: int) -> str:
         return f"{('die', 'the', spanish)[language]} {noun.plural[language]}"
     singular = noun.singular[language]
     if language == 0:
-        return f"{_ARTICLES[form]['mfn'.index(noun.genders[0])]} {singular}".strip()
+        return f"{_WORDS['german'][form]['mfn'.index(noun.genders[0])]} {singular}".strip()
     if language == 1:
-        return f"{_ENGLISH.get(form, 'the')} {singular}".strip()
+        return f"{_WORDS['english'].get(form, 'the')} {singular}".strip()
     feminine, stressed = noun.genders[1][0] == "f", noun.genders[1] == "fa"
     if form == "this":
         return "esta" if feminine else "este"
     if form == "nearest":
         return f"{'la' if feminine else 'el'} {singular} más {'cercana' if feminine else 'cercano'}"
-    article = _SPANISH[form][feminine and not (stressed and form in ("the", "a", "del", "to_the"))]
+    article = _WORDS["spanish"][form][feminine and not (stressed and form in ("the", "a", "del", "to_the"))]
     return f"{article} {singular}".strip()
 
 
@@ -212,9 +169,6 @@ def _agreeing(spanish: str, feminine: bool, plural: bool) -> str:
     if spanish == "joven":
         return "jóvenes"
     return spanish + ("s" if spanish[-1] in "aeo" else "es")
-
-
-_ADJECTIVES = {"feel", "trait", "quality", "condition", "closed", "opened", "goodadj", "condition_d"}
 
 
 class Draws:
@@ -275,7 +229,7 @@ class Draws:
             if slot in ("thing", "dish", "town", "event", "drink") and dice.chance(_UNKNOWN_NOUNS):
                 return self._unknown_noun()
             return dice.pick(nouns()[slot])
-        if dice.chance(_UNKNOWN_SHARES.get(slot, 0.0)):
+        if dice.chance(_WORDS["unknown_shares"].get(slot, 0.0)):
             word = random_word(dice)
             return Entry(((word,), (word,), (word,)))
         return self._filled_entry(dice.pick(_entries(slot)))
@@ -309,7 +263,7 @@ class Draws:
             return forms[1] if language == 0 and form == "noun" else self._hobby(entry, form, language)
         if slot == "job":
             return forms[self._feminine and len(forms) > 1]
-        if slot in _ADJECTIVES and language == 2:
+        if slot in _WORDS["agreeing"].split() and language == 2:
             return _agreeing(forms[0], self._feminine, self._plural)
         return forms[0]
 

@@ -17,6 +17,7 @@ import torch
 from models import checkpoint as checkpoints
 from models.checkpoint import DemoCard
 from models.inspection.word_alignment import GoldLinks
+from training import snapshot
 from training.config import recipes
 from training.config.run_config import (
     NO_CLEANING,
@@ -30,12 +31,10 @@ from training.data.sentence_pairs import Pairs
 from training.demo import conversation, phrasebook
 from training.demo.first_sentences import first_sentences, without_punctuation
 from training.demo.lexicon import demo_text
-from training.distributed.watchdog import Terminated
+from training.distributed.watchdog import STOPPING, Terminated
 from training.errors import TrainingError
 from training.evaluation.alignment_heads import AlignedSentence
 from training.evaluation.scores import Scores
-from training.loop import snapshot
-from training.loop.stop_signals import STOPPING
 from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
@@ -64,12 +63,13 @@ _EXAMPLES = {
 def demo_translator(source: str, target: str) -> TranslatorConfig:
     """Trains in two to three minutes on one core. A vocabulary for both languages, so that unknown words are copied
     piece by piece."""
+    layers, dropout = {"encoder_layers": 2, "decoder_layers": 2}, {"embedding_dropout": 0.0, "residual_dropout": 0.0}
     return TranslatorConfig(
         recipe="demo",
         source_language=source,
         target_language=target,
         tokenizer=TokenizerConfig(vocab_size=1200, joint=True),
-        network=recipes.pre_norm_network(128, layers=(2, 2), heads=4, d_ff=256, tied="all", dropout=0.0),
+        network={**recipes.TRANSLATORS["tiny"].config.network, **layers, **dropout},
         label_smoothing=0.0,
         tokens_per_batch=1500,
         max_tokens=128,
@@ -114,7 +114,7 @@ def demo_card(name: str, texts: Sequence[str]) -> DemoCard:
     if name == "lyrics-zh":
         songs = lyrics().count("\n\n") + 1
         characters = frozenset(lyrics()) - set(" \n")
-        summary = f"It has read {songs} Chinese songs of this project, of {len(characters):,} characters."
+        summary = f"It has read {songs} Chinese songs of this project, with {len(characters):,} different characters."
         return DemoCard(summary, songs, ("分开", "早班车"), LYRICS_WAY_OUT, characters)
     _, source, target = name.split("-")
     counts = Counter(word for text in texts for word in _WORD.findall(text.casefold()))
@@ -147,6 +147,7 @@ def _train(name: str, out: Path, device: torch.device, *, announces_stop: bool =
         test_beam=1,  # nearly every greedy translation is already right
         aligned=aligned_phrases(source, target),
         demo=demo_card(name, pairs.sources),
+        least_occurrences=LEAST_OCCURRENCES,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.demo.lexicon import PERSONS, Noun
+from training.demo.lexicon import PERSONS, Noun, words_of
 from training.demo.syntax_trees import Clause, Existence, NounPhrase, Order, Place, Word, subject_words, word, words
 
 CASES = NOMINATIVE, ACCUSATIVE, DATIVE = "nominative", "accusative", "dative"
@@ -18,13 +18,8 @@ _STRONG_ENDINGS = _by_case(("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em"
 _POSSESSIVE_ENDINGS = _by_case(("", "e", "", "e"), ("en", "e", "", "e"), ("em", "er", "em", "en"))
 _WEAK_ENDINGS = _by_case(("e", "e", "e", "en"), ("en", "e", "e", "en"), ("en", "en", "en", "en"))
 _MIXED_ENDINGS = _by_case(("er", "e", "es", "en"), ("en", "e", "es", "en"), ("en", "en", "en", "en"))
-_POSSESSIVES = {"a": "ein", "no": "kein", "my": "mein", "your": "dein", "our": "unser"}
-NUMERALS = {"two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "ten": "zehn"}
-_COPULA = ("bin", "bist", "ist", "sind", "sind")
-_HAVE = ("habe", "hast", "hat", "haben", "haben")
-_RELATIONS = {"in": "in", "on": "auf", "under": "unter", "behind": "hinter", "to": "nach"}
-_ASKED = {"who": "wer", "what": "was", "where": "wo"}
-_TIMES = {"today": "heute", "tomorrow": "morgen", "yesterday": "gestern", "now": "jetzt", "sometimes": "manchmal"}
+_WORDS = words_of("german")
+NUMERALS = _WORDS["numerals"]
 
 
 def _column(noun: Noun, plural: bool) -> int:
@@ -37,8 +32,8 @@ def _determiner(determiner: str, case: str, column: int) -> tuple[str, dict[str,
         return _ARTICLES[case][column], _WEAK_ENDINGS
     if determiner == "this":
         return "dies" + _STRONG_ENDINGS[case][column], _WEAK_ENDINGS
-    if determiner in _POSSESSIVES:
-        return _POSSESSIVES[determiner] + _POSSESSIVE_ENDINGS[case][column], _MIXED_ENDINGS
+    if determiner in _WORDS["possessives"]:
+        return _WORDS["possessives"][determiner] + _POSSESSIVE_ENDINGS[case][column], _MIXED_ENDINGS
     return NUMERALS.get(determiner, ""), _STRONG_ENDINGS
 
 
@@ -56,7 +51,7 @@ def noun_phrase(phrase: NounPhrase, role: str, case: str = NOMINATIVE, denied: b
 
 
 def _place(place: Place) -> list[Word]:
-    relation, noun = _RELATIONS[place.relation], word(place.noun.forms["de"][0], "place.noun")
+    relation, noun = _WORDS["relations"][place.relation], word(place.noun.forms["de"][0], "place.noun")
     if "city" in place.noun.kinds:
         return [word(relation, "place.relation"), noun]
     article = _ARTICLES[DATIVE][_column(place.noun, plural=False)]
@@ -69,11 +64,11 @@ def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
     """The finite verb, and the infinitive or participle that closes the clause."""
     person = PERSONS.index(clause.person)
     if clause.verb is None:
-        return word(_COPULA[person], "verb"), []
+        return word(_WORDS["copula"][person], "verb"), []
     if clause.modal:
         return word(clause.modal.german[person], "modal"), words(clause.verb.german_infinitive, "verb")
     if clause.past:
-        return word(_HAVE[person], "verb"), words(clause.verb.german_participle, "verb")
+        return word(_WORDS["have"][person], "verb"), words(clause.verb.german_participle, "verb")
     return word(clause.verb.german[person], "verb"), []
 
 
@@ -94,7 +89,7 @@ def clause(tree: Clause) -> list[Word]:
     """A statement has one constituent before the finite verb, a yes/no question none."""
     finite, final = _verbs(tree)
     subject = subject_words(tree.subject, "de", noun_phrase)
-    front = tree.time_words(_TIMES, "jeden tag") + words(_ASKED.get(tree.asks, ""), "asked")
+    front = tree.time_words(_WORDS["times"], "jeden tag") + words(_WORDS["asked"].get(tree.asks, ""), "asked")
     start = [*front, finite, *subject] if front or tree.asks else [*subject, finite]
     return start + _middle(tree) + final
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 LANGUAGES = ("de", "en", "es", "zh")
 
 
 def demo_text(name: str) -> str:
     return resources.files("training.demo").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def words_of(module: str) -> dict[str, Any]:
+    """The tables of words.toml that a module of this package reads."""
+    tables: dict[str, dict[str, Any]] = tomllib.loads(demo_text("words.toml"))
+    return tables[module]
 
 
 def table_rows(name: str) -> Iterator[list[str]]:
@@ -49,13 +58,7 @@ class Pronoun:
 
 PRONOUNS = {
     english: Pronoun(english, person, gender, {"de": german, "en": english, "es": spanish, "zh": chinese})
-    for person, gender, german, english, spanish, chinese in (
-        ("1s", "", "ich", "i", "", "我"),
-        ("2s", "", "du", "you", "tú", "你"),
-        ("3s", "m", "er", "he", "él", "他"),
-        ("3s", "f", "sie", "she", "ella", "她"),
-        ("1p", "", "wir", "we", "", "我们"),
-    )
+    for person, gender, german, english, spanish, chinese in words_of("lexicon")["pronouns"]
 }
 
 

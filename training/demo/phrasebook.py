@@ -14,14 +14,14 @@ from functools import cache
 from itertools import permutations, starmap
 
 from training.demo import chinese, constructions, english, german, spanish
-from training.demo.lexicon import LANGUAGES, NOUNS, PRONOUNS, VERBS, nouns_of_kind, table_rows
+from training.demo.lexicon import LANGUAGES, NOUNS, PRONOUNS, VERBS, nouns_of_kind, table_rows, words_of
 from training.demo.syntax_trees import Clause, Couple, Existence, Formula, NounPhrase, Tree, Word, subject_words, word
 
 _GRAMMARS = {"de": german, "en": english, "es": spanish, "zh": chinese}
 
 
 def _formula_words(cell: str) -> tuple[Word, ...]:
-    """The digits behind a word are the nodes that it expresses."""
+    """The digits after a word are the nodes that it expresses."""
     line = []
     for token in cell.split():
         text = token.rstrip("0123456789")
@@ -39,32 +39,7 @@ _GREETING_LINES, _FIXED_LINES = _formula_table("greetings.txt"), _formula_table(
 _LINES = _GREETING_LINES | _FIXED_LINES
 
 
-_QUOTAS: dict[Callable[[constructions.Dice], Tree | None], int] = {  # number of different trees per construction
-    constructions.present: 3800,
-    constructions.wish: 500,
-    constructions.denial: 1800,
-    constructions.past: 2700,
-    constructions.past_denial: 800,
-    constructions.question: 1000,
-    constructions.who: 350,
-    constructions.what: 350,
-    constructions.modal: 900,
-    constructions.modal_denial: 450,
-    constructions.modal_question: 300,
-    constructions.habit: 1300,
-    constructions.meal: 900,
-    constructions.activity: 2000,
-    constructions.idleness: 800,
-    constructions.activity_question: 400,
-    constructions.animal_activity: 250,
-    constructions.journey: 850,
-    constructions.location: 1050,
-    constructions.whereabouts: 250,
-    constructions.existence: 2500,
-    constructions.description: 1850,
-    constructions.label: 650,
-    constructions.order: 90,
-}
+_WORDS = words_of("phrasebook")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +61,7 @@ class Phrase:
     def sentence(self, language: str) -> str:
         """The text as people write it, with capitals and punctuation; of German, English or Spanish."""
         text = " ".join(_with_capital(word, language, self.words(language)[0]) for word in self.lines[language])
-        asks = self.words("en")[0] in _ASKING
+        asks = self.words("en")[0] in _WORDS["asking"].split()
         opening = "¿" if asks and language == "es" else ""
         return f"{opening}{text[0].upper()}{text[1:]}{'?' if asks else '.'}"
 
@@ -100,13 +75,8 @@ class Phrase:
         )
 
 
-_ASKING = frozenset(["who", "what", "where", "how", "is", "are", "am", "do", "does", "did", "can", "must"])
-_CAPITALS = {
-    "de": {form for noun in NOUNS.values() for form in noun.forms["de"]}
-    | {"abend", "nacht", "wiedersehen", "dank", "glück", "appetit", "problem", "deutschland"},
-    "en": {"i", "german", "english", "spanish", "chinese", "germany"},
-    "es": {"alemania"},
-}
+_CAPITALS = {language: set(words.split()) for language, words in _WORDS["capitals"].items()}
+_CAPITALS["de"] |= {form for noun in NOUNS.values() for form in noun.forms["de"]}
 
 
 def _with_capital(part: Word, language: str, first: str) -> str:
@@ -157,8 +127,8 @@ def phrases() -> tuple[Phrase, ...]:
     ]
     greetings = [Formula(phrase, addressee) for phrase in _GREETING_LINES for addressee in addressees]
     trees = never_held_out | {tree.key: tree for tree in greetings}
-    for construction, quota in _QUOTAS.items():
-        trees |= _drawn(construction, quota)
+    for name, quota in _WORDS["quotas"].items():
+        trees |= _drawn(getattr(constructions, name), quota)
     kept: list[Phrase] = []
     taken: set[tuple[str, str]] = set()
     for key, tree in trees.items():
@@ -174,7 +144,7 @@ def phrases() -> tuple[Phrase, ...]:
 
 def pattern_count() -> int:
     """Constructions and fixed phrases."""
-    return len(_QUOTAS) + len(_LINES)
+    return len(_WORDS["quotas"]) + len(_LINES)
 
 
 def pairs(source: str, target: str, *, held_out: bool) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.demo.lexicon import PERSONS
+from training.demo.lexicon import PERSONS, words_of
 from training.demo.syntax_trees import (
     Clause,
     Couple,
@@ -17,20 +17,9 @@ from training.demo.syntax_trees import (
     words,
 )
 
-_DETERMINERS = {  # masculine, feminine, masculine plural, feminine plural
-    "the": ("el", "la", "los", "las"),
-    "a": ("un", "una", "", ""),
-    "no": ("ningún", "ninguna", "", ""),
-    "this": ("este", "esta", "", ""),
-    "my": ("mi", "mi", "", ""),
-    "your": ("tu", "tu", "", ""),
-    "our": ("nuestro", "nuestra", "", ""),
-}
-_NUMERALS = {"two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "ten": "diez"}
-_COPULAS = {"ser": ("soy", "eres", "es", "somos", "son"), "estar": ("estoy", "estás", "está", "estamos", "están")}
-_RELATIONS = {"in": "en", "on": "sobre", "under": "debajo de", "behind": "detrás de", "to": "a"}
-_ASKED = {"who": "quién", "what": "qué", "where": "dónde"}
-_TIMES = {"today": "hoy", "tomorrow": "mañana", "yesterday": "ayer", "now": "ahora", "sometimes": "a veces"}
+_WORDS = words_of("spanish")
+_DETERMINERS: dict[str, list[str]] = _WORDS["determiners"]
+_NUMERALS: dict[str, str] = _WORDS["numerals"]
 
 
 def _determiner(phrase: NounPhrase, denied: bool) -> str:
@@ -69,7 +58,7 @@ def _contracted(preposition: Word, phrase: list[Word]) -> list[Word]:
 
 
 def _place(place: Place) -> list[Word]:
-    *before, preposition = words(_RELATIONS[place.relation], "place.relation")
+    *before, preposition = words(_WORDS["relations"][place.relation], "place.relation")
     determiner = "" if "city" in place.noun.kinds else "the"
     return [*before, *_contracted(preposition, noun_phrase(NounPhrase(place.noun, determiner), "place"))]
 
@@ -92,7 +81,7 @@ def _verbs(clause: Clause) -> tuple[Word, list[Word]]:
     person = PERSONS.index(clause.person)
     if clause.verb is None:
         copula = clause.quality.copula if clause.quality else "estar"
-        return word(_COPULAS[copula][person], "verb"), []
+        return word(_WORDS["copulas"][copula][person], "verb"), []
     if clause.modal:
         line = words("que", "modal") if clause.modal.key == "must" else []
         return word(clause.modal.spanish[person], "modal"), [*line, word(clause.verb.spanish_infinitive, "verb")]
@@ -111,7 +100,7 @@ def clause(tree: Clause) -> list[Word]:
     if tree.quality:
         form = tree.quality.in_spanish(_gender(tree.subject), tree.person.endswith("p"))
         rest.append(word(form, "quality"))
-    front = tree.time_words(_TIMES, "cada día") + words(_ASKED.get(tree.asks, ""), "asked")
+    front = tree.time_words(_WORDS["times"], "cada día") + words(_WORDS["asked"].get(tree.asks, ""), "asked")
     if tree.asks in ("what", "where") or (tree.asks and tree.quality):
         return front + verb + rest + subject
     return front + (verb + subject if tree.asks else subject + verb) + rest

@@ -17,10 +17,11 @@ from typing import TypedDict, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed import FileStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
-from training.distributed.torchrun import join_round, launch_name
+from training.distributed.torchrun import GROUP_FILE, join_round, launch_name
 from training.distributed.watchdog import Watchdog
 from training.errors import TrainingError, pluralize
 
@@ -156,12 +157,17 @@ class Workers:
 
 
 def join_group() -> Workers:
-    """The group of torchrun's environment, or a single process. TrainingError if processes cannot reach each other."""
+    """The group of torchrun's environment or of `launch_processes`, or a single process. TrainingError if processes
+    cannot reach each other."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Workers()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
-        store, rank, count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
+        if GROUP_FILE in os.environ:
+            rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            store: Store = FileStore(os.environ[GROUP_FILE], count)
+        else:
+            store, rank, count = next(rendezvous("env://", timeout=PEER_TIMEOUT))
         store = join_round(store, rank, count, PEER_TIMEOUT)
         distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PEER_TIMEOUT)
     except (RuntimeError, ValueError) as error:

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,10 +15,11 @@ from uuid import uuid4
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
+from training import snapshot
 from training.errors import TrainingError
-from training.loop import snapshot
 
 POLL_S = 0.02  # between looks at the store
+GROUP_FILE = "PARLANCE_GROUP_FILE"  # environment variable with the file in which processes of `--processes` meet
 
 
 def environment_rank() -> int:
@@ -75,7 +77,11 @@ def join_round(store: Store, rank: int, count: int, within: timedelta) -> Store:
 
 def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:
     """Runs `python -m module arguments` in `count` processes of one group, without torchrun's logs. Returns one exit
-    code: 0; 2 after a user's mistake; 130 for an interrupt, 143 for SIGTERM; 1 otherwise."""
+    code: 0; 2 after a user's mistake; 130 for an interrupt, 143 for SIGTERM; 1 otherwise.
+
+    PyTorch's TCPStore listens on all addresses, asks nobody for a password and holds pickles, which run code when they
+    are read. So the processes meet in files of a folder that only this user can open, and gloo and NCCL, which trust
+    whoever connects, keep to the loopback interface."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -84,21 +90,28 @@ def launch_processes(count: int, module: str, arguments: Sequence[str]) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // count)))
     for name in ("", ".agent.server.api"):  # the processes print their own errors, and that they stop
         logging.getLogger(f"torch.distributed.elastic{name}").setLevel(logging.CRITICAL)
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=count,
-        run_id=uuid4().hex,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        max_restarts=0,
-    )
-    try:
-        elastic_launch(config, sys.executable)("-m", module, *arguments)
-    except ChildFailedError as error:
-        return 2 if any(failure.exitcode == 2 for failure in error.failures.values()) else 1
-    except SignalException as stopped:
-        return 128 + stopped.sigval
-    except KeyboardInterrupt:
-        return 130
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    os.environ |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # else the launcher opens a TCPStore for the processes
+    with tempfile.TemporaryDirectory(prefix="parlance-", ignore_cleanup_errors=True) as folder:
+        os.environ[GROUP_FILE] = str(Path(folder, "group"))
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=count,
+            run_id=uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint=str(Path(folder, "launch")),
+            rdzv_configs={"store_type": "file"},
+            local_addr="127.0.0.1",
+            max_restarts=0,
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", module, *arguments)
+        except ChildFailedError as error:
+            return 2 if any(failure.exitcode == 2 for failure in error.failures.values()) else 1
+        except SignalException as stopped:
+            return 128 + stopped.sigval
+        except KeyboardInterrupt:
+            return 130
     return 0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import sacrebleu
-
 from models.backends.select import Network
 from models.checkpoint import Checkpoint
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
 from training.evaluation.model_outputs import SAMPLE_TEMPERATURE, sample_lyrics, translate
-from training.loop.progress import Quality, Sample
+from training.evaluation.text_metrics import tokenizer_for
+from training.progress import Sample, Validation
 
 SAMPLE_CHARACTERS = 120  # of a lyricist's validation sample
 
@@ -34,8 +33,7 @@ def subsample(pairs: Pairs, most: int) -> Pairs:
 
 class BleuValidator:
     """Greedy decoding of the validation `pairs`; only of the samples unless weights are chosen by BLEU. losses: the
-    last validation losses of the language pairs of a multilingual corpus. general_loss: measures that of held-out
-    general pairs."""
+    last validation losses of the language pairs of a multilingual corpus."""
 
     def __init__(
         self,
@@ -44,9 +42,8 @@ class BleuValidator:
         pairs: Pairs,
         config: LoopConfig,
         losses: Callable[[], Sequence[float]] = tuple,
-        general_loss: Callable[[], float] | None = None,
     ) -> None:
-        self.checkpoint, self.network, self.losses, self.general_loss = checkpoint, network, losses, general_loss
+        self.checkpoint, self.network, self.losses = checkpoint, network, losses
         self.scores_bleu = config.choose_by == "bleu"
         self.pairs, self.samples = pairs, evenly_spaced_indices(len(pairs), config.sample_translations)
 
@@ -55,20 +52,23 @@ class BleuValidator:
         outputs = translate(self.checkpoint, self.network, some.sources)
         return tuple(zip(some.sources, some.targets, outputs, strict=True))
 
-    def __call__(self) -> Quality:
+    def __call__(self, loss: float) -> Validation:
         names = [name for name, _ in self.pairs.parts]
-        by_pair = {name: {"loss": loss} for name, loss in zip(names, self.losses(), strict=True)}
-        general_loss = self.general_loss() if self.general_loss else None
+        by_pair = {name: {"loss": own} for name, own in zip(names, self.losses(), strict=True)}
         if not self.scores_bleu:
-            return Quality(None, self.examples(), by_pair, general_loss)
+            return Validation(loss, None, self.examples(), by_pair)
+        import sacrebleu  # takes a quarter of a second
+
         sources, references = self.pairs.sources, self.pairs.targets
         outputs = translate(self.checkpoint, self.network, sources)
         scores, first = list[float](), 0
         for name, part in self.pairs.by_part():
             end = first + len(part)
-            scores.append(sacrebleu.BLEU(force=True).corpus_score(outputs[first:end], [part.targets]).score)
+            tokenize = tokenizer_for(self.checkpoint.config.target_language or part.target_language)
+            metric = sacrebleu.BLEU(tokenize=tokenize, force=True)
+            scores.append(metric.corpus_score(outputs[first:end], [part.targets]).score)
             if name:
                 by_pair[name]["bleu"] = scores[-1]
             first = end
         samples = tuple((sources[i], references[i], outputs[i]) for i in self.samples)
-        return Quality(sum(scores) / len(scores), samples, by_pair, general_loss)
+        return Validation(loss, sum(scores) / len(scores), samples, by_pair)

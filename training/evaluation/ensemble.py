@@ -1,6 +1,6 @@
 """Ensembles of translators: one distribution of the next token, the mean of the members' distributions.
 
-    p(y_t | y_<t, x) = sum_m weight_m p_m(y_t | y_<t, x)
+    p(y_t | y_<t, x) = sum_m p_m(y_t | y_<t, x) / M
 
 The mean is over probabilities, not over logits, as in fairseq. Sutskever et al. 2014 (arXiv 1409.3215, section 3.6) and
 Sennrich et al. 2016 (arXiv 1606.02891, section 3.2) report 1 to 2 BLEU for networks that differ in their seeds."""
@@ -28,11 +28,10 @@ TOKEN_RULES = ("source_prefix", "source_suffix", "target_prefix", "eos", "suppre
 
 class Ensemble:
     """Translators with the same token ids, for decoding (`models.backends.select.SelfDecoding`) and for scoring given
-    texts (`models.interface.TeacherForced`). weights: positive, one a member, only their ratios count; None: equal."""
+    texts (`models.interface.TeacherForced`)."""
 
-    def __init__(self, members: Sequence[Transformer], weights: Sequence[float] | None = None) -> None:
+    def __init__(self, members: Sequence[Transformer]) -> None:
         self.members = tuple(members)
-        self.log_weights = _log_weights(len(self.members), weights)
         self.pad = self.members[0].config.pad
 
     @property
@@ -41,7 +40,7 @@ class Ensemble:
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """Selects the backend of each member by itself, so that int8 runs on the C kernels. ValueError as `select`."""
-        return EnsembleDecodable([select_decodable(member, precision) for member in self.members], self.log_weights)
+        return EnsembleDecodable([select_decodable(member, precision) for member in self.members])
 
     def features(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], target [B, T] -> the features of all members side by side [B, T, sum of d_model]."""
@@ -51,14 +50,14 @@ class Ensemble:
         """features [..., sum of d_model] -> log-probabilities of the ensemble [..., V], float32."""
         parts = torch.split(features, [member.config.d_model for member in self.members], dim=-1)
         logits = [member.project(part) for member, part in zip(self.members, parts, strict=True)]
-        return mix(logits, self.log_weights)
+        return mix(logits)
 
 
 class EnsembleDecodable:
     """Steps every member with the same tokens. Its state is the list of the members' states."""
 
-    def __init__(self, members: Sequence[Decodable], log_weights: Sequence[float]) -> None:
-        self.members, self.log_weights = members, log_weights
+    def __init__(self, members: Sequence[Decodable]) -> None:
+        self.members = members
 
     @property
     def device(self) -> torch.device:
@@ -75,7 +74,7 @@ class EnsembleDecodable:
     def step(self, state: list[Any], tokens: Tensor, group: int = 1) -> Tensor:
         """tokens [B] -> log-probabilities of the ensemble [B, V]."""
         pairs = zip(self.members, state, strict=True)
-        return mix([member.step(own, tokens, group) for member, own in pairs], self.log_weights)
+        return mix([member.step(own, tokens, group) for member, own in pairs])
 
     def copy(
         self,
@@ -88,43 +87,30 @@ class EnsembleDecodable:
             member.copy(own, sources, destinations, since)
 
 
-def mix(logits: Sequence[Tensor], log_weights: Sequence[float]) -> Tensor:
-    """The members' logits [..., V or padded with -inf to more] -> log of the weighted mean of their softmaxes [..., V],
+def mix(logits: Sequence[Tensor]) -> Tensor:
+    """The members' logits [..., V or padded with -inf to more] -> log of the mean of their softmaxes [..., V],
     float32. One member's logits are returned as they are, so that an ensemble of one decodes as its member."""
     if len(logits) == 1:
         return logits[0]
     columns = min(part.size(-1) for part in logits)
     # log-probabilities, since a mean of probabilities would round the unlikely tokens of all members to zero
     mixed: Tensor | None = None
-    for part, log_weight in zip(logits, log_weights, strict=True):
-        weighted = part[..., :columns].float().log_softmax(dim=-1) + log_weight
-        mixed = weighted if mixed is None else torch.logaddexp(mixed, weighted)
+    for part in logits:
+        own = part[..., :columns].float().log_softmax(dim=-1) - math.log(len(logits))
+        mixed = own if mixed is None else torch.logaddexp(mixed, own)
     assert mixed is not None
     return mixed
-
-
-def _log_weights(count: int, weights: Sequence[float] | None) -> tuple[float, ...]:
-    """Normalised to a sum of 1. TrainingError unless there is a positive weight for each member."""
-    if weights is None:
-        return (-math.log(count),) * count
-    if len(weights) != count or not all(0 < weight < math.inf for weight in weights):
-        given = ",".join(f"{weight:g}" for weight in weights)
-        raise TrainingError(f"An ensemble of {count} models needs {count} positive weights, not {given}.")
-    return tuple(math.log(weight / sum(weights)) for weight in weights)
 
 
 def load_ensemble(
     folders: Sequence[Path],
     device: torch.device,
-    weights: Sequence[float] | None = None,
     languages: AnyLanguages | None = None,
-    *,
-    zero_shot: bool = False,
 ) -> tuple[Checkpoint, Transformer | Ensemble]:
     """The translators of these folders as one network, to pass on to `hypotheses`; of one folder the network itself.
-    The checkpoint is the first one's, with the smallest limits of all. languages, zero_shot: as of `load_translator`.
+    The checkpoint is the first one's, with the smallest limits of all. languages: as of `load_translator`.
     TrainingError for a folder without a translator, or models that differ in languages, tokenizers or token rules."""
-    loaded = [load_translator(folder, device, languages, zero_shot=zero_shot) for folder in folders]
+    loaded = [load_translator(folder, device, languages) for folder in folders]
     first = loaded[0][0]
     for checkpoint, _ in loaded:
         if checkpoint.config.kind != "translator":
@@ -139,7 +125,7 @@ def load_ensemble(
         max_source_tokens=min(config.max_source_tokens for config in configs),
         max_new_tokens=min(config.max_new_tokens for config in configs),
     )
-    return replace(first, config=config), Ensemble([network for _, network in loaded], weights)
+    return replace(first, config=config), Ensemble([network for _, network in loaded])
 
 
 def _differences(first: Checkpoint, other: Checkpoint) -> Iterator[str]:

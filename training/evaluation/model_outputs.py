@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 
 from models import checkpoint as checkpoints
-from models.backends.select import Network
+from models.backends.select import Network, candidates
 from models.checkpoint import Checkpoint, CheckpointConfig, new_token_limit
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Precision, Prompt
 from models.networks.loading import load_network
 from training.errors import TrainingError
-from training.evaluation.device_decoding import decode_in_memory, default_precision, default_slots
+
+CPU_SLOTS, GPU_SLOTS = 64, 1024  # rows of a batch: a GPU reads its weights once for all of them
+
+
+def default_precision(device: torch.device) -> Precision:
+    """fp32 on a CPU, where scores should not depend on the machine; on a GPU bf16, if it has that."""
+    return "fp32" if device.type == "cpu" else candidates(device)[0]
+
+
+def default_slots(device: torch.device) -> int:
+    return CPU_SLOTS if device.type == "cpu" else GPU_SLOTS
+
+
+def decode_in_memory(
+    network: Network,
+    rules: TokenRules,
+    prompts: Sequence[Prompt],
+    options: Sequence[DecodingOptions],
+    *,
+    slots: int,
+    precision: Precision,
+    progress: Callable[[int], object] | None = None,
+) -> tuple[list[list[Hypothesis]], int]:
+    """`decode`, begun again with half the slots whenever the GPU's memory runs out, as it may beside a training; also
+    returns the slots. OutOfMemoryError if the widest beam does not fit."""
+    least, reported = max((each.beam for each in options), default=1), 0
+    while True:
+        finished = [0]
+
+        def report(count: int, finished: list[int] = finished) -> None:
+            """Prompts that an earlier attempt has finished and reported count once."""
+            nonlocal reported
+            finished[0] += count
+            if progress is not None and finished[0] > reported:
+                progress(finished[0] - reported)
+            reported = max(reported, finished[0])
+
+        try:
+            return decode(network, rules, prompts, options, slots=slots, precision=precision, progress=report), slots
+        except torch.OutOfMemoryError:
+            if slots <= least:
+                raise
+        slots = max(slots // 2, least)
+        gc.collect()  # the failed decoder's caches
+        torch.cuda.empty_cache()
+
 
 MAX_BEAM_SIZE = 64
 SAMPLE_TEMPERATURE = 0.8  # of a lyricist's samples
@@ -40,16 +86,16 @@ Rerank = Callable[[Checkpoint, Sequence[str], Sequence[list[Hypothesis]]], list[
 
 
 def load_translator(
-    folder: Path, device: torch.device, languages: AnyLanguages | None = None, *, zero_shot: bool = False
+    folder: Path, device: torch.device, languages: AnyLanguages | None = None
 ) -> tuple[Checkpoint, Any]:
     """As `load_model`; of a model with several language pairs the checkpoint of this one."""
     checkpoint, network = load_model(folder, device)
-    return for_languages(checkpoint, languages or (None, None), zero_shot=zero_shot), network
+    return for_languages(checkpoint, languages or (None, None)), network
 
 
-def for_languages(checkpoint: Checkpoint, wanted: AnyLanguages, *, zero_shot: bool = False) -> Checkpoint:
+def for_languages(checkpoint: Checkpoint, wanted: AnyLanguages) -> Checkpoint:
     """The checkpoint of one language pair. TrainingError if the model has no such pair, or several; a model of unknown
-    languages takes any. zero_shot: also a pair that a multilingual model was not trained for, of one of its targets."""
+    languages takes any."""
     config, (source, target) = checkpoint.config, wanted
     if config.kind != "translator" or (
         not config.language_pairs and None in (config.source_language, config.target_language)
@@ -59,11 +105,6 @@ def for_languages(checkpoint: Checkpoint, wanted: AnyLanguages, *, zero_shot: bo
         return checkpoint.for_pair(source, target)
     except checkpoints.CheckpointError as error:
         message = str(error).removesuffix(".")
-        into = [each for each in checkpoint.single_pairs() if each.config.target_language == target]
-        if source and into and config.language_pairs:
-            if zero_shot:
-                return replace(into[0], config=replace(into[0].config, source_language=source))
-            raise TrainingError(f"{message}; evaluate --zero-shot tries it all the same.") from error
         options = " (--source, --target)" if "say which" in message else ""
         raise TrainingError(f"{message}{options}.") from error
 
@@ -81,15 +122,33 @@ def hypotheses(
     n_best: int = 1,
     length_penalty: float = 1.0,
     precision: Precision | None = None,
-    slots: int | None = None,
     rerank: Rerank | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[list[str]]:
-    """The beam's hypotheses of each source, best first; at least one, which may be empty. precision, slots: None for
-    those of the device (`device_decoding`). rerank: orders all hypotheses of the beam before the best n are taken.
+    """The beam's hypotheses of each source, best first; at least one, which may be empty. precision: None for
+    that of the device. rerank: orders all hypotheses of the beam before the best n are taken.
     progress: as of `decode`."""
-    prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     shared = DecodingOptions(beam_size=beam, n_best=beam if rerank else n_best, length_penalty=length_penalty)
+    beams = _decoded(checkpoint, network, sources, shared, precision, progress)
+    if rerank is not None:
+        beams = [beam[:n_best] for beam in rerank(checkpoint, sources, beams)]
+    return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
+
+
+def best_hypotheses(checkpoint: Checkpoint, network: Network, sources: Sequence[str], *, beam: int) -> list[Hypothesis]:
+    """The best hypothesis of each source, with its log-probability."""
+    return [best for best, *_ in _decoded(checkpoint, network, sources, DecodingOptions(beam_size=beam))]
+
+
+def _decoded(
+    checkpoint: Checkpoint,
+    network: Network,
+    sources: Sequence[str],
+    shared: DecodingOptions,
+    precision: Precision | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> list[list[Hypothesis]]:
+    prompts = [Prompt(checkpoint.source_ids(text), tuple(checkpoint.config.target_prefix)) for text in sources]
     options = [replace(shared, max_new_tokens=new_token_limit(len(p.source), 1 << 16)) for p in prompts]
     rules = token_rules(checkpoint.config)
     device: torch.device = network.device  # type: ignore[union-attr]  # an ensemble has one, too
@@ -98,40 +157,28 @@ def hypotheses(
         rules,
         prompts,
         options,
-        slots=slots or default_slots(device),
+        slots=default_slots(device),
         precision=precision or default_precision(device),
         progress=progress,
     )
-    if rerank is not None:
-        beams = [beam[:n_best] for beam in rerank(checkpoint, sources, beams)]
-    return [[checkpoint.decode(hypothesis.tokens) for hypothesis in beam] or [""] for beam in beams]
+    return beams
+
+
+class SearchOptions(TypedDict, total=False):
+    """Keywords of `hypotheses`."""
+
+    beam: int
+    length_penalty: float
+    precision: Precision | None
+    rerank: Rerank | None
+    progress: Callable[[int], object] | None
 
 
 def translate(
-    checkpoint: Checkpoint,
-    network: Network,
-    sources: Sequence[str],
-    *,
-    beam: int = 1,
-    length_penalty: float = 1.0,
-    precision: Precision | None = None,
-    slots: int | None = None,
-    rerank: Rerank | None = None,
-    progress: Callable[[int], object] | None = None,
+    checkpoint: Checkpoint, network: Network, sources: Sequence[str], **options: Unpack[SearchOptions]
 ) -> list[str]:
     """The best hypothesis of each source."""
-    beams = hypotheses(
-        checkpoint,
-        network,
-        sources,
-        beam=beam,
-        length_penalty=length_penalty,
-        precision=precision,
-        slots=slots,
-        rerank=rerank,
-        progress=progress,
-    )
-    return [best for best, *_ in beams]
+    return [best for best, *_ in hypotheses(checkpoint, network, sources, **options)]
 
 
 def sample_lyrics(

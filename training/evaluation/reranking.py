@@ -11,7 +11,6 @@ language model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ DEFAULT_WEIGHT = 0.2
 
 class Reranker:
     """One translator of the other direction, or several as an ensemble. weight: of their log-probabilities, at least 0.
-    languages: source and target of the translations that are reranked. zero_shot: as of `load_translator`. Calls load
+    languages: source and target of the translations that are reranked. Calls load
     nothing; they come from one thread at a time, as the networks' tables of positions grow. TrainingError for a folder
     without a translator of the other direction, or that cannot join an ensemble."""
 
@@ -39,22 +38,18 @@ class Reranker:
         device: torch.device,
         languages: AnyLanguages = (None, None),
         weight: float = DEFAULT_WEIGHT,
-        *,
-        zero_shot: bool = False,
     ) -> None:
         self.folders, self.device, self.languages, self.weight = tuple(folders), device, languages, weight
-        self.zero_shot = zero_shot
         source, target = languages
         try:
-            loaded = load_ensemble(folders, device, languages=(target, source), zero_shot=zero_shot)
+            loaded = load_ensemble(folders, device, languages=(target, source))
         except TrainingError as error:  # which does not say of which option it speaks
             raise TrainingError(f"Translations cannot be reranked: {error}") from error
         self._checkpoint, self._network = loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
-        load = partial(Reranker, zero_shot=self.zero_shot)
-        return load, (self.folders, self.device, self.languages, self.weight)
+        return Reranker, (self.folders, self.device, self.languages, self.weight)
 
     def __call__(
         self, translator: Checkpoint, sources: Sequence[str], beams: Sequence[list[Hypothesis]]

@@ -19,10 +19,9 @@ from models.networks.transformer import Transformer
 from training.data.batches import batches_by_length, pair_batch
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize
-from training.evaluation.device_decoding import default_precision
 from training.evaluation.ensemble import Ensemble
-from training.evaluation.model_outputs import Rerank, translate
-from training.evaluation.text_metrics import TextMetrics, text_scores
+from training.evaluation.model_outputs import Rerank, default_precision, translate
+from training.evaluation.text_metrics import TextMetrics, text_scores, tokenizer_for
 from training.kernels.training_backend import LyricistBackend
 
 TOKENS_PER_BATCH = 4096
@@ -39,7 +38,8 @@ def score_summary(score: Score) -> str:
     if "bleu" in score:
         spread = f" ± {score['bleu_interval']:.1f} (95 %)" if "bleu_interval" in score else ""
         return f"BLEU {score['bleu']:.2f}{spread} on {pluralize(int(score['sentences']), 'sentence')}"
-    return f"{score['nats_per_character']:.3f} nats per character"
+    shown = f", perplexity {score['perplexity']:.2f}" if "perplexity" in score else ""
+    return f"{score['nats_per_character']:.3f} nats per character{shown}"
 
 
 def reference_nats(checkpoint: Checkpoint, network: Transformer | Ensemble, pairs: Pairs) -> float:
@@ -77,16 +77,21 @@ def target_log_probabilities(
 
 @torch.inference_mode()
 def negative_log_likelihood(
-    network: RecurrentLanguageModel, text: Tensor, lanes: int = 1, lead: int = 0, window: int = 4096
+    network: RecurrentLanguageModel,
+    text: Tensor,
+    lanes: int = 1,
+    lead: int = 0,
+    window: int = 4096,
+    untaught: int | None = None,
 ) -> tuple[float, int]:
-    """Nats of a text [N >= 2], and the number of characters counted: all but the first. The text is cut into `lanes`
-    read in parallel, `window` characters at a time. Each lane but the first starts `lead` characters early from a zero
-    state, which loses only context further back, and counts from its own part on."""
+    """Nats of a text [N >= 2], and the number of characters counted: all but the first and `untaught` ones. The text is
+    cut into `lanes` read in parallel, `window` characters at a time. Each lane but the first starts `lead` characters
+    early from a zero state, which loses only context further back, and counts from its own part on."""
     text, lead = text.to(network.device), lead if lanes > 1 else 0
     per_lane = -(-(len(text) - 1 - lead) // lanes)
     missing = lead + per_lane * lanes + 1 - len(text)
     cut = F.pad(text, (0, missing), value=IGNORED_TARGET).unfold(0, lead + per_lane + 1, per_lane)
-    inputs, outputs = cut[:, :-1].clamp(min=0), cut[:, 1:].clone()
+    inputs, outputs = cut[:, :-1].clamp(min=0), taught(cut[:, 1:].clone(), untaught)
     outputs[1:, :lead] = IGNORED_TARGET
     scan, state, total, steps = LyricistBackend(network).scan, None, 0.0, -(-window // lanes)
     for i in range(0, inputs.size(1), steps):
@@ -94,7 +99,12 @@ def negative_log_likelihood(
         rows = logits.flatten(0, 1) if lanes > 1 else logits[0].double()
         nats = F.cross_entropy(rows, outputs[:, i : i + steps].flatten(), reduction="none")
         total += nats.double().sum().item()
-    return total, len(text) - 1
+    return total, int((taught(text[1:], untaught) != IGNORED_TARGET).sum())
+
+
+def taught(targets: Tensor, untaught: int | None) -> Tensor:
+    """The targets, of which `untaught` ones are ignored."""
+    return targets if untaught is None else targets.masked_fill(targets == untaught, IGNORED_TARGET)
 
 
 def perplexity(nats: float) -> float:
@@ -102,13 +112,12 @@ def perplexity(nats: float) -> float:
 
 
 class Search(NamedTuple):
-    """How translations are searched for. beam 1 is greedy; the length penalty is that of `DecodingOptions`. precision,
-    slots: None for those of the device. rerank: as of `hypotheses`."""
+    """How translations are searched for. beam 1 is greedy; the length penalty is that of `DecodingOptions`. precision:
+    None for that of the device. rerank: as of `hypotheses`."""
 
     beam: int = 1
     length_penalty: float = 1.0
     precision: Precision | None = None
-    slots: int | None = None
     rerank: Rerank | None = None
 
 
@@ -116,8 +125,7 @@ def score_translator(
     checkpoint: Checkpoint, network: Transformer | Ensemble, pairs: Pairs, *, beam: int = 1, length_penalty: float = 1.0
 ) -> Score:
     """The scores of `translate_and_score`."""
-    search = Search(beam, length_penalty)
-    return translate_and_score(checkpoint, network, pairs, [pairs.targets], search)[1]
+    return translate_and_score(checkpoint, network, pairs, [pairs.targets], Search(beam, length_penalty))[1]
 
 
 def translate_and_score(
@@ -129,28 +137,21 @@ def translate_and_score(
     text_metrics: TextMetrics | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> tuple[list[str], Score]:
-    """The detokenised translations of the sources and their `text_scores`; the perplexity of the pairs' targets, and
-    the number of sources over the limit. TrainingError for a precision that the device does not support."""
+    """The detokenised translations of the sources and their `text_scores`, by default with the tokenizer for the target
+    language; the perplexity of the pairs' targets, and the number of sources over the limit. TrainingError for a
+    precision that the device does not support."""
     started, precision = time.monotonic(), search.precision or default_precision(network.device)
     try:
-        outputs = translate(
-            checkpoint,
-            network,
-            pairs.sources,
-            beam=search.beam,
-            length_penalty=search.length_penalty,
-            precision=precision,
-            slots=search.slots,
-            rerank=search.rerank,
-            progress=progress,
-        )
+        options = search._replace(precision=precision)._asdict()
+        outputs = translate(checkpoint, network, pairs.sources, progress=progress, **options)
     except RefusedError as error:
         raise TrainingError(f"{str(error).rstrip('.')}.") from error
     seconds = time.monotonic() - started
+    target = checkpoint.config.target_language or pairs.target_language
     nats = reference_nats(checkpoint, network, pairs)
     most = checkpoint.config.max_source_tokens
     return outputs, {
-        **text_scores(outputs, references, text_metrics),
+        **text_scores(outputs, references, text_metrics or TextMetrics(tokenizer_for(target))),
         "nats_per_token": round(nats, 4),
         "perplexity": perplexity(nats),
         "longer_than_served": sum(len(checkpoint.source_ids(text)) > most for text in pairs.sources),

@@ -1,36 +1,38 @@
 """Comparison of translation systems on one test set: scores side by side, and paired bootstrap resampling (Koehn 2004,
-"Statistical Significance Tests for Machine Translation Evaluation") by sacreBLEU's own implementation."""
+"Statistical Significance Tests for Machine Translation Evaluation") by sacreBLEU's own implementation.
+
+In files, outputs stand a line for each pair: line n belongs to line n of the test set, and pairs with an empty side
+keep their line."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.base import Score as MetricScore
 from sacrebleu.significance import PairedTest
 
+from training.data.corpus_files import numbered_lines
+from training.data.sentence_pairs import MOST_LINES, Pairs, one_line
+from training.errors import TrainingError, pluralize
 from training.evaluation.scores import Score
 from training.evaluation.text_metrics import RESAMPLES, TextMetrics
 
 SIGNIFICANT = 0.05
-TESTED = ("bleu", "chrf", "ter")  # scores with a paired test, beside COMET
-HEADINGS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET"}
+HEADINGS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}  # of the scores with a paired test
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """outputs: its translations in the order of the test set. score: of the whole set. comet: per sentence; () without
-    it. tokenizer: digest of a model's target tokenizer."""
+    """outputs: its translations in the order of the test set. score: of the whole set. tokenizer: digest of a model's
+    target tokenizer."""
 
     name: str
     outputs: Sequence[str]
     score: Score
-    comet: Sequence[float] = ()
-    tokenizer: str | None = None
+    tokenizer: str | None
 
 
 class Bootstrap(NamedTuple):
@@ -83,18 +85,16 @@ class Comparison:
         header = ["system"]
         for name in self.bootstraps:
             header += [HEADINGS[name], "mean ± 95 %", "p"]
-        with_nats = any("perplexity" in system.score for system in self.systems)
-        rows = [[*header, *(["perplexity"] * with_nats)]]
+        rows = [[*header, "perplexity"]]
         for place, system in enumerate(self.systems):
             row = [f"{system.name} (baseline)" if place == self.baseline else system.name]
             for name, bootstraps in self.bootstraps.items():
-                digits, one = (4 if name == "comet" else 2), bootstraps[place]
+                one = bootstraps[place]
                 star = "*" if one.p_value is not None and one.p_value < SIGNIFICANT else ""
                 p_value = "" if one.p_value is None else f"{one.p_value:.4f}{star}"
                 p_value = "–" if place in self.copies else p_value
-                row += [f"{system.score[name]:.{digits}f}", f"{one.mean:.{digits}f} ± {one.ci:.{digits}f}", p_value]
-            row += [f"{system.score['perplexity']:.2f}" if "perplexity" in system.score else ""] * with_nats
-            rows.append(row)
+                row += [f"{system.score[name]:.2f}", f"{one.mean:.2f} ± {one.ci:.2f}", p_value]
+            rows.append([*row, f"{system.score['perplexity']:.2f}"])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for name, *cells in rows:
             shown = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
@@ -105,30 +105,8 @@ class Comparison:
         for place in self.copies:
             yield f"{self.systems[place].name} has the outputs of the baseline: there is no difference to test."
         yield from (f"{HEADINGS[name]}: {signature}" for name, signature in self.signatures.items())
-        if with_nats and len({system.tokenizer for system in self.systems if "perplexity" in system.score}) > 1:
+        if len({system.tokenizer for system in self.systems}) > 1:
             yield "The models have different tokenizers: their perplexities per token cannot be compared."
-
-
-class SentenceMean(Metric):
-    """The mean of numbers, one a sentence and written as its hypothesis, so that COMET is resampled as BLEU is."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def _preprocess_segment(self, sent: str) -> str:
-        return sent
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, object]:
-        return {}
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: Mapping[str, object]) -> list[float]:
-        return [float(hypothesis), 1.0]
-
-    def _compute_score_from_stats(self, stats: Sequence[float]) -> MetricScore:
-        return MetricScore("mean", float(stats[0] / stats[1]))
-
-    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> MetricScore:
-        return self._compute_score_from_stats(np.sum(stats, axis=0))
 
 
 def compare_systems(
@@ -137,41 +115,63 @@ def compare_systems(
     text_metrics: TextMetrics,
     *,
     baseline: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int | None = None,
 ) -> Comparison:
     """Tests each system against the baseline. The seed is sacreBLEU's, 12345 unless SACREBLEU_SEED says otherwise, so
-    that `sacrebleu --paired-bs` prints the same numbers for the same outputs."""
+    that `sacrebleu --paired-bs` prints the same numbers for the same outputs. resamples: None for `RESAMPLES`."""
+    resamples = resamples or RESAMPLES
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # scoring has warned of tokenised outputs already
-    metrics = {name: metric for name, metric in text_metrics.build().items() if name in TESTED}
+    metrics = {name: metric for name, metric in text_metrics.build().items() if name in HEADINGS}
     order = [baseline, *(place for place in range(len(systems)) if place != baseline)]
-    texts = [systems[place].outputs for place in order]
-    bootstraps, signatures = _paired_test(texts, metrics, references, order, resamples)
-    if all(system.comet for system in systems):
-        texts = [[repr(score) for score in systems[place].comet] for place in order]
-        comet, _ = _paired_test(texts, {"comet": SentenceMean()}, references, order, resamples)
-        bootstraps |= comet
-    return Comparison(systems, baseline, resamples, bootstraps, signatures)
-
-
-def _paired_test(
-    outputs: Sequence[Sequence[str]],
-    metrics: Mapping[str, Metric],
-    references: Sequence[Sequence[str]],
-    order: Sequence[int],
-    resamples: int,
-) -> tuple[dict[str, list[Bootstrap]], dict[str, str]]:
-    """By score: the bootstraps in the order of the systems, and the signature. outputs[i] are of system order[i], and
-    order[0] is the baseline."""
-    named = [(str(place), texts) for place, texts in zip(order, outputs, strict=True)]
+    named = [(str(place), systems[place].outputs) for place in order]
     signatures, results = PairedTest(named, metrics, references, test_type="bs", n_samples=resamples)()
     bootstraps: dict[str, list[Bootstrap]] = {}
     columns = [column for heading, column in results.items() if heading != "System"]
     for name, column in zip(metrics, columns, strict=True):
         by_place = {place: _rounded(result) for place, result in zip(order, column, strict=True)}
         bootstraps[name] = [by_place[place] for place in range(len(order))]
-    return bootstraps, dict(zip(metrics, map(str, signatures.values()), strict=True))
+    by_name = dict(zip(metrics, map(str, signatures.values()), strict=True))
+    return Comparison(systems, baseline, resamples, bootstraps, by_name)
 
 
 def _rounded(result: Any) -> Bootstrap:
     p_value = None if result.p_value is None else round(float(result.p_value), 4)
     return Bootstrap(round(float(result.mean), 4), round(float(result.ci), 4), p_value)
+
+
+def lines_of_pairs(pairs: Pairs) -> tuple[list[int], int]:
+    """The index of each pair's line, and the number of lines. A test set whose line numbers count something else, such
+    as the lines of an XML file, has one line for each pair that is kept."""
+    read = pairs.reported().read
+    if pairs.lines is None or read == len(pairs):
+        return list(range(len(pairs))), len(pairs)
+    indices = [line % MOST_LINES - 1 for line in pairs.lines]
+    return (indices, read) if max(indices) < read else (list(range(len(pairs))), len(pairs))
+
+
+def read_outputs(path: Path, pairs: Pairs) -> list[str]:
+    """One text for each pair. TrainingError if the file has another number of lines than the test set."""
+    texts = [line.strip() for _, line in numbered_lines(path)]
+    if len(texts) == len(pairs):
+        return texts
+    indices, count = lines_of_pairs(pairs)
+    if len(texts) != count:
+        raise TrainingError(
+            f"{path} has {pluralize(len(texts), 'line')} and {pairs.origin} {pluralize(count, 'pair')}: line n must"
+            " translate pair n."
+        )
+    return [texts[index] for index in indices]
+
+
+def output_lines(outputs: Sequence[str], pairs: Pairs) -> list[str]:
+    """The outputs, with empty lines for pairs that were left out."""
+    indices, count = lines_of_pairs(pairs)
+    lines = [""] * count
+    for index, output in zip(indices, outputs, strict=True):
+        lines[index] = one_line(output)
+    return lines
+
+
+def write_outputs(path: Path, outputs: Sequence[str], pairs: Pairs) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in output_lines(outputs, pairs)), encoding="utf-8", newline="\n")

@@ -20,12 +20,12 @@ from training.exporters.exportable import Exportable, Form, read_exportable
 from training.exporters.onnx_graphs import OPSET, write_graphs
 from training.exporters.sentencepiece_files import pieces_of, write_json, write_tokenizer_files
 from training.exporters.transformers_folder import (
+    check_form,
     form_of_transformers,
     generation_settings,
     transformers_config,
     write_transformers_folder,
 )
-from training.exporters.transformers_weights import check_form
 from training.exporters.usage import has_one_vocabulary, notes_on, write_readme
 
 LIBRARIES_OF: dict[Form, tuple[str, ...]] = {"ctranslate2": ("ctranslate2",), "onnx": ("onnxscript", "onnxruntime")}

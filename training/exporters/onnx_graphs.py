@@ -32,7 +32,7 @@ Arguments = tuple[Tensor, ...]
 
 
 class KeyValueLog:
-    """A `Cache` without room of its own: new keys and values behind the past ones, [B, H, T, D]."""
+    """A `Cache` without room of its own: new keys and values after the past ones, [B, H, T, D]."""
 
     def __init__(self, past: Sequence[KeyValue] = ()) -> None:
         self.past, self.present = past, list[KeyValue]()

@@ -34,7 +34,7 @@ def subword_tokenizers(model: Exportable, form: Form) -> dict[str, SubwordTokeni
 
 
 def pieces_of(tokenizer: Tokenizer, rows: int) -> list[str]:
-    """The piece of each id; rows of the embedding behind the vocabulary get names of their own."""
+    """The piece of each id; rows of the embedding after the vocabulary get names of their own."""
     named = [tokenizer.piece(token) for token in range(tokenizer.size)]
     return named + [f"<unused {token}>" for token in range(tokenizer.size, rows)]
 
@@ -83,12 +83,12 @@ def _tokenizer_settings(model: Exportable, tokenizers: Mapping[str, SubwordToken
     if not isinstance(source, MarianTokenizer) or source.split_added:
         settings["split_special_tokens"] = True  # </s> in a text is text
     if isinstance(source, MarianTokenizer):
-        silent = source.special.ids() | source.hidden
+        silent = source.special.ids | source.hidden
         settings["added_tokens_decoder"] = {
             str(token): {"content": piece, "special": token in silent, "normalized": False}
             for piece, token in source.added.items()
         }
-        extra = [source.piece(token) for token in sorted(source.hidden - source.special.ids())]
+        extra = [source.piece(token) for token in sorted(source.hidden - source.special.ids)]
         settings |= {"extra_special_tokens": extra} if extra else {}
     return settings
 

@@ -1,11 +1,11 @@
-"""Progress of an import: a bar on the console, or lines of JSON for another process."""
+"""Progress of an import: a bar on the console, or lines for another process."""
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import IO, Literal, Protocol
 
 from training.data.progress_bar import ProgressBar
@@ -79,12 +79,12 @@ class ConsoleProgress:
             self._bar = None
 
 
-class JsonProgress:
-    """A line of JSON for each stage, note and, at most every REPORT_EVERY_S, advance:
-    {"stage", "model", "bytes", "total", "seconds"} with the seconds of this stage, or {"note"}."""
+class LineProgress:
+    """A line for each stage, note and, at most every REPORT_EVERY_S, advance, for another program:
+    {"stage", "model", "bytes", "total", "seconds"} with the seconds of this stage, or {"note"}. write: of a line."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
+    def __init__(self, write: Callable[[dict[str, object]], None]) -> None:
+        self._write = write
         self._stage: Stage = "look_up"
         self._name, self._bytes, self._total, self._reported = "", 0, 0, 0.0
         self._began = time.monotonic()
@@ -113,6 +113,3 @@ class JsonProgress:
         seconds = round(self._reported - self._began, 2)
         counted = {"bytes": self._bytes, "total": self._total, "seconds": seconds}
         self._write({"stage": self._stage, "model": self._name, **counted})
-
-    def _write(self, line: dict[str, object]) -> None:
-        print(json.dumps(line, ensure_ascii=False), file=self._stream, flush=True)

@@ -1,27 +1,34 @@
-"""Imports models by name into a folder of checkpoints, which a server may be serving from.
-
-A model is made in a hidden folder beside its place, which a server does not read, and then renamed: a server finds the
-old model, the new one, or for an instant none, but never half of one."""
+"""Imports models by name into a folder of checkpoints, which a server may be serving from. A folder that is there is
+replaced only by a newer model of the repository that it was imported from; see `models.imported_folder`."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import fcntl
-import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
+from models.checkpoint_trial import problem_of
+from models.imported_folder import (
+    IMPORTED_FROM,
+    REVISION,
+    alone,
+    beside,
+    origin_in_words,
+    reason_to_keep,
+    replace_folder,
+)
 from models.model_names import ModelName, checkpoint_folder, parse_model_name
+from models.networks import loading
 from training.errors import TrainingError, unwritable_reason
-from training.importers.hub_lookup import HubUnreachable
+from training.importers.hub_download import HubUnreachable
 from training.importers.import_progress import ImportProgress
 from training.importers.marian.convert_checkpoint import (
     MarianConversion,
+    careful,
     convert_marian,
     marian_folder,
     write_conversion,
@@ -69,13 +76,16 @@ def import_models(names: Sequence[str], into: Path, progress: ImportProgress, *,
 
 def import_model(given: str, into: Path, progress: ImportProgress, *, update: bool = False) -> ImportedModel:
     """The folder is named like the repository, such as opus-mt-de-en. TrainingError, also if a folder of that name was
-    made from something else."""
+    made from something else, or changed since its import."""
     name = _checked_name(given)
+    local = not name.repositories and Path(given).is_dir()
     there = checkpoint_folder(given, into)
-    if there is not None and _is_of(there, name) and not (update and name.repositories):
-        progress.stage("done", there.name)
-        return ImportedModel(given, there, imported=False)
-    if not name.repositories and not Path(given).is_dir():
+    if there is not None and not local:
+        if name.repositories:
+            _require_origin(there, name, update=update)
+        if not (update and name.repositories):
+            return _there_already(given, there, progress)
+    if not name.repositories and not local:
         if "://" in given:
             raise TrainingError(f"{given} is no address of a model's page on the hub, such as {EXAMPLE_PAGE}.")
         if "/" in given:
@@ -88,7 +98,18 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
     folder = marian_folder(given, progress)
     place = into / folder.name.rpartition("/")[2]
     try:
-        imported = _import_folder(folder, place, name, progress, update=update)
+        with alone(place), careful(folder):
+            if place.exists() or place.is_symlink():
+                if not checkpoints.is_checkpoint(place):
+                    raise TrainingError(f"{place} is in the way: it is no checkpoint; move it, or import with --out.")
+                origin = ModelName(given, (folder.name,)) if local else name
+                _require_origin(place, origin, update=update)
+                if not update or local or _config(place).training.get(REVISION) == folder.commit:
+                    return _there_already(given, place, progress)
+            progress.stage("convert", folder.name)
+            _replace(place, _convert(folder))
+    except BlockingIOError:
+        raise TrainingError(f"Another process is importing {place.name} into {into}; wait for it.") from None
     except OSError as error:
         if (reason := unwritable_reason(error)) is None:
             raise
@@ -96,26 +117,30 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
             f"{into} cannot be written ({reason}): make room for {place.name}, or give another folder."
         ) from error
     progress.stage("done", place.name)
-    return ImportedModel(given, place, imported)
+    return ImportedModel(given, place, imported=True)
 
 
-def _import_folder(
-    folder: MarianFolder, place: Path, name: ModelName, progress: ImportProgress, *, update: bool
-) -> bool:
-    """Returns False if the checkpoint is there already."""
-    with _alone(place):
-        _finish_replacement(place)
-        if place.is_dir() and checkpoints.is_checkpoint(place):
-            if not _is_of(place, name):
-                origin = _recorded(place, "imported_from")
-                raise TrainingError(f"{place} is {origin}: import {folder.name} under another name, with --out.")
-            if not update or _recorded(place, "revision") == folder.commit:
-                return False
-        elif place.exists():
-            raise TrainingError(f"{place} is in the way: it is no checkpoint; move it, or import with --out.")
-        progress.stage("convert", folder.name)
-        _replace(place, _convert(folder))
-    return True
+def _there_already(given: str, folder: Path, progress: ImportProgress) -> ImportedModel:
+    config = _config(folder)
+    revision = config.training.get(REVISION)
+    at = f" at commit {revision}" if isinstance(revision, str) else ""
+    progress.note(f"{folder} is there already: it {origin_in_words(config)}{at}.")
+    progress.stage("done", folder.name)
+    return ImportedModel(given, folder, imported=False)
+
+
+def _require_origin(folder: Path, name: ModelName, *, update: bool) -> None:
+    """TrainingError for a checkpoint that was not imported from the repository that the name stands for, and for one
+    that an update must not replace."""
+    if update:
+        reason = reason_to_keep(folder, name.repositories)
+    else:
+        config = _config(folder)
+        reason = None if config.training.get(IMPORTED_FROM) in name.repositories else origin_in_words(config)
+    if reason is not None:
+        raise TrainingError(
+            f"{folder} {reason}: it stays as it is; import {name.given} under another name, with --out."
+        )
 
 
 def _checked_name(given: str) -> ModelName:
@@ -129,16 +154,9 @@ def _checked_name(given: str) -> ModelName:
     return parse_model_name(given)
 
 
-def _is_of(folder: Path, name: ModelName) -> bool:
-    """False for a checkpoint that was imported from another repository than this name stands for."""
-    origin = str(_recorded(folder, "imported_from"))
-    return not name.repositories or "/" not in origin or origin in name.repositories
-
-
-def _recorded(folder: Path, field: str) -> object:
-    """An entry that only imports make in a checkpoint's config, such as "imported_from"; None without it."""
+def _config(folder: Path) -> checkpoints.CheckpointConfig:
     try:
-        return checkpoints.read_config(folder).training.get(field)
+        return checkpoints.read_config(folder)
     except CheckpointError as error:
         raise TrainingError(str(error)) from error
 
@@ -151,49 +169,17 @@ def _convert(folder: MarianFolder) -> MarianConversion:
         return convert_marian(folder, target="all")
 
 
-@contextlib.contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """One import of a name at a time. The lock is the operating system's, and ends with its process."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    path = place.with_name(f".{place.name}.lock")
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise TrainingError(
-                f"Another process is importing {place.name} into {place.parent}; wait for it."
-            ) from None
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _beside(place: Path) -> tuple[Path, Path]:
-    """The hidden folders of the new and the replaced model."""
-    return place.with_name(f".{place.name}.new"), place.with_name(f".{place.name}.old")
-
-
 def _replace(place: Path, made: MarianConversion) -> None:
-    new, old = _beside(place)
-    shutil.rmtree(new, ignore_errors=True)
+    """What is there stays until the new model has been read and loaded from its folder."""
+    new, _ = beside(place)
     try:
         write_conversion(made, new)
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
+        try:
+            if (problem := problem_of(new)) is not None:
+                raise CheckpointError(problem)
+            loading.load_network(checkpoints.read(new))
+        except CheckpointError as error:
+            raise TrainingError(f"{place.name} was not imported, since it cannot be loaded: {error}") from error
+        replace_folder(place, new)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-    descriptor = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _finish_replacement(place: Path) -> None:
-    """Puts back a model whose replacement was ended between the two renames."""
-    old = _beside(place)[1]
-    if old.is_dir() and not place.exists():
-        old.rename(place)

@@ -141,15 +141,13 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
-        pull: float,
         learns: bool,
     ) -> Tensor:
         x, held = readable(features), list[Tensor]()
         losses, outputs = torch.empty(len(x)), len(weight)
-        call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing, pull)
+        call = packing.CrossEntropy(torch.get_num_threads(), len(x), linear(weight, bias, None, held), smoothing)
         call.x, call.targets, call.losses = address(x), address(targets), address(losses)
-        rows = CHUNK if pull else min(len(x), CHUNK)  # with pull, half of the buffer for each half of the rows
-        held.append(matrix(rows, outputs))
+        held.append(matrix(min(len(x), CHUNK), outputs))
         call.dlogits = address(held[-1])
         if learns:
             ctx.found = found = matrix(*x.shape), *empty_like(weight, bias)
@@ -170,7 +168,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
             )
         dx, dweight, dbias = (None if each is None else each.mul_(dloss) for each in ctx.found)
         ctx.found = None
-        return None, dx, None, dweight, dbias, None, None, None
+        return None, dx, None, dweight, dbias, None, None
 
 
 def empty_like(*tensors: OptionalTensor) -> tuple[Any, ...]:

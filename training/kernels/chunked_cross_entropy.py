@@ -16,37 +16,25 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 CHUNK_BYTES = 1 << 28  # of one chunk's logits in fp32: thousands of rows, which matrix products need to be fast
-ChunkLoss: TypeAlias = Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
+ChunkLoss: TypeAlias = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 """`chunk_loss`, or what torch.compile makes of it."""
 
 
-def chunk_loss(logits: Tensor, targets: Tensor, smoothing: float, pull: float) -> tuple[Tensor, Tensor]:
+def chunk_loss(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """logits [N, V], targets [N] -> the loss of `TranslatorBackend.cross_entropy` and its gradient for the logits,
     [N, V], both in fp32.
 
-    With log-probabilities log p and the smoothed distribution t the loss is -sum(t·log p), with the gradient p - t.
-    R-Drop adds pull/2·sum((p - q)·(log p - log q)), p of the first half of the rows and q of the second. Its gradient
-    for the logits of p is pull/2·(p·(log p - log q - KL(p, q)) + p - q), and with p and q exchanged that of q."""
+    With log-probabilities log p and the smoothed distribution t the loss is -sum(t·log p), with the gradient p - t."""
     logs = logits.float().log_softmax(1)
     pieces = torch.arange(logits.size(1), device=logits.device)
     wanted = (pieces == targets[:, None]) * (1 - smoothing) + smoothing / logits.size(1)
-    loss, probabilities = -(wanted * logs).sum(), logs.exp()
-    gradient = probabilities - wanted
-    if pull:
-        (log_p, log_q), (p, q) = logs.chunk(2), probabilities.chunk(2)
-        ratio = log_p - log_q
-        divergence = (p * ratio).sum(1, keepdim=True), -(q * ratio).sum(1, keepdim=True)  # KL(p, q), KL(q, p)
-        loss = loss + pull / 2 * (divergence[0] + divergence[1]).sum()
-        pulls = p * (ratio - divergence[0]) + p - q, q * (-ratio - divergence[1]) + q - p
-        gradient = gradient + pull / 2 * torch.cat(pulls)
-    return loss, gradient
+    return -(wanted * logs).sum(), logs.exp() - wanted
 
 
 class Chunking(NamedTuple):
-    """smoothing, pull: of the loss. rows: of a chunk. learns: whether gradients are wanted."""
+    """smoothing: of the loss. rows: of a chunk. learns: whether gradients are wanted."""
 
     smoothing: float
-    pull: float
     rows: int
     learns: bool
     compute: ChunkLoss
@@ -62,7 +50,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         device = features.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        smoothing, pull, rows, learns, compute = chunking
+        smoothing, rows, learns, compute = chunking
         total = torch.zeros((), device=features.device)
         gradients: tuple[Tensor | None, ...] = (None, None, None)
         if learns:
@@ -74,10 +62,10 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         # without autocast's cache, which would keep a copy of the weight that autograd does not know
         with torch.autocast(device, enabled=False):
             map_, offset = weight.to(dtype), None if bias is None else bias.to(dtype)
-            for chunk in row_chunks(len(features), rows, halves=2 if pull else 1):
-                x = torch.cat([features[part] for part in chunk]).to(dtype)
-                wanted = torch.cat([targets[part] for part in chunk])
-                loss, dlogits = compute(F.linear(x, map_, offset), wanted, smoothing, pull)
+            for first in range(0, len(features), rows):
+                chunk = slice(first, first + rows)
+                x = features[chunk].to(dtype)
+                loss, dlogits = compute(F.linear(x, map_, offset), targets[chunk], smoothing)
                 total += loss
                 if learns:
                     _add_gradients(gradients, chunk, x, map_, dlogits.to(dtype))
@@ -98,28 +86,16 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 
 
 def _add_gradients(
-    gradients: tuple[Tensor | None, ...], chunk: tuple[slice, ...], x: Tensor, weight: Tensor, dlogits: Tensor
+    gradients: tuple[Tensor | None, ...], chunk: slice, x: Tensor, weight: Tensor, dlogits: Tensor
 ) -> None:
     """Adds the gradients of a chunk to `gradients`, those of features, weight and bias."""
     dfeatures, dweight, dbias = gradients
     assert dfeatures is not None
     assert dweight is not None
-    for part, gradient in zip(chunk, (dlogits @ weight).chunk(len(chunk)), strict=True):
-        dfeatures[part] = gradient
+    dfeatures[chunk] = dlogits @ weight
     dweight += dlogits.t() @ x
     if dbias is not None:
         dbias += dlogits.sum(0, dtype=torch.float32)
-
-
-def row_chunks(count: int, rows: int, halves: int) -> list[tuple[slice, ...]]:
-    """Slices of 0..count-1 of at most `rows` rows together. halves 2: each chunk has a part of the first half and the
-    same part of the second."""
-    half = count // halves
-    step = max(1, rows // halves)
-    return [
-        tuple(slice(n * half + first, n * half + min(first + step, half)) for n in range(halves))
-        for first in range(0, half, step)
-    ]
 
 
 def chunked_cross_entropy(
@@ -128,13 +104,12 @@ def chunked_cross_entropy(
     weight: Tensor,
     bias: Tensor | None,
     smoothing: float,
-    pull: float,
     compute: ChunkLoss = chunk_loss,
     rows: int | None = None,
 ) -> Tensor:
     """See `ChunkedCrossEntropy`. rows: of a chunk; None: as `CHUNK_BYTES` allow."""
     parts = (features, weight) if bias is None else (features, weight, bias)
     learns = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
-    chunking = Chunking(smoothing, pull, rows or max(1, CHUNK_BYTES // (4 * len(weight))), learns, compute)
+    chunking = Chunking(smoothing, rows or max(1, CHUNK_BYTES // (4 * len(weight))), learns, compute)
     loss: Tensor = ChunkedCrossEntropy.apply(features, targets, weight, bias, chunking)  # type: ignore[no-untyped-call]
     return loss

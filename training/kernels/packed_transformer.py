@@ -97,13 +97,13 @@ class PackedPass:
 
 
 def cross_entropy(
-    network: Transformer, library: ctypes.CDLL, features: Tensor, targets: Tensor, smoothing: float, pull: float
+    network: Transformer, library: ctypes.CDLL, features: Tensor, targets: Tensor, smoothing: float
 ) -> Tensor:
     """See `TranslatorBackend.cross_entropy`."""
     weight, bias = network.output_weight, network.output_bias
     parts = (features, weight) if bias is None else (features, weight, bias)
     learns = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     total: Tensor = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        library, features, targets, weight, bias, smoothing, pull, learns
+        library, features, targets, weight, bias, smoothing, learns
     )
     return total

@@ -11,12 +11,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from models.backends.native.build import check_status
+from models.backends.native.build import raise_for_status
 
 SLACK = 64  # floats after a matrix, because kernels read whole vectors
 PANEL = 64  # maximum number of outputs per panel
 check = partial(
-    check_status, out_of_range="a token is not in the vocabulary", no_memory="there is no memory to train with"
+    raise_for_status, out_of_range="a token is not in the vocabulary", no_memory="there is no memory to train with"
 )
 
 
@@ -71,7 +71,7 @@ class Attention(ctypes.Structure):
 
 class CrossEntropy(ctypes.Structure):
     _fields_ = [
-        *(("threads", c_int64), ("tokens", c_int64), ("output", Linear), ("smoothing", c_float), ("pull", c_float)),
+        *(("threads", c_int64), ("tokens", c_int64), ("output", Linear), ("smoothing", c_float)),
         *((name, c_void_p) for name in ("x", "targets", "losses", "dx", "dlogits")),
     ]
 
@@ -86,7 +86,7 @@ class Embedding(ctypes.Structure):
 
 
 def matrix(rows: int, columns: int) -> Tensor:
-    """[rows, columns], uninitialised, with slack behind."""
+    """[rows, columns], uninitialised, with slack after."""
     return torch.empty(rows * columns + SLACK)[: rows * columns].view(rows, columns)
 
 

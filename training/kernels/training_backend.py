@@ -1,20 +1,14 @@
 """The backends of a training step: the network's modules in PyTorch, or C kernels that compute the same.
 
 The only interface between training and its kernels. Every step rechecks that the network is exactly the one that the
-kernels implement, so a module, hook or patch added during a run takes effect at once.
-
-`python -m training.kernels.training_backend` compiles the kernels beside their sources."""
+kernels implement, so a module, hook or patch added during a run takes effect at once."""
 
 from __future__ import annotations
 
 import ctypes
-import os
-import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,41 +16,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.backends.native import build
-from models.backends.native.build import CHOICE, FP32, first_loadable, fp32_runnable
+from models.backends.native.build import training_library
 from models.backends.native.coverage import transformer_difference
-from models.backends.native.cpu import cpu_flags
 from models.backends.native.gru_scan import gru_layers
 from models.exactness import as_written, difference, is_known, require_honoured
 from models.networks.recurrent import LayerScan, RecurrentLanguageModel, cell_difference
 from models.networks.transformer import Transformer
 from training.kernels.chunked_cross_entropy import ChunkLoss, chunk_loss, chunked_cross_entropy
-from training.kernels.compiler import failure, missing_for_compile
 from training.kernels.packed_transformer import PackedPass, cross_entropy
-
-NATIVE = "../../models/backends/native/"
-SOURCES = ("dense", "heads", "around", "norm", "attention", "feed_forward", "embedding", "cross_entropy", "team")
-TRAINING = tuple(
-    replace(
-        variant,
-        name=variant.name.replace("fp32", "training"),
-        sources=tuple(f"{name}.c" for name in SOURCES),
-        headers=(f"{NATIVE}vectors.h", f"{NATIVE}unroll.h", "training.h", "around.h", "heads.h"),
-        folder=Path(__file__).parent,
-    )
-    for variant in FP32
-)
-
-
-def training_library() -> ctypes.CDLL | None:
-    """The kernels for Transformers; otherwise like `build.library`."""
-    return training_loaded(os.environ.get(CHOICE, ""))
-
-
-@cache
-def training_loaded(choice: str) -> ctypes.CDLL | None:
-    usable = {variant.flags for variant in fp32_runnable(choice, cpu_flags())}
-    variants = [variant for variant in TRAINING if variant.flags in usable]
-    return first_loadable(variants, "training") if variants else None
+from training.kernels.torch_compile import failure, missing_for_compile
 
 
 def to_device(part: Tensor, device: torch.device) -> Tensor:
@@ -120,18 +88,16 @@ class TranslatorBackend:
         features: Tensor = self._compute("features", self.network.features, source, target)
         return features.flatten(0, 1).index_select(0, places)
 
-    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0, pull: float = 0.0) -> Tensor:
-        """features [N, C], next tokens [N] -> loss in nats, summed; label smoothing as in Szegedy et al. 2016. pull: if
-        not 0, the second half of the features repeats the first with other dropout, and pull/2 of KL(p, q) + KL(q, p)
-        is added (R-Drop: Liang et al. 2021, arXiv 2106.14448)."""
+    def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+        """features [N, C], next tokens [N] -> loss in nats, summed; label smoothing as in Szegedy et al. 2016."""
         (library,), self._step = self._step or (self.library(),), None
         if library is not None:
-            return cross_entropy(self.network, library, features, targets, smoothing, pull)
+            return cross_entropy(self.network, library, features, targets, smoothing)
         if self._chunks(features):
             weight, bias = self.network.output_weight, self.network.output_bias
             compute = partial(self._compute, "chunk_loss", chunk_loss)
-            return chunked_cross_entropy(features, targets, weight, bias, smoothing, pull, compute)
-        loss: Tensor = self._compute("loss", plain_cross_entropy, self.network, features, targets, smoothing, pull)
+            return chunked_cross_entropy(features, targets, weight, bias, smoothing, compute)
+        loss: Tensor = self._compute("loss", plain_cross_entropy, self.network, features, targets, smoothing)
         return loss
 
     def _chunks(self, features: Tensor) -> bool:
@@ -193,16 +159,10 @@ class TranslatorBackend:
         return self._choice()[1]
 
 
-def plain_cross_entropy(
-    network: Transformer, features: Tensor, targets: Tensor, smoothing: float, pull: float
-) -> Tensor:
+def plain_cross_entropy(network: Transformer, features: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """`TranslatorBackend.cross_entropy` in PyTorch operators."""
     logits = network.project(features).float()
-    total = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
-    if pull:
-        first, second = logits.log_softmax(-1).chunk(2)
-        total = total + pull / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
-    return total
+    return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
 
 
 class LyricistBackend:
@@ -269,7 +229,3 @@ def backend_description(task: object, number_format: str) -> str:
     if number_format != "fp32":
         return f"PyTorch in {number_format}, because our kernels train in fp32 on CPUs{eager}"
     return f"{'kernels in C' if backend.kernels else 'PyTorch'} in fp32, because {backend.reason}{eager}"
-
-
-if __name__ == "__main__":
-    sys.exit(build.build_beside_sources(TRAINING))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from training.errors import TrainingError
-from training.loop.snapshot import State
+from training.snapshot import State
 
 NumberFormat = Literal["fp32", "bf16", "fp16"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}

@@ -4,8 +4,8 @@ Exact resume: on a CPU, a run that is killed at any moment and resumed with the 
 kind with the same number of threads, PyTorch and kernels, computes bit for bit the same weights, averages, choices and
 lines of metrics.jsonl. All inputs of an update are therefore either in the snapshot (weights, optimizer, schedule, loss
 scale, averages, best weights, counters, random state) or follow from (seed, epoch) alone (data order). Snapshots fall
-between updates; a signal causes one more (`stop_signals`). A clock decides when to save, which changes nothing; how
-fast a decaying schedule with a time limit passes, which is saved before an update uses it (`schedule.Planner`); and
+between updates; a signal causes one more (`watchdog.StopSignals`). A clock decides when to save, which changes nothing;
+how fast a decaying schedule with a time limit passes, which is saved before an update uses it (`schedule.Planner`); and
 when to validate in an epoch that is longer than a fifth of the time limit, which is saved, too; and when the time is
 up. Limits (`snapshot.LIMITS`) may change at a resume: the rate then continues from its current value and decays over
 the rest of the run."""
@@ -23,20 +23,27 @@ import torch
 from torch import Tensor
 
 from models import checkpoint as checkpoints
+from training import snapshot
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.distributed.process_group import Workers, random_state, restore_random_state
+from training.distributed.watchdog import Stopped, StopSignals
 from training.errors import TrainingError, pluralize
-from training.kernels.compiler import failure
+from training.kernels.torch_compile import failure
 from training.kernels.training_backend import TranslatorBackend, backend_description, backend_of, kernels_of
-from training.loop import snapshot
 from training.loop.mixed_precision import MixedPrecision
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
 from training.loop.prefetch import BatchPrefetcher
-from training.loop.progress import Closing, Outcome, Progress, Validation, Validator
-from training.loop.schedule import MeasuredPace, Planner, SchedulePlan, learning_rate
-from training.loop.stop_signals import Stopped, StopSignals
+from training.loop.run_plan import (
+    DIVERGENCE_ADVICE,
+    RISING_VALIDATIONS,
+    MeasuredPace,
+    Planner,
+    SchedulePlan,
+    learning_rate,
+)
 from training.loop.tasks import AnyTask
 from training.loop.weight_selection import BestWeights, MovingAverage, Weights
+from training.progress import Closing, Outcome, Progress, Validation, Validator
 from training.report.progress_report import ProgressReport
 
 SNAPSHOT_EVERY_S = 60.0
@@ -46,7 +53,7 @@ NO_GAIN = (
     "No validation was better than that of the starting weights, so that these are kept: tune longer (--patience,"
     " --max-epochs), with another --learning-rate, or choose by the loss (--set loop.choose_by=loss)."
 )
-DIVERGENCE_ADVICE = "lower the learning rate, warm up longer or clip more tightly, and start anew"
+ABOVE_CHANCE, ABOVE_BEST = 0.5, 2.0  # nats: a loss beyond has risen, and not merely of held-out texts
 
 
 class Update(NamedTuple):
@@ -281,6 +288,8 @@ class Trainer:
             tokens = update.tokens
             self.progress.epoch_loss += loss
             self.progress.epoch_tokens += tokens
+            self.progress.loss_since += loss
+            self.progress.tokens_since += tokens
             self.report.step(update.number, update.epoch, loss / tokens, tokens, update.learning_rate, update.fraction)
 
     def _end_of_epoch(self) -> None:
@@ -328,9 +337,15 @@ class Trainer:
         if validation is None:
             return
         cooled = False
+        # weights of an equal BLEU and a lower loss are kept, and are no gain: a BLEU of 100 would never end a run
+        gains = not validation.bleu or validation.bleu != progress.best_bleu
         if self.best.offer(validation.cost(self.config.choose_by), progress.update, self._averaged_weights):
             progress.best_loss, progress.best_bleu = validation.loss, validation.bleu
-            progress.best_update, progress.without_gain = progress.update, 0
+            progress.best_update = progress.update
+        else:
+            gains = False
+        if gains:
+            progress.without_gain = 0
         else:
             progress.without_gain += 1
             # the cool-down starts from the best weights: later ones brought no gain
@@ -339,14 +354,33 @@ class Trainer:
                 self.average.restart()
                 cooled = True
         row = progress_row(progress)
-        bleu, by_pair, general_loss = validation.bleu, validation.by_pair, validation.general_loss
-        self.report.validation(row, validation.loss, bleu, by_pair, general_loss)
+        self.report.validation(row, validation)
         self.report.samples(row, validation.samples)
+        self._watch_loss(validation.loss)
         if cooled:
             back = f"back to the weights of update {progress.best_update:,}, from which the learning rate falls"
             reason = f"{pluralize(self.config.patience, 'validation')} without a gain: {back}"
             self.report.event({**row, "from_update": progress.best_update}, "cool-down", reason)
             self.report.note(f"Update {progress.update:,}: {reason}.")
+
+    def _watch_loss(self, held_out: float) -> None:
+        """Counts validations in a row in which the loss has risen: that of held-out texts and that of training, for
+        held-out loss alone rises with overfitting too. TrainingError where no weights are worth keeping."""
+        progress, config = self.progress, getattr(self.network, "config", None)
+        tokens = getattr(config, "target_vocabulary", None) or getattr(config, "vocabulary", None)
+        chance = math.log(tokens) if tokens else math.inf  # the loss if every token is as likely as another
+        most = min(chance + ABOVE_CHANCE, progress.least_loss + ABOVE_BEST)
+        trained = progress.loss_since / progress.tokens_since if progress.tokens_since else 0.0
+        rises = min(held_out, trained) > most and not self.planner.warms_up(progress.update)
+        progress.rising = progress.rising + 1 if rises and held_out > progress.least_loss else 0
+        progress.least_loss = min(progress.least_loss, held_out)
+        progress.loss_since, progress.tokens_since = 0.0, 0
+        if progress.rising >= RISING_VALIDATIONS and (not progress.best_update or progress.least_loss > chance - 0.1):
+            raise TrainingError(
+                f"The loss rises: {held_out:.2f} nats per held-out token at update {progress.update:,}, and"
+                f" {progress.least_loss:.2f} in the best validation; {DIVERGENCE_ADVICE} (the rate's peak is"
+                f" {self.optimizer_config.learning_rate:.2g})."
+            )
 
     def _measure_times(self) -> None:
         """The seconds of a validation that has just ended, and an estimate of what will follow the last update."""
@@ -367,7 +401,7 @@ class Trainer:
             loss = self.task.validate()
             if loss is None:
                 return None
-            return Validation(loss, *(self.validator() if self.validator else ()))
+            return self.validator(loss) if self.validator else Validation(loss)
 
     def _averaged_weights(self) -> Weights:
         with self.average.applied():
@@ -432,7 +466,6 @@ class Trainer:
             "fingerprint": self.fingerprint,
             "vocabulary": self.vocabulary,
             "launches": self.workers.launches,
-            "first_epoch": 1,  # of metrics.jsonl; earlier versions began with 0
         }
 
     def _machine(self) -> str:
@@ -456,7 +489,7 @@ class Trainer:
             another = f"{another[:-1]}, or train its model on other data with --from {folder} and another --out."
         if state.get("fingerprint") != self.fingerprint:
             raise TrainingError(another)
-        if state.get("vocabulary", self.vocabulary) != self.vocabulary:  # earlier versions saved none
+        if state.get("vocabulary") != self.vocabulary:
             raise TrainingError(
                 f"{folder} was trained with another vocabulary than this version makes of the same corpus; resume it"
                 " with the versions of Parlance and SentencePiece that began it, or start anew with another --out."
@@ -467,21 +500,24 @@ class Trainer:
             self.progress = Progress(**state["progress"])
             self.planner.plan, self.planner.pace = SchedulePlan(**state["plan"]), MeasuredPace(**state["pace"])
             self.precision.restore(state["precision"])
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise TrainingError(another) from error
-        self.average.values = [value.to(self.device) for value in state["average"]]
-        self.best.restore(state["best"])
-        self.task.restore(state["carried"])
-        restore_random_state(state["random"], self.workers.rank, self.device)
-        loss, tokens, last = (*state["logged"], None)[:3]  # earlier versions saved only two
-        from_0 = "first_epoch" not in state
-        self.report.resumed(self.progress.update, loss, tokens, last, self.progress.validated, epochs_from_0=from_0)
-        if state["machine"] != self._machine() and self.workers.writes:
+            self.average.values = [value.to(self.device) for value in state["average"]]
+            self.best.restore(state["best"])
+            self.task.restore(state["carried"])
+            restore_random_state(state["random"], self.workers.rank, self.device)
+            loss, tokens, last = state["logged"]
+            machine, limits_then = state["machine"], tuple(state["limits"])
+        except TrainingError:
+            raise
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            problem = "does not fit the code of this run, or is damaged"  # its options and corpus are the same
+            raise snapshot.unusable(folder / snapshot.FOLDER / snapshot.FILE, problem) from error
+        self.report.resumed(self.progress.update, loss, tokens, last, self.progress.validated)
+        if machine != self._machine() and self.workers.writes:
             self.report.note(
-                f"This run goes on as {self._machine()} and was {state['machine']} before: a sound run, though not bit"
+                f"This run goes on as {self._machine()} and was {machine} before: a sound run, though not bit"
                 " for bit what it would have been."
             )
         limits = (self.config.max_epochs, self.config.max_minutes, self.config.patience)
-        self.limits_changed = tuple(state["limits"]) != limits
+        self.limits_changed = limits_then != limits
         if self.limits_changed and not 0 < self.config.patience <= self.progress.without_gain:
             self.progress.cooling = False  # increased patience has not run out yet

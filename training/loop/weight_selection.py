@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from training.loop import snapshot
+from training import snapshot
 
 Weights = dict[str, Tensor]
 

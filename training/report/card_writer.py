@@ -1,13 +1,19 @@
-"""The model card: README.md of a checkpoint, with the front matter that the Hugging Face Hub reads."""
+"""The model card: README.md of a checkpoint, with the front matter that the Hugging Face Hub reads, and the facts about
+the machine and the sources that it states."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import platform
 import re
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,20 +23,19 @@ from models.checkpoint import CheckpointConfig, DemoCard
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.config.run_file import RUN_FILE
 from training.data.sentence_pairs import CorpusReport, Pairs
-from training.errors import pluralize
+from training.errors import pluralize, started_command_line
 from training.evaluation.memorisation import Overlap
 from training.evaluation.scores import Score
-from training.loop.progress import Outcome, Sample
-from training.program import started_command_line
-from training.report.environment import hardware_summary, source_revision
+from training.progress import Outcome, Sample
 from training.report.progress_report import escape_markdown, shorten_repetition
-from training.training_run import TrainingRun
 
 KNOWN_LICENCES = re.compile(
     r"apache-2\.0|mit|cc0-1\.0|unlicense|(a|l)?gpl(-3\.0|-2\.0)?|mpl-2\.0|bsd(-[23]-clause)?|openrail"
     r"|cc-by(-nc)?(-sa|-nd)?-[34]\.0"
 )  # licences that the Hub has a page for; any other is "other", with a licence name
 TASKS = {"translator": "translation", "lyrics": "text-generation"}  # the Hub's names
+FORGOTTEN_CHRF = 1.0  # points that are worth a sentence
+GIB = 1 << 30
 SIGNATURES = {"signature": "bleu", "signature_lowercased": "bleu lowercased", "signature_chrf": "chrf"}  # -> metric
 
 
@@ -41,15 +46,16 @@ def translator_card(
     valid: Pairs | None,
     report: CorpusReport,
     outcome: Outcome,
-    run: TrainingRun,
+    machine: str,
+    licence: str | None,
     samples: Sequence[Sample],
     mixed: str = "",
     demo: DemoCard | None = None,
 ) -> str:
-    """mixed: the general pairs that were mixed in (`training.data.mixing.mix_summary`)."""
+    """machine: its `hardware_summary`. licence: of what this run added. mixed: the general pairs that were mixed in
+    (`training.data.run_corpora.mix_summary`)."""
     left_out = f"{report.left_out:,} {'was' if report.left_out == 1 else 'were'} left out"
     validation = f"; validation on {valid.origin}" if valid else ""
-    validation += "".join(f"; {origin}" for origin in report.provenance)
     mixing = f"; mixed in: {mixed}" if mixed else ""
     seen = "that data"
     if origin := metadata.training.get("from"):
@@ -60,7 +66,7 @@ def translator_card(
         kept = (f"{name} {pluralize(part.kept, 'pair')}" for name, part in report.language_pairs.items())
         rest = f"; in training: {', '.join(kept)}, sampled with temperature {temperature:g}"
     return model_card(
-        *(config, metadata, outcome, run),
+        *(config, metadata, outcome, machine, licence),
         title=", ".join(pairs),
         summary=f"Translates {', '.join(pair.replace('→', 'to') for pair in pairs)}, sentence by sentence.",
         limits=f"For sentences like those of its data. Up to {metadata.max_source_tokens} source tokens. It has seen"
@@ -77,7 +83,8 @@ def lyricist_card(
     metadata: CheckpointConfig,
     data: str,
     outcome: Outcome,
-    run: TrainingRun,
+    machine: str,
+    licence: str | None,
     memorised: tuple[Overlap, Overlap | None],
     samples: Sequence[Sample],
     demo: DemoCard | None = None,
@@ -85,7 +92,7 @@ def lyricist_card(
     origin = metadata.training.get("from")
     known = f"the text that {origin['model']} was trained on" if origin else "its text"
     return model_card(
-        *(config, metadata, outcome, run),
+        *(config, metadata, outcome, machine, licence),
         title=f"Lyrics ({config.network.get('cell', 'gru').upper()})",
         summary="Continues a text, character by character.",
         limits=f"For texts in the manner of its corpus. It knows the characters of {known} and no others, and may"
@@ -100,10 +107,10 @@ def lyricist_card(
 def _outcome_sentence(outcome: Outcome) -> str:
     progress = outcome.progress
     skipped = f", {progress.skipped:,} more skipped (fp16 overflow)" if progress.skipped else ""
-    best = f"; best {outcome.validation} with {outcome.chosen}" if outcome.validation else ""
+    kept = f"; kept: {outcome.chosen}, with {outcome.validation}" if outcome.validation else ""
     return (
         f"Trained for {progress.seconds / 60:.1f} minutes, {pluralize(progress.update, 'update')}{skipped},"
-        f" {pluralize(progress.epoch, 'finished epoch')}; ended by {outcome.ended_by}{best}."
+        f" {pluralize(progress.epoch, 'finished epoch')}; ended by {outcome.ended_by}{kept}."
     )
 
 
@@ -111,7 +118,8 @@ def model_card(
     config: TranslatorConfig | LyricsConfig,
     metadata: CheckpointConfig,
     outcome: Outcome,
-    run: TrainingRun,
+    machine: str,
+    licence: str | None,
     *,
     title: str,
     summary: str,
@@ -122,16 +130,16 @@ def model_card(
     samples: Sequence[Sample] = (),
     demo: DemoCard | None = None,
 ) -> str:
-    """Markdown. left_out: table of dropped pairs. memorised: overlap of generated and held-out text with training's."""
+    """Markdown. machine, licence: as in `translator_card`. left_out: table of dropped pairs. memorised: overlap of
+    generated and held-out text with training's."""
     served = [code for pair in metadata.language_pairs for code in (pair.source, pair.target)]
     named = dict.fromkeys(served or (metadata.source_language, metadata.target_language))
     languages = [code for code in named if code]
-    hardware = hardware_summary(run.device, run.workers.count, run.workers.machines)
     origin = metadata.training.get("from")
-    licences = licences_of(run.licence, origin)
-    licence = ", ".join(f"`{name}`" for name in licences) or "not stated; that of the training data decides"
-    if run.licence and len(licences) > 1:
-        licence += f" (`{run.licence}` for what this run added; the starting model keeps its own)"
+    licences = licences_of(licence, origin)
+    licence_line = ", ".join(f"`{name}`" for name in licences) or "not stated; that of the training data decides"
+    if licence and len(licences) > 1:
+        licence_line += f" (`{licence}` for what this run added; the starting model keeps its own)"
     again = "exactly" if config.loop.max_minutes is None else "but for what a clock decided (`loop.max_minutes`)"
     left_out = f"\n## Left out of the training data\n\n{left_out}\n" if left_out else ""
     base_model = origin.get("base_model") if origin else None
@@ -154,9 +162,9 @@ def model_card(
 - Command: `{started_command_line()}`
 - Again, {again}: `{RUN_FILE}` beside this file holds every option
 - {_outcome_sentence(outcome)}
-- Hardware: {hardware}; torch {torch.__version__}, Python {platform.python_version()}
+- Hardware: {machine}; torch {torch.__version__}, Python {platform.python_version()}
 {f"- Backend: {outcome.backend}{chr(10)}" if outcome.backend else ""}- Source revision: {source_revision()}
-- Licence: {licence}
+- Licence: {licence_line}
 {left_out}{_memorisation_section(memorised)}{_samples_section(samples)}
 ## Configuration
 
@@ -224,6 +232,7 @@ def _origin_section(origin: Mapping[str, Any] | None, metadata: CheckpointConfig
             if name in before and name in scores.get(text, {})
         ]
     measured = f"\n{_markdown_table(['measured on', 'score', 'starting weights', 'tuned'], rows)}" if rows else ""
+    measured += "".join(f"\n**{sentence}**\n" for sentence in tuning_verdict(metadata))
     its_own = {f"the origin's own: {name}": row for name, row in origin["scores"].items()}
     published = f"\nIts own scores, as its makers or its run gave them:\n\n{_scores_table(its_own)}" if its_own else ""
     languages = f", {' → '.join(origin['languages'])}" if origin["languages"] else ""
@@ -236,6 +245,22 @@ def _origin_section(origin: Mapping[str, Any] | None, metadata: CheckpointConfig
 - SHA-256 of its weights: `{origin["sha256"]}`
 - Its licence: {f"`{origin['licence']}`" if origin["licence"] else "not stated; ask its makers before passing this on"}
 {aligned}{measured}{published}"""
+
+
+def tuning_verdict(metadata: CheckpointConfig) -> list[str]:
+    """Sentences where a tuned model is no better than its start on texts of the run, or has forgotten others."""
+    origin, verdict = metadata.training.get("from") or {}, []
+    for text, before in origin.get("scores_before", {}).items():
+        after = metadata.scores.get(text, {})
+        nats = "nats_per_token" if "nats_per_token" in before else "nats_per_character"
+        own = text.startswith(("validation", "held-out end"))
+        if own and (-after.get("bleu", 0), after[nats]) >= (-before.get("bleu", 0), before[nats]):
+            verdict.append(f"Tuning gained nothing on {text}: keep the old model, {origin['model']}.")
+        lost = 0.0 if own else before.get("chrf", 0.0) - after.get("chrf", 0.0)
+        if lost >= FORGOTTEN_CHRF:
+            less = "general pairs in --mix make it forget less"
+            verdict.append(f"Tuning lost {lost:.1f} chrF on {text}: {less}.")
+    return verdict
 
 
 def _memorisation_section(measured: tuple[Overlap, Overlap | None] | None) -> str:
@@ -276,3 +301,41 @@ def _markdown_table(head: Sequence[str], rows: Iterable[list[str]]) -> str:
     lines = [list(head), ["---"] * len(head), *rows]
     escapes = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": "<br>"})
     return "".join(f"| {' | '.join(cell.translate(escapes) for cell in line)} |\n" for line in lines)
+
+
+def hardware_summary(device: torch.device, processes: int = 1, machines: int = 1) -> str:
+    """One line, of this machine: "NVIDIA H200, 1 of 1, 139 GiB; AMD EPYC, 8 cores, 4 threads, 64 GiB of memory"."""
+    gpu = ""
+    if device.type == "cuda":
+        there, used = torch.cuda.get_device_properties(device), processes // machines
+        each = " each" if used > 1 else ""
+        gpu = f"{there.name}, {used} of {torch.cuda.device_count()}, {there.total_memory / GIB:.0f} GiB{each}; "
+    threads = pluralize(torch.get_num_threads(), "thread")
+    if processes > 1:
+        where = f" on {machines} machines," if machines > 1 else ""
+        threads = f"{processes} processes{where} of {threads} each"
+    return f"{gpu}{processor_name()}, {pluralize(os.cpu_count() or 1, 'core')}, {threads}{_memory_size()}"
+
+
+def processor_name() -> str:
+    """The processor's model name if known, else its architecture."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or f"{platform.machine()} CPU"
+
+
+def _memory_size() -> str:
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        return f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / GIB:.0f} GiB of memory"
+    return ""
+
+
+@cache
+def source_revision() -> str:
+    """The revision of this source tree, or "unknown" for an installed package."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    return "unknown"

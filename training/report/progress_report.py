@@ -1,4 +1,4 @@
-"""The report of a training: progress bar, metrics.jsonl, curves.png, samples, and the same to experiment trackers."""
+"""The report of a training: progress bar, metrics.jsonl, curves.png, samples."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training.data.progress_bar import ProgressBar
 from training.errors import pluralize
-from training.loop.progress import Sample, ScoresByPair
-from training.report.experiment_trackers import METRIC_NAMES, ExperimentTracker, first_sentence
+from training.progress import Sample, Validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,24 +37,19 @@ def read_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line] if path.exists() else []
 
 
-def rewrite_rows(path: Path, change: Callable[[Row], Row | None]) -> None:
-    """Replaces each row by `change(row)`, or removes it for None; also a torn last line. Atomic."""
+def remove_rows(path: Path, unwanted: Callable[[Row], bool]) -> None:
+    """Removes the rows for which `unwanted` is true, and a torn last line. Atomic."""
     if not path.exists():
         return
     kept = ""
     for line in path.read_text("utf-8").split("\n"):
         with contextlib.suppress(ValueError):  # a torn line
             row = json.loads(line)
-            changed = change(row) if isinstance(row, dict) else None
-            if changed is not None:
-                kept += f"{line if changed is row else json.dumps(changed, ensure_ascii=False)}\n"
+            if isinstance(row, dict) and not unwanted(row):
+                kept += f"{line}\n"
     aside = path.with_name(f"{path.name}.new")
     aside.write_text(kept, encoding="utf-8")
     aside.replace(path)
-
-
-def _from_epoch_1(row: Row) -> Row:
-    return {**row, "epoch": row["epoch"] + 1} if "epoch" in row else row
 
 
 def samples_markdown(rows: Sequence[Row]) -> str:
@@ -98,7 +92,6 @@ PANELS = (
         (
             ("loss", "training, with dropout and any label smoothing", "C0"),
             ("valid_loss", "held out, without", "C1"),
-            ("valid_loss_general", "held out of the general pairs", "C4"),
         ),
     ),
     ("BLEU, held out", (("valid_bleu", "greedy", "C2"),)),
@@ -161,12 +154,9 @@ class ProgressReport:
         quiet: bool = False,
         loss_name: str = "loss",
         sentences: int = 0,
-        trackers: Mapping[str, ExperimentTracker] | None = None,
     ) -> None:
-        """loss_name: of the loss that training minimizes. sentences: held-out ones that a BLEU is measured on.
-        trackers: option -> tracker; they are closed with the report."""
+        """loss_name: of the loss that training minimizes. sentences: held-out ones that a BLEU is measured on."""
         self.folder = folder
-        self._trackers, self._finished = dict(trackers or {}), False
         self.bar = ProgressBar(
             total=1.0,
             desc=title,
@@ -215,20 +205,13 @@ class ProgressReport:
         self._write({**self.last, "loss": loss, "tokens_per_second": speed, "seconds": round(seconds, 2)})
         self.tokens, self.loss, self._logged = 0, 0.0, self._trained
 
-    def validation(
-        self,
-        row: Row,
-        loss: float,
-        bleu: float | None = None,
-        by_pair: ScoresByPair | None = None,
-        general_loss: float | None = None,
-    ) -> None:
+    def validation(self, row: Row, validation: Validation) -> None:
         """row: update, epoch and seconds."""
         self.log(row["seconds"])
+        loss, bleu, by_pair = validation.loss, validation.bleu, validation.by_pair or {}
         perplexity = math.exp(min(loss, 700.0))
         measured = {**row, "valid_loss": loss, "valid_perplexity": perplexity}
         measured |= {} if bleu is None else {"valid_bleu": bleu}
-        measured |= {} if general_loss is None else {"valid_loss_general": general_loss}
         measured |= {"valid_by_pair": {name: dict(scores) for name, scores in by_pair.items()}} if by_pair else {}
         self._write(measured)
         shown = "" if bleu is None else f", BLEU {bleu:.2f}{self._sentences}"
@@ -236,8 +219,6 @@ class ProgressReport:
         if by_pair:
             measure = "loss" if bleu is None else "bleu"
             self._held_out += f" ({', '.join(f'{name} {scores[measure]:.2f}' for name, scores in by_pair.items())})"
-        if general_loss is not None:
-            self._held_out += f", general pairs {math.exp(min(general_loss, 700.0)):.2f}"
         self._clock = time.monotonic()
 
     def event(self, row: Row, name: str, reason: str) -> None:
@@ -247,74 +228,39 @@ class ProgressReport:
     def samples(self, row: Row, samples: Sequence[Sample]) -> None:
         if self.folder is None or not samples:
             return
-        path, update = self.folder / SAMPLES_FILE, row["update"]
-        row = {"update": update, "epoch": row["epoch"], "samples": samples}
-        append_row(path, row)
+        path = self.folder / SAMPLES_FILE
+        append_row(path, {"update": row["update"], "epoch": row["epoch"], "samples": samples})
         (self.folder / "samples.md").write_text(samples_markdown(read_rows(path)), encoding="utf-8")
-        self._track(lambda tracker: tracker.log_samples(update, samples, samples_markdown([row])))
         self._clock = time.monotonic()
 
     def note(self, text: str) -> None:
         if not self.bar.disable:
             self.bar.note(text)
 
-    def resumed(
-        self,
-        update: int,
-        loss: float,
-        tokens: int,
-        last: Row | None = None,
-        validated: int | None = None,
-        *,
-        epochs_from_0: bool = False,
-    ) -> None:
+    def resumed(self, update: int, loss: float, tokens: int, last: Row, validated: int) -> None:
         """Removes lines that the resumed run will write again: updates after the snapshot, and later entries of the
         snapshot's own update. loss and tokens: sums since the last line. last: start of the next line if no step
-        precedes it. validated: the last validated update. Snapshots of earlier
-        versions have None for these two, and their epochs began with 0."""
-        self.loss, self.tokens, self.last = loss, tokens, dict(last or {"update": update})
+        precedes it. validated: the last validated update."""
+        self.loss, self.tokens, self.last = loss, tokens, dict(last)
         self._started = time.monotonic()
-
-        if epochs_from_0:
-            self.last = _from_epoch_1(self.last)
-            if self.folder:
-                rewrite_rows(self.folder / METRICS_FILE, _from_epoch_1)
 
         def happens_again(row: Row) -> bool:
             if row.get("event") == "end":
                 return True
-            known = validated is None or (tokens == 0 if "loss" in row else validated == update)
+            known = tokens == 0 if "loss" in row else validated == update
             return bool(row["update"] > update or (row["update"] == update and not known))
 
         if self.folder:
             for name in (METRICS_FILE, SAMPLES_FILE):
-                rewrite_rows(self.folder / name, lambda row: None if happens_again(row) else row)
-        self._track(lambda tracker: tracker.resumed(update))
+                remove_rows(self.folder / name, happens_again)
 
     def finished(self) -> None:
         """Fills the bar, whichever limit ended the run."""
         self.bar.update(max(0.0, 1.0 - self.bar.n))
-        self._finished = True
 
     def close(self) -> None:
         self.bar.close()
-        self._track(lambda tracker: tracker.close(finished=self._finished))
-        self._trackers = {}
 
     def _write(self, row: Row) -> None:
         if self.folder:
             append_row(self.folder / METRICS_FILE, row)
-        metrics = {tag: row[name] for name, tag in METRIC_NAMES.items() if name in row}
-        if metrics:
-            self._track(lambda tracker: tracker.log(row["update"], metrics))
-
-    def _track(self, report: Callable[[ExperimentTracker], None]) -> None:
-        """Reports to every tracker. A tracker that fails gets no further reports: the run does not depend on its
-        server."""
-        for name, tracker in list(self._trackers.items()):
-            try:
-                report(tracker)
-            except Exception as error:  # each tracker has exceptions of its own, and those of its HTTP client
-                del self._trackers[name]
-                kept = f"{METRICS_FILE} has what it was sent"
-                self.note(f"--{name}: {first_sentence(error)}. The run goes on without it; {kept}.")

@@ -3,13 +3,14 @@
 Sequence-level interpolation (Kim and Rush 2016, "Sequence-Level Knowledge Distillation", section 3.3): selects the
 hypothesis in the teacher's beam that is closest to the reference. These vary less than human translations, so that a
 greedy student comes close to its teacher's beam search. Text without references keeps the best hypothesis (section
-3.2); with a teacher of the opposite direction that is back-translation (`training.translation.back_translation`)."""
+3.2). Pairs have the codes of their languages for keys, so that a student of the opposite direction reads them as
+back-translated ones (Sennrich et al. 2016, arXiv 1511.06709)."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -17,10 +18,12 @@ from typing import NamedTuple, TextIO
 import sacrebleu
 
 from models.decoding.options import DecodingOptions
+from training.data.progress_bar import progress_bar
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
 from training.evaluation.model_outputs import hypotheses
-from training.translation.file_translation import Progress, chunk_lines, identity
+from training.evaluation.text_metrics import tokenizer_for
+from training.translation.file_translation import chunk_lines, identity
 from training.translation.line_input import LineChunk, LineInput, chunks_of
 from training.translation.line_translator import LineTranslator
 from training.translation.resumable_output import ResumableOutput
@@ -38,13 +41,17 @@ class Teacher:
     translator: LineTranslator
     beam: int
 
+    @property
+    def tokenize(self) -> str:
+        return tokenizer_for(self.translator.checkpoint.config.target_language)
+
     def hypotheses(self, sources: Sequence[str]) -> list[list[str]]:
         return hypotheses(self.translator.checkpoint, self.translator, sources, beam=self.beam, n_best=self.beam)
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> str:
         """The hypothesis with the best sentence BLEU; ties go to the most probable."""
         # effective order: a three-word sentence has no 4-grams and would otherwise score 0
-        metric = sacrebleu.BLEU(effective_order=True)
+        metric = sacrebleu.BLEU(effective_order=True, tokenize=self.tokenize)
         return max(hypotheses, key=lambda text: metric.sentence_score(text, [reference]).score)
 
     def __call__(self, pairs: Sequence[NumberedPair]) -> list[ChosenTranslation]:
@@ -77,7 +84,7 @@ def distil_pairs(teacher: Teacher, pairs: Pairs, out: Path, *, processes: int, r
     with (
         WorkerPool(teacher, processes) as pool,
         ResumableOutput(out, whose, resume=resume, unit="pair", compressed=False) as output,
-        Progress(len(order), output.done, shown=True, unit="pair") as progress,
+        progress_bar("translating", len(order), done=output.done) as progress,
     ):
         output.skipped(texts)
         rest = [(i, pairs.sources[i], pairs.targets[i]) for i in order[output.done :]]
@@ -98,17 +105,13 @@ def distil_pairs(teacher: Teacher, pairs: Pairs, out: Path, *, processes: int, r
         output.finish_with(write)
     seconds = round(time.monotonic() - started, 1)
     references = [[pairs.targets[index] for index, _, _ in translations]]
-    metric, bleu = sacrebleu.BLEU(force=True), {"bleu_of_first": 0.0, "bleu": 0.0}
+    metric, bleu = sacrebleu.BLEU(tokenize=teacher.tokenize, force=True), {"bleu_of_first": 0.0, "bleu": 0.0}
     for place, name in enumerate(bleu, start=1):
         outputs = [str(chosen[place]) for chosen in translations]
         bleu[name] = round(metric.corpus_score(outputs, references).score, 2) if outputs else 0.0
     signature = str(metric.get_signature()) if translations else ""
     too_long = len(pairs) - len(fitting)
     return {"pairs": len(translations), **bleu, "signature": signature, "too_long": too_long, "seconds": seconds}
-
-
-MakePair = Callable[[int, str, str], Mapping[str, str]]
-"""Number of a line from 0, the line, its translation -> the pair to write."""
 
 
 class WrittenPairs(NamedTuple):
@@ -125,31 +128,21 @@ class TextTeacher:
 
     translator: LineTranslator
     options: DecodingOptions
-    pair: MakePair
 
     def __call__(self, chunk: LineChunk) -> WrittenPairs:
         counts = {"pairs": 0, "empty": 0, "too_long": 0, "unfinished": 0}
-        first, lines = chunk
+        lines = chunk.lines
         fitting = [line if self.translator.fits(line) else "" for line in lines]
-        rows = []
-        translated = self.translator.translate(fitting, self.options, first)
-        for number, (line, fits, output) in enumerate(zip(lines, fitting, translated, strict=True), start=first):
+        rows, languages = list[str](), languages_of(self.translator)
+        translated = self.translator.translate(fitting, self.options)
+        for line, fits, output in zip(lines, fitting, translated, strict=True):
             text = output.candidates[0].text.strip()
             reason = "too_long" if fits != line else "unfinished" if output.unfinished else "" if text else "empty"
             counts[reason or "pairs"] += 1
             if not reason:
-                rows.append(json.dumps(self.pair(number, line.strip(), text), ensure_ascii=False) + "\n")
+                pair = dict(zip(languages, (line.strip(), text), strict=True))
+                rows.append(json.dumps(pair, ensure_ascii=False) + "\n")
         return WrittenPairs(chunk, "".join(rows).encode(), counts)
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardPair:
-    """The text as source, its translation as target."""
-
-    languages: tuple[str, str]
-
-    def __call__(self, number: int, line: str, translation: str) -> Mapping[str, str]:
-        return dict(zip(self.languages, (line, translation), strict=True))
 
 
 def translate_text(
@@ -159,11 +152,11 @@ def translate_text(
     longer than the teacher is served with, those whose translation did not end. size: lines of a chunk; None: a size
     that suits the text. TrainingError for a text without a line."""
     started, size = time.monotonic(), size or chunk_lines(files.count, processes)
-    whose = identity(teacher.translator, teacher.options, repr(teacher.pair), size)
+    whose = identity(teacher.translator, teacher.options, "text", size)
     with (
         WorkerPool(teacher, processes) as pool,
         ResumableOutput(out, whose, resume=resume) as output,
-        Progress(files.count, output.done, shown=True) as progress,
+        progress_bar("translating", files.count, "lines", done=output.done) as progress,
     ):
         counts = {name: output.notes.setdefault(name, [0]) for name in ("pairs", "empty", "too_long", "unfinished")}
         chunks = chunks_of(output.skipped(files.lines()), size, output.done)

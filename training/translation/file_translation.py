@@ -1,33 +1,77 @@
-"""The `translate` command: one line out for each line in, in order."""
+"""The `translate` command: one line out for each line in, in order: as plain text, with scores, as n-best lists, or as
+JSON."""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
-
-from tqdm import tqdm
+from typing import BinaryIO, Literal, NamedTuple
 
 from models.checkpoint import WEIGHTS, read_config
 from models.decoding.options import DecodingOptions
+from training.data.progress_bar import progress_bar
 from training.errors import pluralize
 from training.translation.line_input import LineChunk, LineInput, chunks_of
-from training.translation.line_translator import LineTranslator
-from training.translation.output_formats import FORMATS, OutputFormat
+from training.translation.line_translator import LineTranslator, TranslatedLine
 from training.translation.resumable_output import ResumableOutput
 from training.translation.worker_pool import WorkerPool
 
 MOST_CHUNK_LINES = 1000
 LEAST_CHUNK_LINES = 64  # a batch: fewer lines would leave rows empty
 CHUNKS_PER_PROCESS = 8  # at least, so that all processes end at about the same time
-REPORT_S = 60.0  # between two lines on the progress where no terminal shows a bar
 NOT_WRITTEN = frozenset({"logprobs", "top_logprobs", "streamed"})  # options that change what is told of a token alone
 LISTED_LINES = 10  # numbers named in a note
+
+
+OutputFormat = Literal["text", "scores", "n-best", "json"]
+
+
+def plain_text(number: int, source: str, line: TranslatedLine) -> str:
+    return line.candidates[0].text + "\n"
+
+
+def with_score(number: int, source: str, line: TranslatedLine) -> str:
+    """SCORE<TAB>TEXT."""
+    best = line.candidates[0]
+    return f"{best.score:.4f}\t{best.text}\n"
+
+
+def n_best_list(number: int, source: str, line: TranslatedLine) -> str:
+    """Moses' and Marian's lines: NUMBER ||| TEXT ||| F0= LOG-PROBABILITY ||| SCORE; numbers count from 0."""
+    return "".join(
+        f"{number} ||| {each.text} ||| F0= {each.log_probability:.4f} ||| {each.score:.4f}\n"
+        for each in line.candidates
+    )
+
+
+def json_line(number: int, source: str, line: TranslatedLine) -> str:
+    def known(value: float) -> float | None:
+        return None if math.isnan(value) else round(value, 4)
+
+    best, *others = line.candidates
+    values: dict[str, object] = {"line": number + 1, "source": source, "text": best.text, "score": known(best.score)}
+    values["log_probability"] = known(best.log_probability)
+    if others:
+        values["n_best"] = [{"text": each.text, "score": known(each.score)} for each in line.candidates]
+    if line.parts > 1:
+        values["parts"] = line.parts
+    if line.unfinished:
+        values["unfinished"] = True
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+FORMATS: dict[OutputFormat, Callable[[int, str, TranslatedLine], str]] = {
+    "text": plain_text,
+    "scores": with_score,
+    "n-best": n_best_list,
+    "json": json_line,
+}
 
 
 class WrittenChunk(NamedTuple):
@@ -50,7 +94,7 @@ class ChunkTranslation:
 
     def __call__(self, chunk: LineChunk) -> WrittenChunk:
         write, (first, lines) = FORMATS[self.form], chunk
-        translated = self.translator.translate(lines, self.options, first)
+        translated = self.translator.translate(lines, self.options)
         rows = list(zip(range(first, first + len(lines)), lines, translated, strict=True))
         data = "".join(write(*row) for row in rows).encode()
         long = [number + 1 for number, _, line in rows if line.parts > 1]
@@ -71,7 +115,6 @@ def identity(translator: LineTranslator, options: DecodingOptions, form: str, si
     return {
         "model": digests(translator.folders),
         "precision": translator.precision,
-        **({} if translator.slots is None else {"slots": translator.slots}),
         **{option.name: getattr(options, option.name) for option in fields(options) if option.name not in NOT_WRITTEN},
         "output format": form,
         "chunk size": size,
@@ -115,7 +158,8 @@ def translate_lines(
         else:
             chunks = chunks_of(source.lines(), size)
         notes: dict[str, list[int]] = output.notes if output else {}
-        progress = stack.enter_context(Progress(source.count, done, shown=out is not None or not stdout.isatty()))
+        translated, shown = done, out is not None or not stdout.isatty()
+        bar = stack.enter_context(progress_bar("translating", source.count, "lines", done=done, shown=shown))
         for chunk, data, long, unfinished in pool.ordered(chunks, wake):
             add_note(notes, "long", long)
             add_note(notes, "unfinished", unfinished)
@@ -124,13 +168,14 @@ def translate_lines(
                 stdout.flush()
             else:
                 output.write(data, chunk.lines)
-            progress.update(len(chunk.lines))
+            translated += len(chunk.lines)
+            bar.update(len(chunk.lines))
         if output is not None:
             output.finish()
     seconds = time.monotonic() - started
-    speed = f"{shown_rate((progress.done - done) / seconds)} lines/s"
+    speed = f"{shown_rate((translated - done) / seconds)} lines/s"
     used = f"{translator.backend}, {processes} process{'es' * (processes != 1)}"
-    say(f"{pluralize(progress.done, 'line')} in {seconds:.1f} s, {speed}, {used}")
+    say(f"{pluralize(translated, 'line')} in {seconds:.1f} s, {speed}, {used}")
     report_notes(translator, notes, options)
 
 
@@ -177,40 +222,3 @@ def _lines(counted: list[int], singular: str, plural: str) -> str:
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-class Progress:
-    """A bar with the time left on a terminal, elsewhere a line a minute. shown: False if the output itself goes to the
-    terminal."""
-
-    def __init__(self, total: int | None, done: int, *, shown: bool, unit: str = "line") -> None:
-        self.total, self.done, self.unit = total, done, unit
-        self._before, self._started, self._reported = done, time.monotonic(), time.monotonic()
-        on_terminal = sys.stderr.isatty()
-        self._bar = tqdm(
-            total=total,
-            initial=done,
-            desc="translating",
-            unit=f" {unit}s",
-            mininterval=0.3,
-            disable=not (shown and on_terminal),
-            file=sys.stderr,
-        )
-        self._reports = shown and not on_terminal
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-
-    def update(self, count: int) -> None:
-        self.done += count
-        self._bar.update(count)
-        now = time.monotonic()
-        if self._reports and now - self._reported >= REPORT_S:
-            self._reported = now
-            of = "" if self.total is None else f" of {self.total:,}"
-            speed = (self.done - self._before) / (now - self._started)
-            left = "" if self.total is None else f", {tqdm.format_interval((self.total - self.done) / speed)} left"
-            say(f"translated {self.done:,}{of} {self.unit}s{left}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, numbered_lines, open_corpus_file
+from training.data.corpus_files import BYTE_ORDER_MARK, decode_lines, file_lines, numbered_lines, open_corpus_file
 from training.errors import TrainingError
 
 BLOCK = 1 << 16  # bytes read from a pipe at once, as many as it holds
@@ -26,9 +26,9 @@ class LineChunk(NamedTuple):
 
 
 class LineInput:
-    """Lines without their ends. Only LF and CRLF end a line; a byte order mark is left out. count: the number of all
-    lines; None: unknown, of a pipe. wake: a pipe's file descriptor. Reading raises a TrainingError that names the line
-    with invalid UTF-8; of files it comes before the first line is translated."""
+    """Lines without their ends: LF or CRLF, or CR in a file that has no LF. A byte order mark is left out. count: the
+    number of all lines; None: unknown, of a pipe. wake: a pipe's file descriptor. Reading raises a TrainingError that
+    names the line with invalid UTF-8; of files it comes before the first line is translated."""
 
     def __init__(self, files: Sequence[Path], stdin: BinaryIO) -> None:
         self._files, self._stdin = tuple(files), stdin
@@ -56,7 +56,7 @@ class LineInput:
 
     def prompt_chunks(self, size: int) -> Iterator[LineChunk | None]:
         """Chunks of at most `size` lines of a pipe, shorter ones where it is slow; None where no line waits. The
-        TrainingError of a broken line comes behind the lines before it."""
+        TrainingError of a broken line comes after the lines before it."""
         assert self.wake is not None
         first, lines, rest = 0, list[str](), b""
         ended, last = False, time.monotonic()
@@ -85,7 +85,7 @@ class LineInput:
 
 
 def _lines(file: BinaryIO, name: Path) -> Iterator[str]:
-    for number, raw in enumerate(file, start=1):
+    for number, raw in enumerate(file_lines(file), start=1):
         line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
         yield decode_lines(line.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 

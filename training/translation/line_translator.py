@@ -17,14 +17,20 @@ from models.checkpoint import new_token_limit
 from models.decoding.options import DecodingOptions, Hypothesis
 from models.interface import Decodable, Precision, Prompt
 from models.networks.transformer import Transformer
+from training.config.corpus_languages import base_language
 from training.errors import TrainingError
-from training.evaluation.device_decoding import GPU_SLOTS, decode_in_memory, default_precision
 from training.evaluation.ensemble import load_ensemble
-from training.evaluation.model_outputs import AnyLanguages, load_translator, token_rules
+from training.evaluation.model_outputs import (
+    GPU_SLOTS,
+    AnyLanguages,
+    decode_in_memory,
+    default_precision,
+    load_translator,
+    token_rules,
+)
 from training.evaluation.reranking import Reranker
 
 GREEDY_ROWS, BEAM_ROWS = 128, 64  # of a batch on a CPU: more no longer fit the cache of a core
-SEEDS_PER_LINE = 1 << 40  # the parts of a long line are drawn apart
 WINDOW = 10_000  # characters: sentencex takes quadratic time where a quote is never closed
 UNUSUAL_SPACE = re.compile(r"[^\S ]")  # sentencex fails on spaces of several bytes
 WITHOUT_SPACES = {"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"}  # languages written without spaces
@@ -53,7 +59,7 @@ EMPTY_LINE = TranslatedLine((Candidate("", 0.0, 0.0),), 0, False)
 
 class LineTranslator:
     """A translator, ready to decode in a precision; auto: the fastest of the device, as the server chooses it; None:
-    fp32, on a GPU bf16. slots: rows of a batch; None: as many as suit the device. Several folders are an ensemble.
+    fp32, on a GPU bf16. Several folders are an ensemble.
     languages: the pair of a multilingual model. reranking: folders of translators of the other direction and their
     weight (`Reranker`), which choose among all hypotheses of a beam. TrainingError for folders that cannot translate,
     or not this pair."""
@@ -64,10 +70,9 @@ class LineTranslator:
         device: torch.device,
         precision: Precision | Literal["auto"] | None = "auto",
         languages: AnyLanguages | None = None,
-        slots: int | None = None,
         reranking: tuple[Sequence[Path], float] | None = None,
     ) -> None:
-        self.folders, self.device, self.languages, self.slots = tuple(folders), device, languages, slots
+        self.folders, self.device, self.languages = tuple(folders), device, languages
         self._most_rows = sys.maxsize  # fewer, once memory has run out
         precision = precision or default_precision(device)
         self.checkpoint, network = (
@@ -96,7 +101,7 @@ class LineTranslator:
     def __reduce__(self) -> tuple[Any, ...]:
         """A process that is not forked loads the folders itself."""
         reranking = None if self.reranker is None else (self.reranker.folders, self.reranker.weight)
-        return LineTranslator, (self.folders, self.device, self.precision, self.languages, self.slots, reranking)
+        return LineTranslator, (self.folders, self.device, self.precision, self.languages, reranking)
 
     def decodable(self, precision: Precision = "fp32") -> Decodable:
         """The network, with weights converted once (`models.backends.select.SelfDecoding`)."""
@@ -106,32 +111,26 @@ class LineTranslator:
         """Whether the model is served with sources of this length; it is poorly trained on longer ones."""
         return len(self.checkpoint.source_ids(text)) <= self.checkpoint.config.max_source_tokens
 
-    def translate(self, lines: Sequence[str], options: DecodingOptions, first: int = 0) -> list[TranslatedLine]:
-        """options.max_new_tokens: None for the server's limit. first: the number of the first line, from 0; with
-        `options.seed` it alone decides what is drawn for a line."""
+    def translate(self, lines: Sequence[str], options: DecodingOptions) -> list[TranslatedLine]:
+        """options.max_new_tokens: None for the server's limit."""
         config = self.checkpoint.config
         sources: list[str] = []
         prompts: list[Prompt] = []
-        seeds: list[int] = []
         places: list[list[int]] = []  # of each line, in `sources`
         known: dict[str, list[int]] = {}
-        for number, line in enumerate(lines, start=first):
-            if not options.temperature and line in known:  # a draw is another one for each line
+        for line in lines:
+            if line in known:
                 places.append(known[line])
                 continue
             known[line] = own = list[int]()
             places.append(own)
-            for part, (text, ids) in enumerate(self._parts(line) if line.strip() else ()):
+            for text, ids in self._parts(line) if line.strip() else ():
                 own.append(len(sources))
                 sources.append(text)
                 prompts.append(Prompt(ids, tuple(config.target_prefix)))
-                seeds.append((options.seed or 0) + number + part * SEEDS_PER_LINE)
         limits = [options.max_new_tokens or new_token_limit(len(p.source), config.max_new_tokens) for p in prompts]
         n_best = options.n_best if self.reranker is None else options.beam
-        each = [
-            replace(options, max_new_tokens=limit, seed=seed, streamed=False, n_best=n_best)
-            for limit, seed in zip(limits, seeds, strict=True)
-        ]
+        each = [replace(options, max_new_tokens=limit, streamed=False, n_best=n_best) for limit in limits]
         rows = self._rows(options)
         beams, fitting = decode_in_memory(
             self, token_rules(config), prompts, each, slots=rows, precision=self.precision
@@ -144,7 +143,7 @@ class LineTranslator:
 
     def _rows(self, options: DecodingOptions) -> int:
         own = GPU_SLOTS if self.device.type != "cpu" else GREEDY_ROWS if options.beam == 1 else BEAM_ROWS
-        return max(min(self.slots or own, self._most_rows), options.beam)
+        return max(min(own, self._most_rows), options.beam)
 
     def _parts(self, line: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The line, or the parts that fit, with their token ids."""
@@ -193,7 +192,7 @@ def parts_that_fit(line: str, language: str, fits: Callable[[str], bool]) -> Ite
 
     spaced = UNUSUAL_SPACE.sub(" ", line)
     for window in _halved(spaced, lambda text: len(text) <= WINDOW):
-        for sentence in sentencex.segment(language.replace("_", "-").partition("-")[0].lower(), window):
+        for sentence in sentencex.segment(base_language(language), window):
             if sentence.strip():
                 yield from _halved(sentence.strip(), fits)
 
@@ -214,8 +213,7 @@ def _halved(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
 
 def white_space_between(language: str | None) -> str:
     """What joins translated parts in this language."""
-    bare = (language or "").replace("_", "-").partition("-")[0].lower()
-    return "" if bare in WITHOUT_SPACES else " "
+    return "" if base_language(language or "") in WITHOUT_SPACES else " "
 
 
 def _one_line(text: str) -> str:

@@ -71,7 +71,7 @@ class WorkerPool(Generic[C, R]):
     def ordered(self, chunks: Iterator[C | None], wake: int | None = None) -> Iterator[R]:
         """The result of each chunk, in the order of the chunks. None in `chunks`: there is none yet; the file
         descriptor `wake` becomes readable when there may be one. A TrainingError of `chunks`, such as of a broken
-        line, is raised behind the results of the chunks before. TrainingError if a process dies."""
+        line, is raised after the results of the chunks before. TrainingError if a process dies."""
         if not self._processes:
             for chunk in chunks:
                 if chunk is None:

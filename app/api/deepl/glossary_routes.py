@@ -14,12 +14,12 @@ from app.api.deepl import schemas
 from app.api.deepl.routes import DeepLRoute, deepl_errors, deepl_form
 from app.api.errors import NO_GLOSSARY, Meaning, documented
 from app.api.language_pairs import LoadedPairs
-from app.api.services import ServicesDependency
+from app.api.services import Services, ServicesDependency
 from app.errors import InvalidRequest, UnknownGlossary
-from app.storage.glossary_store import Glossary, entries_as_tsv
-from app.text.language_codes import base_language
+from app.storage.glossary_store import Dictionary, Glossary, entries_as_tsv
+from app.text.language_codes import base_language, is_language
 
-router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
+router = APIRouter(route_class=DeepLRoute)
 
 TSV = "text/tab-separated-values"
 _KEY_ERRORS = deepl_errors()
@@ -47,6 +47,16 @@ def find_single_pair(glossary_id: GlossaryId, request: Request, services: Servic
     return glossary
 
 
+def _of_languages(dictionary: Dictionary, services: Services) -> Dictionary:
+    """`InvalidRequest` for a code that is no language's and no loaded model's."""
+    loaded = LoadedPairs(services.engine).codes
+    for field, code in (("source_lang", dictionary.source), ("target_lang", dictionary.target)):
+        if not is_language(code, loaded):
+            listed = "GET /v2/glossary-language-pairs lists those of the models here."
+            raise InvalidRequest(f"Value for '{field}' not supported: {code} is no language; {listed}", field=field)
+    return dictionary
+
+
 SinglePair = Annotated[Glossary, Depends(find_single_pair)]
 
 
@@ -67,7 +77,8 @@ def deepl_add_glossary(
     body: schemas.DeepLGlossaryRequest, request: Request, services: ServicesDependency
 ) -> schemas.DeepLGlossary:
     """Keeps source terms and what each becomes, under the key that sends them."""
-    return schemas.DeepLGlossary.from_glossary(services.glossaries.add(owner_of(request), body.name, [body.stored]))
+    stored = [_of_languages(body.stored, services)]
+    return schemas.DeepLGlossary.from_glossary(services.glossaries.add(owner_of(request), body.name, stored))
 
 
 @router.get("/v2/glossaries", summary="List glossaries (DeepL)", responses=_KEY_ERRORS)
@@ -119,7 +130,8 @@ def deepl_add_multilingual(
     body: schemas.DeepLMultilingualRequest, request: Request, services: ServicesDependency
 ) -> schemas.DeepLMultilingual:
     """Keeps a dictionary for each pair, under the key that sends them."""
-    return schemas.DeepLMultilingual.from_glossary(services.glossaries.add(owner_of(request), body.name, body.stored))
+    stored = [_of_languages(each.stored, services) for each in body.dictionaries]
+    return schemas.DeepLMultilingual.from_glossary(services.glossaries.add(owner_of(request), body.name, stored))
 
 
 @router.get("/v3/glossaries", summary="List all glossaries (DeepL)", responses=_KEY_ERRORS)
@@ -151,7 +163,8 @@ def deepl_change_multilingual(
     if body.name is None and not body.dictionaries:
         raise InvalidRequest('There is nothing to change; send "name", "dictionaries", or both.')
     if body.dictionaries:
-        changed = glossaries.merge(owner, glossary_id, body.stored)
+        stored = [_of_languages(each.stored, services) for each in body.dictionaries]
+        changed = glossaries.merge(owner, glossary_id, stored)
     if body.name is not None:
         changed = glossaries.rename(owner, glossary_id, body.name)
     return schemas.DeepLMultilingual.from_glossary(changed)
@@ -177,8 +190,8 @@ def deepl_multilingual_entries(
     if dictionary is None:
         raise UnknownGlossary("This glossary has no dictionary for these languages; GET it to see which it has.")
     source, target, entries = dictionary.source, dictionary.target, entries_as_tsv(dictionary.entries)
-    only = schemas.DeepLDictionary.model_construct(source_lang=source, target_lang=target, entries=entries)
-    return schemas.DeepLEntries.model_construct(dictionaries=[only])
+    only = schemas.DeepLDictionaryAnswer(source_lang=source, target_lang=target, entries=entries)
+    return schemas.DeepLEntries(dictionaries=[only])
 
 
 @router.put(
@@ -191,7 +204,7 @@ def deepl_put_dictionary(
     body: schemas.DeepLDictionary, request: Request, services: ServicesDependency, glossary_id: GlossaryId
 ) -> schemas.DeepLDictionaryInfo:
     """In the place of the one of this pair, or as a new one."""
-    stored = body.stored
+    stored = _of_languages(body.stored, services)
     services.glossaries.put(owner_of(request), glossary_id, stored)
     return schemas.DeepLDictionaryInfo.from_dictionary(stored)
 

@@ -14,7 +14,6 @@ from app.access.authorization import KeyMissing, KeyWrong, QuotaExceeded
 from app.api.access_control import caller_of, owner_of
 from app.api.deepl import schemas
 from app.api.errors import NO_GLOSSARY, TEXT_ERRORS, ErrorExample, Statuses, documented, not_found
-from app.api.field_types import describe_value, quotable
 from app.api.language_pairs import LoadedPairs, find_pairs, models_needed, translate_texts
 from app.api.libretranslate.document_translation import (
     DocumentTranslator,
@@ -24,12 +23,15 @@ from app.api.libretranslate.document_translation import (
 )
 from app.api.libretranslate.schemas import TranslationFields
 from app.api.request_body import URLENCODED, also_takes, hold_upload, parse_fields
+from app.api.request_fields import describe_value, quotable
 from app.api.route import ApiRoute
-from app.api.services import ServicesDependency
+from app.api.services import Services, ServicesDependency
 from app.errors import EngineUnavailable, InvalidRequest, TextTooLong
-from app.text.html_page import check_well_formed, with_ignored_tags, without_ignored_marks
+from app.interpreter import each_in_thread
 from app.text.language_codes import base_language, language_name
-from app.translation.slices import each_in_thread
+from app.text.page_parser import TagRules
+from app.text.xml_page import check_well_formed
+from app.translation import TextFormat
 
 _REGIONAL_TARGETS = {  # DeepL's clients refuse to send EN and PT without a region
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -65,8 +67,8 @@ class DeepLRoute(ApiRoute):
     )
 
 
-router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)
-document_router = APIRouter(tags=["DeepL"], route_class=DeepLRoute)  # after the glossaries in the documentation
+router = APIRouter(route_class=DeepLRoute)
+document_router = APIRouter(route_class=DeepLRoute)  # after the glossaries in the documentation
 
 deepl_errors = partial(documented, schemas.DeepLError, s403="The key is missing or wrong.")
 deepl_form = partial(also_takes, encodings={URLENCODED: {}})
@@ -97,10 +99,19 @@ DocumentId = Annotated[
 ]
 
 
+async def named_terms(
+    body: schemas.GlossaryNames, pair: tuple[str, str], request: Request, services: Services
+) -> dict[str, str]:
+    """The terms of all glossaries that a request names; where two have a term, the earlier wins."""
+    terms: dict[str, str] = {}
+    for glossary_id in reversed(body.glossaries):
+        terms |= await run_in_threadpool(services.glossaries.find, owner_of(request), glossary_id, *pair)
+    return terms
+
+
 @router.post(
     "/v2/translate",
     summary="Translate texts (DeepL)",
-    response_model_exclude_none=True,
     openapi_extra=TRANSLATE_FORM,
     responses=TRANSLATE_ERRORS,
 )
@@ -108,48 +119,52 @@ async def deepl_translate(
     body: schemas.DeepLTranslateRequest, request: Request, services: ServicesDependency
 ) -> schemas.DeepLTranslateAnswer:
     """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
-    services.limits.check_texts(body.text, "text")
-    lengths = [len(text) for text in body.text]
+    services.limits.check_texts(body.texts, "text")
+    lengths = [len(text) for text in body.texts]
     if body.tag_handling == "xml":
-        await each_in_thread(body.text, lengths, lambda text: check_well_formed(text, "text"))
-    pairs = await find_pairs(body.text, body.source_lang, body.target_lang, services)
-    glossary: dict[str, str] = {}  # of all named ones, earlier ones first; with a glossary, all texts have one pair
-    for glossary_id in reversed(body.glossaries):
-        find, (source, target) = services.glossaries.find, pairs[0].pair
-        glossary |= await run_in_threadpool(find, owner_of(request), glossary_id, source, target)
+        await each_in_thread(body.texts, lengths, lambda text: check_well_formed(text, "text"))
+    text_format: TextFormat = body.tag_handling or "text"
+    pairs = await find_pairs(body.texts, body.source, body.target, services, text_format)
+    # with a glossary, all texts have one pair
+    glossary = await named_terms(body, pairs[0].pair, request, services) if body.glossaries else {}
     translations = await translate_texts(
-        await each_in_thread(body.text, lengths, lambda text: with_ignored_tags(text, body.ignore_tags)),
+        body.texts,
         pairs,
         request,
         services,
-        text_format="html" if body.tag_handling else "text",
+        text_format=text_format,
         glossary=glossary,
         split=body.split_sentences != "0",
+        tags=_tag_rules(body),
     )
-    written = await each_in_thread(
-        [translation.text for translation in translations],
-        lengths,
-        lambda text: without_ignored_marks(text, body.ignore_tags),
-    )
-    billed = [len(text) * models_needed(pair, services) for text, pair in zip(body.text, pairs, strict=True)]
-    await services.usage.count(caller_of(request), sum(billed))
+    billed = [len(text) * models_needed(pair, services) for text, pair in zip(body.texts, pairs, strict=True)]
+    services.usage.count(caller_of(request), sum(billed))
     model_type = body.model_type.removeprefix("prefer_") if body.model_type else None
     answers = [
         schemas.DeepLTranslation(
             detected_source_language=source_code(pair.source),
-            text=text,
+            text=translation.text,
             billed_characters=characters,
             model_type_used=model_type,
             finish_reason=None if translation.finish_reason == "stop" else translation.finish_reason,
         )
-        for text, characters, pair, translation in zip(written, billed, pairs, translations, strict=True)
+        for characters, pair, translation in zip(billed, pairs, translations, strict=True)
     ]
     return schemas.DeepLTranslateAnswer(translations=answers)
 
 
-@router.get(
-    "/v2/languages", summary="List languages (DeepL)", response_model_exclude_none=True, responses=_LANGUAGE_ERRORS
-)
+def _tag_rules(body: schemas.DeepLTranslateRequest) -> TagRules:
+    """HTML's names are in any case, XML's are not."""
+    written = str if body.tag_handling == "xml" else str.lower
+    return TagRules(
+        frozenset(map(written, body.splitting_tags)),
+        frozenset(map(written, body.non_splitting_tags)),
+        frozenset(map(written, body.ignore_tags)),
+        body.outline_detection,
+    )
+
+
+@router.get("/v2/languages", summary="List languages (DeepL)", responses=_LANGUAGE_ERRORS)
 async def deepl_languages(
     request: Request, services: ServicesDependency, side: LanguageSide = None
 ) -> list[schemas.DeepLLanguage]:
@@ -182,7 +197,6 @@ for _route in [route for route in router.routes if isinstance(route, DeepLRoute)
     router.post(
         _route.path,
         name=f"{_route.name}_posted",
-        response_model_exclude_none=True,
         include_in_schema=False,
     )(_route.endpoint)
 
@@ -212,12 +226,15 @@ async def deepl_document(
             " Leave it out.",
             field="output_format",
         )
-    if body.glossary_id:
+    terms: dict[str, str] | None = None
+    if body.glossaries:
+        field = "glossary_id" if body.glossary_id else "glossary_ids"
         if body.source_lang is None:
-            raise InvalidRequest('"glossary_id" needs "source_lang"; say which language the file is in.')
-        LoadedPairs(services.engine).find(body.source_lang, body.target_lang)  # "auto" is no language of a glossary
-    source, target, glossary = body.source_lang or "auto", body.target_lang, body.glossary_id
-    fields = TranslationFields.model_construct(source=source, target=target, glossary=glossary)
+            raise InvalidRequest(f'"{field}" needs "source_lang"; say which language the file is in.')
+        pair = LoadedPairs(services.engine).find(body.source_lang, body.target_lang)  # "auto" is none of a glossary's
+        terms = await named_terms(body, pair, request, services)
+    source, target = body.source_lang or "auto", body.target_lang
+    fields = TranslationFields.model_construct(source=source, target=target, glossary=terms)
     translator = DocumentTranslator(fields, services, owner_of(request))
     await translator.check()
     content = body.file.content
@@ -228,7 +245,9 @@ async def deepl_document(
         return translated, translator.characters
 
     filename = download_name(body.file.filename or body.filename or "", body.source_lang or "", target.lower())
-    job, key = await services.documents.start(extension, filename, work, hold_upload(request.scope))
+    job, key = await services.documents.start(
+        extension, filename, work, hold_upload(request.scope), translator.progress
+    )
     return schemas.DeepLDocument(document_id=job.id, document_key=key)
 
 
@@ -236,7 +255,6 @@ async def deepl_document(
     "/v2/document/{document_id}",
     summary="Status of a document (DeepL)",
     response_model=schemas.DeepLDocumentStatus,
-    response_model_exclude_none=True,
     responses=_DOCUMENT_ERRORS(s400="document_key is missing."),
 )
 async def deepl_document_status(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, field_validator, model_validator
+from msgspec import structs
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from app.api.errors import ErrorAnswer
-from app.api.field_types import (
+from app.api.libretranslate.schemas import OneFile
+from app.api.request_fields import (
     EncodableText,
+    Examples,
     NonBlankText,
+    RequestFields,
     check_texts,
     doc,
     example_of,
@@ -19,8 +23,7 @@ from app.api.field_types import (
     optional,
     unsupported,
 )
-from app.api.libretranslate.schemas import OneFile
-from app.api.request_fields import Examples, RequestFields
+from app.api.responses import Answer
 from app.storage.document_job_store import DocumentJob
 from app.storage.glossary_store import MOST_DICTIONARIES, Dictionary, EntriesFormat, Glossary, parse_entries
 
@@ -29,24 +32,23 @@ _UNHONOURED = unsupported(
 )
 _MISSING = unsupported("names something that this server does not have; leave it out.")
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, 1: True, 0: False}
-ErrorSentence = Annotated[
-    str,
-    doc(
-        "One sentence: what is wrong, where the limit is, and the way out.",
-        "There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
-    ),
-]
+ERROR_SENTENCE: Any = doc(
+    "One sentence: what is wrong, where the limit is, and the way out.",
+    "Value for 'target_lang' not supported. There is no model for DE → FR here. Loaded pairs: de → en, en → es.",
+)
 
 
-class DeepLError(BaseModel):
+class DeepLError(Answer):
     """The body of every error of this family."""
 
-    message: ErrorSentence
+    message: str = ERROR_SENTENCE
 
     @classmethod
     def from_error(cls, status: int, error: ErrorAnswer) -> Self:
-        """DeepL's clients show the message of 400 alone, and know any other error by its status."""
-        return cls(message=error.error)
+        """DeepL's clients show the message of 400 alone, and know any other error by its status. Their users look for
+        the API's own sentence about a language that it does not have."""
+        language = error.code == "unknown_pair" and error.field in ("source", "target")
+        return cls(message=f"Value for '{error.field}_lang' not supported. {error.error}" if language else error.error)
 
 
 def _check_text_list(value: object) -> list[str]:
@@ -95,7 +97,23 @@ Split = Annotated[  # 0 and 1 come as numbers, too
 ]
 
 
-class DeepLTranslateRequest(RequestFields):
+class GlossaryNames(RequestFields):
+    """The glossaries of a request."""
+
+    glossary_id: Code = optional("A stored glossary of yours (POST /v3/glossaries); needs source_lang.", "")
+    glossary_ids: Names = doc(
+        "Several of them, in a form with commas between; where two have a term, the earlier wins.",
+        [],
+        default_factory=list,
+        max_length=5,
+    )
+
+    @property
+    def glossaries(self) -> list[str]:
+        return [self.glossary_id, *self.glossary_ids] if self.glossary_id else self.glossary_ids
+
+
+class DeepLTranslateRequest(GlossaryNames):
     """Texts of one target language. What this server cannot do and what would change the translation is refused."""
 
     examples: ClassVar[Examples] = {
@@ -108,13 +126,16 @@ class DeepLTranslateRequest(RequestFields):
         },
     }
 
-    text: TextList = doc(
+    charged_fields = ("texts",)
+
+    texts: TextList = doc(
         "Texts to translate, each on its own. In a form the field is there once for each.",
         ["Ich möchte ein Bier"],
         min_length=1,
+        alias="text",
     )
-    target_lang: NonBlankText = doc("Language to translate to; EN-GB and EN-US are EN here.", "EN-GB")
-    source_lang: Code = optional("Language of the texts; without it that of each is detected.", "DE")
+    target: NonBlankText = doc("Language to translate to; EN-GB and EN-US are EN here.", "EN-GB", alias="target_lang")
+    source: Code = optional("Language of the texts; without it that of each is detected.", "DE", alias="source_lang")
     context: EncodableText | None = optional(
         "Text around the texts. Accepted and not used: these models read a sentence at a time.", "In a pub."
     )
@@ -129,19 +150,24 @@ class DeepLTranslateRequest(RequestFields):
     formality: Formality = optional(
         "These models have no formality: default, prefer_more and prefer_less are accepted.", "default"
     )
-    glossary_id: Code = optional("A stored glossary of yours (POST /v3/glossaries); needs source_lang.", None)
-    glossary_ids: Names = doc(
-        "Several of them; where two have a term, the earlier wins.", [], default_factory=list, max_length=5
-    )
     tag_handling: Annotated[Literal["html", "xml"] | None, BeforeValidator(_parse_word)] = optional(
         "Texts hold tags, which stay in their place.", None
     )
     tag_handling_version: Annotated[Literal["v1", "v2"] | None, BeforeValidator(_parse_word)] = optional(
         "Accepted; this server has one way to handle tags.", "v2"
     )
-    outline_detection: Flag = doc("Only true: where a sentence may end is found from the tags.", True, default=True)
-    splitting_tags: Annotated[Names, _UNHONOURED] = doc("Refused unless it is empty.", [], default_factory=list)
-    non_splitting_tags: Annotated[Names, _UNHONOURED] = doc("Refused unless it is empty.", [], default_factory=list)
+    outline_detection: Flag = doc(
+        "Whether the places of elements say which of them divide texts: those among elements alone do, those beside"
+        " text do not. If false, only `splitting_tags` do.",
+        True,
+        default=True,
+    )
+    splitting_tags: Names = doc(
+        "Names of elements that always divide texts; needs tag_handling.", [], default_factory=list, max_length=100
+    )
+    non_splitting_tags: Names = doc(
+        "Names of elements that never divide texts; needs tag_handling.", [], default_factory=list, max_length=100
+    )
     ignore_tags: Names = doc(
         "Names of elements whose content stays as it is; needs tag_handling.", [], default_factory=list, max_length=100
     )
@@ -158,27 +184,17 @@ class DeepLTranslateRequest(RequestFields):
         list[str], BeforeValidator(lambda value: [] if value is None else _check_text_list(value)), _UNHONOURED
     ] = doc("Refused: these models follow no instructions.", [], default_factory=list)
 
-    @field_validator("outline_detection")
-    @classmethod
-    def _only_outlined(cls, value: bool) -> bool:
-        if not value:
-            raise field_error("is false, but this server finds sentences from the tags alone; leave it out.")
-        return value
-
     @model_validator(mode="after")
     def _what_goes_together(self) -> DeepLTranslateRequest:
-        if self.glossaries and self.source_lang is None:
+        if self.glossaries and self.source is None:
             raise field_error("has a glossary without source_lang; say which language the texts are in.")
-        if self.ignore_tags and self.tag_handling is None:
-            raise field_error('has ignore_tags without tag_handling; send "tag_handling": "xml" or "html" too.')
+        for field in ("splitting_tags", "non_splitting_tags", "ignore_tags"):
+            if getattr(self, field) and self.tag_handling is None:
+                raise field_error(f'has {field} without tag_handling; send "tag_handling": "xml" or "html" too.')
         return self
 
-    @property
-    def glossaries(self) -> list[str]:
-        return [self.glossary_id, *self.glossary_ids] if self.glossary_id else self.glossary_ids
 
-
-class DeepLTranslation(BaseModel):
+class DeepLTranslation(Answer):
     """One text, translated."""
 
     detected_source_language: str = doc(
@@ -192,7 +208,7 @@ class DeepLTranslation(BaseModel):
     )
 
 
-class DeepLTranslateAnswer(BaseModel):
+class DeepLTranslateAnswer(Answer):
     """In the order of the texts."""
 
     translations: list[DeepLTranslation] = doc(
@@ -200,7 +216,7 @@ class DeepLTranslateAnswer(BaseModel):
     )
 
 
-class DeepLLanguage(BaseModel):
+class DeepLLanguage(Answer):
     """One language that some loaded model reads (type=source) or writes (type=target)."""
 
     language: str = doc("Code, in capitals.", "EN-GB")
@@ -208,7 +224,7 @@ class DeepLLanguage(BaseModel):
     supports_formality: bool | None = optional("Only of targets: never, these models have no formality.", False)
 
 
-class DeepLUsage(BaseModel):
+class DeepLUsage(Answer):
     """Of this key."""
 
     character_count: int = doc("Characters translated.", 19)
@@ -217,18 +233,17 @@ class DeepLUsage(BaseModel):
     )
 
 
-class DeepLDocumentRequest(OneFile):
+class DeepLDocumentRequest(GlossaryNames, OneFile):
     """One file."""
 
     target_lang: NonBlankText = doc("Language to translate to.", "EN-GB")
     source_lang: Code = optional("Language of the file; without it, it is detected.", "DE")
-    glossary_id: Code = optional("A stored glossary of yours; needs source_lang.", "")
     formality: Formality = optional("As of texts.", "default")
     filename: EncodableText | None = optional("Name of the file, where the form's part has none.", "letter.docx")
     output_format: Code = optional("Refused unless it is the file's own.", "")
 
 
-class DeepLDocument(BaseModel):
+class DeepLDocument(Answer):
     """The id and the key with which a client asks for the document."""
 
     document_id: str = doc("Its id.", "04DE5AD98A02647D83285A36021911C6")
@@ -243,19 +258,25 @@ class DeepLDocumentKey(RequestFields):
     document_key: EncodableText = doc("As POST /v2/document gave it.", "0CB0054F1C132C16")
 
 
-class DeepLDocumentStatus(BaseModel):
+class DeepLDocumentStatus(Answer):
     """How far it is."""
 
     document_id: str = doc("Its id.", "04DE5AD98A02647D83285A36021911C6")
     status: Literal["queued", "translating", "done", "error"] = doc("How far.", "done")
+    seconds_remaining: int | None = optional("While it is translated: an estimate, renewed every few seconds.", 20)
     billed_characters: int | None = optional("Once it is done: characters of its texts.", 1337)
     error_message: str | None = optional("What went wrong, in a sentence.", "The file cannot be read as .docx.")
 
     @classmethod
     def of(cls, job: DocumentJob) -> Self:
         characters = job.characters if job.state == "done" else None
-        message = job.message or None
-        return cls(document_id=job.id, status=job.state, billed_characters=characters, error_message=message)
+        return cls(
+            document_id=job.id,
+            status=job.state,
+            seconds_remaining=job.seconds_remaining if job.state == "translating" else None,
+            billed_characters=characters,
+            error_message=job.message or None,
+        )
 
 
 _INDEXED = re.compile(r"dictionaries\[(\d{1,3})\]\.(\w{1,20})")  # as DeepL's Node client writes a list into a form
@@ -341,10 +362,6 @@ class DeepLMultilingualChange(RequestFields):
         gathered = [dictionaries[index] for index in sorted(dictionaries)]
         return {**fields, "dictionaries": gathered} if gathered else fields
 
-    @property
-    def stored(self) -> list[Dictionary]:
-        return [dictionary.stored for dictionary in self.dictionaries]
-
 
 class DeepLMultilingualRequest(DeepLMultilingualChange):
     """A glossary of many pairs. In a form: dictionaries[0].source_lang and so on."""
@@ -359,7 +376,7 @@ class DeepLMultilingualRequest(DeepLMultilingualChange):
     )
 
 
-class DeepLDictionaryInfo(BaseModel):
+class DeepLDictionaryInfo(Answer):
     """How much is in a dictionary."""
 
     source_lang: str = doc("Language of the source terms.", "de")
@@ -382,17 +399,17 @@ class DeepLGlossary(DeepLDictionaryInfo):
     @classmethod
     def from_glossary(cls, glossary: Glossary) -> Self:
         (only,) = glossary.dictionaries
-        info, made = DeepLDictionaryInfo.from_dictionary(only).model_dump(), _creation_time(glossary)
+        info, made = structs.asdict(DeepLDictionaryInfo.from_dictionary(only)), _creation_time(glossary)
         return cls(**info, glossary_id=glossary.id, name=glossary.name, ready=True, creation_time=made)
 
 
-class DeepLGlossaries(BaseModel):
+class DeepLGlossaries(Answer):
     """All of yours that have one pair."""
 
     glossaries: list[DeepLGlossary] = doc("The oldest first.", [])
 
 
-class DeepLMultilingual(BaseModel):
+class DeepLMultilingual(Answer):
     """A glossary of many pairs."""
 
     glossary_id: str = doc("Its id.", "559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2")
@@ -407,26 +424,35 @@ class DeepLMultilingual(BaseModel):
         return cls(glossary_id=glossary.id, name=glossary.name, dictionaries=infos, creation_time=made)
 
 
-class DeepLMultilinguals(BaseModel):
+class DeepLMultilinguals(Answer):
     """All of yours."""
 
     glossaries: list[DeepLMultilingual] = doc("The oldest first.", [])
 
 
-class DeepLEntries(BaseModel):
+class DeepLDictionaryAnswer(Answer):
     """The terms of one pair."""
 
-    dictionaries: list[DeepLDictionary] = doc("One.", [example_of(DeepLDictionary)])
+    source_lang: str = doc("Language of the source terms.", "de")
+    target_lang: str = doc("Language of the target terms.", "en")
+    entries: str = doc("A line for each term: what it is, a tab, and what it becomes.", "Bier\tale")
+    entries_format: Literal["tsv"] = doc('Always "tsv".', "tsv", default="tsv")
 
 
-class DeepLPair(BaseModel):
+class DeepLEntries(Answer):
+    """The terms of one pair."""
+
+    dictionaries: list[DeepLDictionaryAnswer] = doc("One.", [example_of(DeepLDictionaryAnswer)])
+
+
+class DeepLPair(Answer):
     """One pair of languages."""
 
     source_lang: str = doc("From this language.", "de")
     target_lang: str = doc("Into this one.", "en")
 
 
-class DeepLPairs(BaseModel):
+class DeepLPairs(Answer):
     """What glossaries can be for."""
 
     supported_languages: list[DeepLPair] = doc("Every loaded pair.", [example_of(DeepLPair)])

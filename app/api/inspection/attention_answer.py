@@ -1,36 +1,42 @@
-"""The answer of POST /attention: maps, alignment, rollout, statistics, steps, ablation."""
+"""The answer of POST /attention: maps, alignment, rollout, statistics, steps, ablation; and the same as text for other
+tools: Pharaoh, Nematus, CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from typing import Literal
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, Self
 
 import numpy as np
 from msgspec import structs
-from pydantic import BaseModel
 
-from app.api.field_types import doc, example_of, optional
-from app.api.inspection.attention_request import BINARY_FACTOR, AttentionRequest, HeadChoice
+from app.api.inspection.attention_request import BINARY_FACTOR, AttentionRequest
 from app.api.inspection.encoded_arrays import encode_array
-from app.api.shared_schemas import NATS_DECIMALS, Token, round_floats, round_nats
-from app.engine.interface import AttentionResult, InspectionTimings
+from app.api.request_fields import doc, example_of, optional
+from app.api.responses import NATS_DECIMALS, Answer, copied, round_floats, round_nats
+from app.engine.interface import AttentionResult, InspectionTimings, Token
+from app.errors import InvalidRequest
 from models.inspection import results
 from models.inspection.selection import AttentionKind
+from models.inspection.soft_alignments import to_nematus
 
 SHARE_DECIMALS = 6  # of means of weights, and of scores: a network's float32 has no more
 MAX_DISAGREEMENT_NATS = 1e-3  # a token, between the search and the pass shown, before the answer warns of it
 
 
-class Source(BaseModel):
+class Source(Answer):
     """What the encoder read."""
 
     text: str = doc("The text that the offsets count in.", "ich möchte ein bier")
-    tokens: list[Token] = doc(
+    tokens: Sequence[Token] = doc(
         "Its tokens, as the encoder read them: the keys of `encoder` and `cross`.", [example_of(Token)]
     )
 
 
-class Target(BaseModel):
+class Target(Answer):
     """What the decoder wrote. Row t of `decoder` and `cross` read input token t to predict output token t."""
 
     text: str = doc("The text that the offsets count in.", "i want a beer")
@@ -41,17 +47,17 @@ class Target(BaseModel):
         -0.41,
     )
     finished: bool = doc("Whether it ends with the end token.", True)
-    input_tokens: list[Token] = doc(
+    input_tokens: Sequence[Token] = doc(
         "What the decoder read at each step, beginning with its start token.",
         [{"id": 2, "piece": "<s>", "text": "", "start": None, "end": None, "word": None, "special": True}],
     )
-    output_tokens: list[Token] = doc(
+    output_tokens: Sequence[Token] = doc(
         "What it predicted at each step, ending with its end token.",
         [{"id": 5, "piece": "▁i", "text": "i", "start": 0, "end": 1, "word": 0, "special": False}],
     )
 
 
-class Network(BaseModel):
+class Network(Answer):
     """The translator's measures."""
 
     sha256: str | None = doc("Of its weights.", "9f86d0…")
@@ -63,125 +69,40 @@ class Network(BaseModel):
     dtype: Literal["float32"] = doc("What a look inside is computed in.", "float32")
 
 
-class HeadStatistics(BaseModel):
-    """One head over all rows that stand for something. Masses are means over rows, 0 to 1."""
-
-    entropy_mean: float = doc("Of a row, in nats.", 0.42)
-    entropy_norm: float = doc("The same over ln(number of keys), 0 to 1.", 0.21)
-    confidence: float = doc("Mean of the largest weight of a row.", 0.87)
-    mass_bos: float = doc("On the start token.", 0.01)
-    mass_eos: float = doc("On the end token.", 0.05)
-    prev: float = doc("On the token before.", 0.02)
-    diag: float = doc("On the same place; across, on the diagonal.", 0.8)
-    next: float = doc("On the token behind.", 0.02)
-    argmax_coverage: float = doc("Share of the keys that some row looks at most.", 0.75)
-    role: str = doc("What it seems to do, by stated thresholds.", "diagonal")
-
-
-class Rollout(BaseModel):
+class Rollout(results.Rollout, Answer):
     """Abnar and Zuidema 2020; rows sum to 1, but for what `decimals` cut off."""
 
-    encoder: list[list[float]] = doc("[source][source]", [[0.9, 0.1], [0.2, 0.8]])
-    cross: list[list[float]] = doc("[target step][source]", [[0.7, 0.3]])
-    source_share: list[float] = doc("How much of each step comes from the source at all, 0 to 1.", [0.6])
     decimals: int = doc("Of these numbers, which are digits in any encoding.", 8)
     max_abs_error: float = doc(
         "No number is further from the computed one: a row of n sums to 1 within n times this.", 0.000000244
     )
-    method: str = doc("The formula.", "Attention rollout (Abnar & Zuidema 2020) …")
-    caveat: str = doc("What it does not show.", "It follows attention and residual paths alone …")
 
-    @staticmethod
-    def fields_of(rollout: results.Rollout, decimals: int) -> dict[str, object]:
+    @classmethod
+    def of(cls, rollout: results.Rollout, decimals: int) -> Self:
         arrays = {
             name: encode_array(np.array(getattr(rollout, name), dtype=np.float32), "json", decimals=decimals)
             for name in ("encoder", "cross", "source_share")
         }
-        return {
-            **{name: array["values"] for name, array in arrays.items()},
-            "decimals": decimals,
-            "max_abs_error": max(array["max_abs_error"] for array in arrays.values()),
-            "method": rollout.method,
-            "caveat": rollout.caveat,
-        }
+        return cls(
+            **structs.asdict(rollout) | {name: array["values"] for name, array in arrays.items()},
+            decimals=decimals,
+            max_abs_error=max(array["max_abs_error"] for array in arrays.values()),
+        )
 
 
-class Alignment(BaseModel):
-    """Links between words."""
-
-    pharaoh: str = doc("source-target, from 0.", "0-0 1-1 3-3")
-    links: list[tuple[int, int, float]] = doc("[source, target, weight] of each.", [[0, 0, 0.93]])
-    unit: Literal["word", "token"] = doc("What the numbers count.", "word")
-    heads: list[tuple[int, int]] = doc(
-        "Layer and number of each head of cross-attention whose mean the links are from.", [[0, 3], [1, 2]]
+def _rounded_row(row: results.WorkedRow, decimals: int) -> results.WorkedRow:
+    """softmax has the digits of the map's row, where that is JSON."""
+    return structs.replace(
+        row,
+        scale=float(f"{row.scale:.9g}"),
+        scores=round_floats(row.scores, SHARE_DECIMALS),
+        softmax=encode_array(np.array(row.softmax, dtype=np.float32), "json", decimals=decimals)["values"],
     )
-    convention: Literal["predicting", "input"] = doc(
-        "Whether a target word has the row that predicts it or the row that reads it.", "predicting"
-    )
-    error: float | None = doc(
-        "Alignment error rate of this choice on held-out sentences; null where none was measured.", 0.07
-    )
-
-
-class Candidate(BaseModel):
-    """A token that might have been written."""
-
-    id: int = doc("In the vocabulary.", 7)
-    piece: str = doc("How the vocabulary writes it.", "▁would")
-    text: str = doc("How it reads.", "would")
-    logprob: float = doc("Nats.", -2.99)
-
-
-class DecoderStep(BaseModel):
-    """Of one output token."""
-
-    logprob: float | None = doc("Nats; null (minus infinity) for a token that is never chosen.", -0.09)
-    rank: int = doc("Its place among all tokens; 1: it is the likeliest.", 1)
-    entropy_nats: float = doc("Of the whole distribution.", 0.3)
-    top: list[Candidate] = doc(
-        "The likeliest tokens, `top_k` of them.", [{"id": 7, "piece": "▁would", "text": "would", "logprob": -2.99}]
-    )
-
-
-class Ablation(BaseModel):
-    """Without the heads."""
-
-    heads: list[HeadChoice] = doc("Which were silenced.", [{"kind": "cross", "layer": 1, "head": 0}])
-    logprob_sum_before: float | None = doc(
-        "Of the output tokens with all heads, nats; null (minus infinity) where one is never chosen.", -0.41
-    )
-    logprob_sum_after: float | None = doc("Of the same tokens without these, nats; null likewise.", -1.71)
-    per_step_delta: list[float] = doc("After minus before, nats a step.", [-0.1, -1.2])
-    tokens: list[int] = doc("Ids of what the model writes without them.", [5, 9])
-    text_after: str = doc("What the model writes without them.", "i want beer")
-
-
-class WorkedRow(BaseModel):
-    """One row of one head: softmax(scores where the mask lets them) = weights."""
-
-    kind: Literal["encoder", "decoder", "cross"] = doc("Of the head.", "cross")
-    layer: int = doc("From 0.", 1)
-    head: int = doc("From 0.", 0)
-    row: int = doc("From 0.", 2)
-    scale: float = doc("What q·k is multiplied by.", 0.125)
-    scores: list[float] = doc("q·k times `scale`, of each key.", [2.1, -0.3])
-    mask: list[bool] = doc("Which keys it may look at.", [True, True])
-    softmax: list[float] = doc("The weights, as in a map of as many `decimals`.", [0.92, 0.08])
-
-    @staticmethod
-    def fields_of(row: results.WorkedRow, decimals: int) -> dict[str, object]:
-        """softmax has the digits of the map's row, where that is JSON."""
-        return {
-            **structs.asdict(row),
-            "scale": float(f"{row.scale:.9g}"),
-            "scores": round_floats(row.scores, SHARE_DECIMALS),
-            "softmax": encode_array(np.array(row.softmax, dtype=np.float32), "json", decimals=decimals)["values"],
-        }
 
 
 Axis = Literal["layer", "head", "query", "key"]
 AXES: list[Axis] = ["layer", "head", "query", "key"]
-SCHEMA = "attention/1"
+SCHEMA: Literal["attention/1"] = "attention/1"
 
 
 _ATTENTION = {
@@ -199,7 +120,7 @@ _ATTENTION = {
 }
 
 
-class Attention(BaseModel):
+class Attention(Answer):
     """Attention weights of one kind; the weights of a query over its keys sum to 1, unless `reduced` says "max"."""
 
     axes: list[Axis] = doc("What the dimensions are.", AXES)
@@ -224,23 +145,22 @@ class Attention(BaseModel):
     max_abs_error: float = doc("No weight that is decoded so is further from the computed one.", 0.00201)
     data: str | None = optional("Base64 of the numbers in C order: the last axis varies fastest.", "5hk=")
 
-    @staticmethod
-    def fields_of(kind: AttentionKind, attention: results.AttentionMap, request: AttentionRequest) -> dict[str, object]:
+    @classmethod
+    def of(cls, kind: AttentionKind, attention: results.AttentionMap, request: AttentionRequest) -> Self:
         array = encode_array(attention.values, request.encoding, decimals=request.decimals, bounds=(0.0, 1.0))
-        if "values" in array:
-            array["weights"] = array.pop("values")
-        return {
-            "axes": AXES,
-            "layers": attention.layers,
-            "heads": attention.heads,
-            "reduced": {"heads": request.reduce.heads, "layers": request.reduce.layers},
-            "query": "source" if kind == "encoder" else "target_input",
-            "key": "target_input" if kind == "decoder" else "source",
+        return cls(
+            axes=AXES,
+            layers=list(attention.layers),
+            heads=list(attention.heads),
+            reduced={"heads": request.reduce.heads, "layers": request.reduce.layers},
+            query="source" if kind == "encoder" else "target_input",
+            key="target_input" if kind == "decoder" else "source",
+            weights=array.pop("values", None),
             **array,
-        }
+        )
 
 
-class Limits(BaseModel):
+class Limits(Answer):
     """How large an answer may be, and how large this one is."""
 
     values: int = doc("Numbers in the maps and the rollout of this answer.", 196_608)
@@ -249,21 +169,21 @@ class Limits(BaseModel):
     source_tokens: int = doc("The longest source that the model reads.", 256)
     target_tokens: int = doc("The longest target that it writes.", 256)
 
-    @staticmethod
-    def fields_of(result: AttentionResult, limit: int) -> dict[str, int]:
+    @classmethod
+    def of(cls, result: AttentionResult, limit: int) -> Self:
         """limit: of numbers as digits. The values are counted as `app.engine.input_processor` counts them."""
         rollout = result.findings.rollout
         rows = [] if rollout is None else [*rollout.encoder, *rollout.cross]
-        return {
-            "values": sum(math.prod(each.shape) for each in result.maps.values()) + sum(map(len, rows)),
-            "json": limit,
-            "binary": limit * BINARY_FACTOR,
-            "source_tokens": result.max_source_tokens,
-            "target_tokens": result.max_target_tokens,
-        }
+        return cls(
+            values=sum(math.prod(each.shape) for each in result.maps.values()) + sum(map(len, rows)),
+            json_=limit,
+            binary=limit * BINARY_FACTOR,
+            source_tokens=result.max_source_tokens,
+            target_tokens=result.max_target_tokens,
+        )
 
 
-class TimingMs(BaseModel):
+class TimingMs(Answer):
     """Wall clock of the parts, in milliseconds. It has no part in the ETag."""
 
     encode: float = doc("Texts to tokens.", 0.4)
@@ -273,8 +193,8 @@ class TimingMs(BaseModel):
     attention: float = doc("The teacher-forced pass and all that is read from it, with its wait for a device.", 12.9)
     serialise: float = doc("This answer, until it was written as JSON.", 4.2)
 
-    @staticmethod
-    def fields_of(took: InspectionTimings, serialise_s: float) -> dict[str, float]:
+    @classmethod
+    def of(cls, took: InspectionTimings, serialise_s: float) -> Self:
         """A given target is not decoded, and has no time of it."""
         parts = {
             "encode": took.encode_s,
@@ -282,11 +202,11 @@ class TimingMs(BaseModel):
             "attention": took.attention_s,
             "serialise": serialise_s,
         }
-        return {name: round(1000 * seconds, 3) for name, seconds in parts.items() if seconds is not None}
+        return cls(**{name: round(1000 * seconds, 3) for name, seconds in parts.items() if seconds is not None})
 
 
-class AttentionAnswer(BaseModel):
-    """Both sentences as the model saw them, and how its parts attended to each other."""
+class UntimedAttention(Answer):
+    """All of `AttentionAnswer` but its times, which are known once the rest is written."""
 
     schema_: Literal["attention/1"] = doc("Of this answer.", SCHEMA, alias="schema")
     model: str = doc("Name of the translator.", "demo-de-en")
@@ -299,22 +219,22 @@ class AttentionAnswer(BaseModel):
         "The kinds that were asked for.",
         {"cross": _ATTENTION},
     )
-    stats: dict[AttentionKind, list[list[HeadStatistics]]] | None = optional(
+    stats: dict[AttentionKind, list[list[results.HeadStatistics]]] | None = optional(
         "stats[kind][layer][head], of all layers and heads of the kinds asked for.",
         {"cross": [[{"entropy_mean": 0.42, "role": "diagonal"}]]},
     )
     rollout: Rollout | None = optional("Attention followed through all layers.", {"encoder": [[1.0]], "cross": [[1.0]]})
-    alignment: Alignment | None = optional(
+    alignment: results.Alignment | None = optional(
         "Which source word each target word comes from.", {"pharaoh": "0-0 1-1 2-2 3-3", "unit": "word"}
     )
-    steps: list[DecoderStep] | None = optional(
+    steps: list[results.DecoderStep] | None = optional(
         "What the decoder thought of at each step.", [{"logprob": -0.09, "rank": 1, "entropy_nats": 0.3, "top": []}]
     )
-    ablation: Ablation | None = optional(
+    ablation: results.Ablation | None = optional(
         "What the heads in `mask_heads` are worth.",
         {"logprob_sum_before": -0.41, "logprob_sum_after": -1.71, "text_after": "i want beer"},
     )
-    qk: WorkedRow | None = optional(
+    qk: results.WorkedRow | None = optional(
         "The row asked for, worked out.", {"scores": [2.1, -0.3], "mask": [True, True], "softmax": [0.92, 0.08]}
     )
     limits: Limits = doc(
@@ -322,43 +242,40 @@ class AttentionAnswer(BaseModel):
         {"values": 600, "json": 262144, "binary": 1048576, "source_tokens": 256, "target_tokens": 256},
     )
     warnings: list[str] = doc("What to know before one believes the numbers.", [])
+
+    @classmethod
+    def of(cls, result: AttentionResult, request: AttentionRequest, limit: int) -> Self:
+        findings, decimals = result.findings, request.decimals
+        alignment = findings.alignment
+        return cls(
+            schema_=SCHEMA,
+            model=result.model,
+            network=copied({**result.network, "dtype": "float32"}, Network),
+            source=Source(text=result.source_text, tokens=result.source_tokens),
+            target=Target(
+                text=result.target_text,
+                forced=result.forced,
+                finished=result.finished,
+                logprob_sum=round_nats(findings.logprob_sum),
+                input_tokens=result.input_tokens,
+                output_tokens=result.output_tokens,
+            ),
+            attention={kind: Attention.of(kind, each, request) for kind, each in result.maps.items()},
+            stats=round_floats(findings.stats, SHARE_DECIMALS),
+            rollout=None if findings.rollout is None else Rollout.of(findings.rollout, decimals),
+            alignment=alignment and structs.replace(alignment, links=round_floats(alignment.links, SHARE_DECIMALS)),
+            steps=round_floats(findings.steps, NATS_DECIMALS),
+            ablation=round_floats(findings.ablation, NATS_DECIMALS),
+            qk=None if findings.qk is None else _rounded_row(findings.qk, decimals),
+            limits=Limits.of(result, limit),
+            warnings=_warnings(result),
+        )
+
+
+class AttentionAnswer(UntimedAttention):
+    """Both sentences as the model saw them, and how its parts attended to each other."""
+
     timing_ms: TimingMs = doc("What it took.", {"encode": 0.4, "decode": 31.5, "attention": 12.9, "serialise": 4.2})
-
-    @staticmethod
-    def fields_of(result: AttentionResult, request: AttentionRequest, limit: int) -> dict[str, object]:
-        """All but `timing_ms`. Built without a model: validation would cost more than the network's pass."""
-        return {
-            "schema": SCHEMA,
-            "model": result.model,
-            "network": {**result.network, "dtype": "float32"},
-            "source": {"text": result.source_text, "tokens": result.source_tokens},
-            "target": {
-                "text": result.target_text,
-                "forced": result.forced,
-                "finished": result.finished,
-                "logprob_sum": round_nats(result.findings.logprob_sum),
-                "input_tokens": result.input_tokens,
-                "output_tokens": result.output_tokens,
-            },
-            "attention": {kind: Attention.fields_of(kind, each, request) for kind, each in result.maps.items()},
-            **_findings_fields(result.findings, request.decimals),
-            "limits": Limits.fields_of(result, limit),
-            "warnings": _warnings(result),
-        }
-
-
-def _findings_fields(findings: results.AttentionFindings, decimals: int) -> dict[str, object]:
-    alignment = findings.alignment
-    links = alignment and round_floats(alignment.links, SHARE_DECIMALS)
-    fields = {
-        "stats": round_floats(findings.stats, SHARE_DECIMALS),
-        "rollout": findings.rollout and Rollout.fields_of(findings.rollout, decimals),
-        "alignment": alignment and {**structs.asdict(alignment), "links": links},
-        "steps": round_floats(findings.steps, NATS_DECIMALS),
-        "ablation": round_floats(findings.ablation, NATS_DECIMALS),
-        "qk": findings.qk and WorkedRow.fields_of(findings.qk, decimals),
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _warnings(result: AttentionResult) -> list[str]:
@@ -369,3 +286,65 @@ def _warnings(result: AttentionResult) -> list[str]:
         f"The search gave this translation {searched:.4f} nats and the pass shown here {shown:.4f}: the search"
         " computes in the server's precision, this pass in fp32."
     ]
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+
+
+def pharaoh(report: AttentionResult) -> str:
+    """source-target word numbers, from 0, on one line; as fast_align, awesome-align and Marian write them."""
+    alignment = report.findings.alignment
+    assert alignment is not None, "asked for with the form"
+    return f"{alignment.pharaoh}\n"
+
+
+def nematus(report: AttentionResult) -> str:
+    """One block of `to_nematus`, which has one map."""
+    each = report.maps.get("cross")
+    if each is None or each.shape[:2] != (1, 1):
+        raise InvalidRequest(
+            'This form holds one map: ask for "kinds" ["cross"] and one layer and head, or reduce them to their mean.',
+            field="kinds",
+        )
+    source, target = report.source_tokens, report.output_tokens
+    return to_nematus(
+        each.values[0, 0],
+        [token.piece for token in source],
+        [token.piece for token in target],
+        score=report.findings.logprob_sum,
+        source_ended=bool(source) and source[-1].special,
+        target_ended=bool(target) and target[-1].special,
+    )
+
+
+def csv_table(report: AttentionResult) -> str:
+    """A row for each weight. Pieces are texts to a spreadsheet, never formulas: see `cell`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["kind", "layer", "head", "query", "key", "query_piece", "key_piece", "weight"])
+    for kind, each in report.maps.items():
+        rows = report.source_tokens if kind == "encoder" else report.input_tokens
+        columns = report.input_tokens if kind == "decoder" else report.source_tokens
+        layers = each.layers if each.shape[0] == len(each.layers) else ("reduced",)
+        heads = each.heads if each.shape[1] == len(each.heads) else ("reduced",)
+        for layer, by_head in zip(layers, each.values.tolist(), strict=True):
+            for head, by_row in zip(heads, by_head, strict=True):
+                for q, (row, weights) in enumerate(zip(rows, by_row, strict=True)):
+                    writer.writerows(
+                        [kind, layer, head, q, k, escape_cell(row.piece), escape_cell(column.piece), f"{weight:.8f}"]
+                        for k, (column, weight) in enumerate(zip(columns, weights, strict=True))
+                    )
+    return out.getvalue()
+
+
+def escape_cell(text: str) -> str:
+    """An apostrophe before what a spreadsheet would run as a formula, also after apostrophes: taken away, it gives the
+    text back. https://owasp.org/www-community/attacks/CSV_Injection"""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+FORMATS: dict[str, tuple[str, Callable[[AttentionResult], str]]] = {
+    "pharaoh": ("text/plain; charset=utf-8", pharaoh),
+    "nematus": ("text/plain; charset=utf-8", nematus),
+    "csv": ("text/csv; charset=utf-8", csv_table),
+}

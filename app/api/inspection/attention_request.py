@@ -7,17 +7,18 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
-from app.api.field_types import (
+from app.api.request_fields import (
     EncodableText,
+    Examples,
     ModelName,
     NonBlankText,
+    OwnRequestFields,
     describe_value,
     doc,
     field_error,
     not_empty,
     optional,
 )
-from app.api.request_fields import Examples, OwnRequestFields
 from app.engine.interface import AttentionQuery
 from models.decoding.options import WIDEST_BEAM, DecodingOptions
 from models.inspection.selection import KINDS, AttentionKind, AttentionSelection, Head, Row

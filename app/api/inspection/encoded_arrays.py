@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel
 
-from app.api.field_types import doc, optional
+from app.api.request_fields import doc, optional
+from app.api.responses import Answer
 
 Encoding = Literal["json", "f32", "u16", "u8"]
 Floats = npt.NDArray[np.float32]
@@ -23,7 +23,8 @@ ROUNDING = 2.0**-22  # of a decoder's own arithmetic in float32
 def encode_array(
     values: Floats, encoding: Encoding, *, decimals: int = 4, bounds: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """The fields of an answer. bounds: of all values; None: measured. ValueError for u8 and u16 of NaN and infinity."""
+    """The fields of an answer. bounds: of all values; measured for None, and where values lie outside. ValueError for
+    u8 and u16 of NaN and infinity."""
     fields = {"encoding": encoding, "shape": list(values.shape)}
     if encoding == "json":
         rounded = np.round(values.astype(np.float64), decimals) + 0.0  # + 0.0: no number is written as -0.0
@@ -54,7 +55,10 @@ def _quantize(
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all():
         raise ValueError(f"These values are not all finite; ask for json or f32, not {encoding}.")
-    low, high = bounds or ((float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0))
+    measured_ends = (float(wide.min()), float(wide.max())) if wide.size else (0.0, 0.0)
+    if bounds and not bounds[0] - FLOAT32 * 64 <= measured_ends[0] <= measured_ends[1] <= bounds[1] + FLOAT32 * 64:
+        bounds = None  # numbers of an edited network: cutting them off would show others
+    low, high = bounds or measured_ends
     levels = LEVELS[encoding]
     if bounds or low == high:
         scale, offset = (high - low) / levels, float(str(np.float32(low)))
@@ -76,7 +80,7 @@ def _round_up(number: float) -> float:
     return float(f"{math.ceil(number / last) * last:.3g}")
 
 
-class EncodedArray(BaseModel):
+class EncodedArray(Answer):
     """Numbers in C order: `values` for json, or else `data`, where value = offset + scale * number."""
 
     encoding: Encoding = doc("How the numbers are written.", "json")

@@ -10,13 +10,12 @@ from msgspec import structs
 from starlette.responses import Response
 
 from app.api.errors import ErrorAnswer, Responses, common_errors, documented
-from app.api.event_stream import while_connected
-from app.api.field_types import describe_value
 from app.api.inspection import schemas
-from app.api.inspection.attention_answer import AttentionAnswer, TimingMs
-from app.api.inspection.attention_formats import FORMATS
+from app.api.inspection.attention_answer import FORMATS, AttentionAnswer, TimingMs, UntimedAttention
 from app.api.inspection.attention_request import AttentionRequest, InspectionFields
 from app.api.language_pairs import find_translator
+from app.api.request_body import while_connected
+from app.api.request_fields import describe_value
 from app.api.responses import large_response
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
@@ -24,7 +23,7 @@ from app.engine.interface import WalkthroughQuery
 from app.errors import InvalidRequest
 from models.inspection.selection import WalkthroughFocus
 
-router = APIRouter(tags=["Inspect"], route_class=ApiRoute)
+router = APIRouter(route_class=ApiRoute)
 
 
 def _documented(kind: str, problem: str) -> Responses:
@@ -107,8 +106,8 @@ async def attention(body: AttentionRequest, request: Request, services: Services
         return await large_response(request, lambda: write(result), media_type)
     return await large_response(
         request,
-        lambda: AttentionAnswer.fields_of(result, body, limit),
-        timing=lambda seconds: TimingMs.fields_of(result.took, seconds),
+        lambda: UntimedAttention.of(result, body, limit),
+        timing=lambda seconds: TimingMs.of(result.took, seconds),
     )
 
 
@@ -140,7 +139,7 @@ async def walkthrough(body: schemas.WalkthroughRequest, request: Request, servic
     chosen = await _translator(body, services)
     query = WalkthroughQuery(source=body.source, target=body.target, focus=focus, **chosen)
     result = await while_connected(request, services.engine.walkthrough(query), services.limits.request_timeout_s)
-    return await large_response(request, lambda: schemas.WalkthroughAnswer.fields_of(result, body.side))
+    return await large_response(request, lambda: schemas.WalkthroughAnswer.of(result, body.side))
 
 
 @router.post(
@@ -156,7 +155,7 @@ async def gates(body: schemas.GatesRequest, request: Request, services: Services
     _check_texts(body, services)
     query = body.query(services.limits.max_attention_values)
     result = await while_connected(request, services.engine.gates(query), services.limits.request_timeout_s)
-    return await large_response(request, lambda: schemas.GatesAnswer.fields_of(result, body))
+    return await large_response(request, lambda: schemas.GatesAnswer.of(result, body))
 
 
 @router.post(
@@ -172,4 +171,4 @@ async def score(body: schemas.ScoreRequest, request: Request, services: Services
     if query.source is not None:
         query = replace(query, **await _translator(body, services))
     result = await while_connected(request, services.engine.score(query), services.limits.request_timeout_s)
-    return await large_response(request, lambda: schemas.ScoreAnswer.fields_of(result, body))
+    return await large_response(request, lambda: schemas.ScoreAnswer.of(result, body))

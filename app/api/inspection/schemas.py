@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from msgspec import structs
-from pydantic import BaseModel
 
-from app.api.field_types import EncodableText, ModelName, NonBlankText, doc, example_of, not_empty, optional
 from app.api.inspection.attention_request import (
     CHOSEN_MODEL,
     TARGET_LANGUAGE,
@@ -23,9 +21,27 @@ from app.api.inspection.attention_request import (
     list_of,
 )
 from app.api.inspection.encoded_arrays import EncodedArray, Encoding, encode_array
-from app.api.request_fields import Examples
-from app.api.shared_schemas import Likely, Step, Token, round_nats
-from app.engine.interface import GATES, GateName, GatesQuery, GatesResult, ScoreQuery, ScoreResult, WalkthroughResult
+from app.api.request_fields import (
+    EncodableText,
+    Examples,
+    ModelName,
+    NonBlankText,
+    doc,
+    example_of,
+    not_empty,
+    optional,
+)
+from app.api.responses import Answer, Likely, Step, round_nats
+from app.engine.interface import (
+    GATES,
+    GateName,
+    GatesQuery,
+    GatesResult,
+    ScoreQuery,
+    ScoreResult,
+    Token,
+    WalkthroughResult,
+)
 from app.errors import InvalidRequest
 from models.inspection.results import GateSummary, WalkthroughStep
 from models.inspection.selection import GateSelection
@@ -93,7 +109,7 @@ class GatesRequest(InspectionFields):
         return GatesQuery(self.text, self.model, selection, self.top_k, max_values)
 
 
-class GatesModel(BaseModel):
+class GatesModel(Answer):
     """A lyricist and its kind of cell."""
 
     name: str = doc("Name of the lyricist.", "lyrics-zh")
@@ -105,7 +121,8 @@ class GatesModel(BaseModel):
         "h' = (1 - z) n + z h with n = tanh(W x + b + r (U h + d)), PyTorch's: z = 1 keeps, …",
     )
     bounds: dict[GateName, tuple[float, float] | None] = doc(
-        "Between which numbers each of its gates always lies; null of one without bounds, such as c.",
+        "Between which numbers each of its gates lies; null of one without bounds, such as c, and of one that left"
+        " those of its cell, as an edited formula may.",
         {"r": [0, 1], "z": [0, 1], "n": [-1, 1], "h": [-1, 1]},
     )
 
@@ -122,14 +139,14 @@ class GateValues(EncodedArray):
         "Which units these are, by layer; the most varied first, or as they were asked for.", [[117]]
     )
 
-    @staticmethod
-    def fields_of(result: GatesResult, gate: str, request: GatesRequest) -> dict[str, object]:
+    @classmethod
+    def of(cls, result: GatesResult, gate: str, request: GatesRequest) -> Self:
         values, bounds = result.values[gate], result.bounds[gate]
         array = encode_array(values, request.encoding, decimals=request.decimals, bounds=bounds)
-        return {"axes": GATE_AXES, "layers": result.layers, "units": result.units, **array}
+        return cls(axes=GATE_AXES, layers=list(result.layers), units=list(map(list, result.units)), **array)
 
 
-class GateSummaries(BaseModel):
+class GateSummaries(Answer):
     """Of all units of one layer, after each token."""
 
     layer: int = doc("Which layer, counted from 0.", 0)
@@ -140,20 +157,17 @@ class GateSummaries(BaseModel):
     high: dict[GateName, list[float]] = doc("The share of units above 0.9.", {"z": [0.11, 0.08]})
     hidden_change: list[float] = doc("The mean of |h - the h before|; before the first token h is 0.", [0.18, 0.21])
 
-    @staticmethod
-    def fields_of(summary: GateSummary, decimals: int) -> dict[str, object]:
-        def rounded(values: list[float]) -> object:
+    @classmethod
+    def of(cls, summary: GateSummary, decimals: int) -> Self:
+        def rounded(values: list[float]) -> Any:
             return (np.round(values, decimals) + 0.0).tolist()
 
         parts = {"mean": summary.mean, "low": summary.low, "high": summary.high}
-        return {
-            "layer": summary.layer,
-            **{part: {name: rounded(values) for name, values in gates.items()} for part, gates in parts.items()},
-            "hidden_change": rounded(summary.hidden_change),
-        }
+        shares = {part: {name: rounded(values) for name, values in gates.items()} for part, gates in parts.items()}
+        return cls(layer=summary.layer, **shares, hidden_change=rounded(summary.hidden_change))
 
 
-class GatesAnswer(BaseModel):
+class GatesAnswer(Answer):
     """The text as the model read it, its gates, and what it expected next after each token."""
 
     model: GatesModel = doc(
@@ -168,7 +182,7 @@ class GatesAnswer(BaseModel):
         },
     )
     text: str = doc("The text that the offsets count in.", "分开")
-    tokens: list[Token] = doc("Its tokens, one a step.", [_GATES_TOKEN])
+    tokens: Sequence[Token] = doc("Its tokens, one a step.", [_GATES_TOKEN])
     gates: dict[GateName, GateValues] = doc(
         "Those that were asked for.",
         {"z": {name: value for name, value in example_of(GateValues).items() if name not in _BYTES}},
@@ -182,24 +196,23 @@ class GatesAnswer(BaseModel):
         [{"logprob": -0.21, "rank": 1, "entropy": 1.74, "top": [example_of(Likely)]}],
     )
 
-    @staticmethod
-    def fields_of(result: GatesResult, request: GatesRequest) -> dict[str, object]:
-        """Built without a model: validating hundreds of thousands of numbers would cost more than the pass."""
-        return {
-            "model": {
-                "name": result.model,
-                "cell": result.cell,
-                "layers": result.depth,
-                "hidden": result.hidden,
-                "convention": result.convention,
-                "bounds": result.bounds,
-            },
-            "text": result.text,
-            "tokens": result.tokens,
-            "gates": {gate: GateValues.fields_of(result, gate, request) for gate in result.values},
-            "summaries": [GateSummaries.fields_of(summary, request.decimals) for summary in result.summaries],
-            "steps": [Step.fields_of(step) for step in result.steps],
-        }
+    @classmethod
+    def of(cls, result: GatesResult, request: GatesRequest) -> Self:
+        return cls(
+            model=GatesModel(
+                name=result.model,
+                cell=result.cell,
+                layers=result.depth,
+                hidden=result.hidden,
+                convention=result.convention,
+                bounds=dict(result.bounds),
+            ),
+            text=result.text,
+            tokens=result.tokens,
+            gates={gate: GateValues.of(result, gate, request) for gate in result.values},
+            summaries=[GateSummaries.of(summary, request.decimals) for summary in result.summaries],
+            steps=[Step.of(step) for step in result.steps],
+        )
 
 
 Distribution = Literal["decoding", "network"]
@@ -256,11 +269,16 @@ class ScoreRequest(InspectionFields):
         raise InvalidRequest(message, field=field)
 
 
-class ScoredToken(Token, Step):
+class ScoredToken(Token, Answer):
     """A token and what was expected in its place; all of that is null for the first token of a lyricist's text."""
 
+    logprob: float | None = doc("Log-probability in nats of the token that came; null where none came.", -0.21)
+    rank: int | None = doc("1 and the number of likelier tokens: 1 is the likeliest. Null where none came.", 1)
+    entropy: float | None = doc("Entropy in nats of all that might have come.", 1.74)
+    top: list[Likely] | None = doc("The `top_k` likeliest tokens, best first.", [example_of(Likely)])
 
-class Counted(BaseModel):
+
+class Counted(Answer):
     """What was predicted, over which the means are taken."""
 
     tokens: int = doc("Tokens; a translation's end token is one.", 5)
@@ -270,7 +288,7 @@ class Counted(BaseModel):
     )
 
 
-class ScoreAnswer(BaseModel):
+class ScoreAnswer(Answer):
     """How probable the text is, token by token and as a whole. Computed in fp32."""
 
     model: str = doc("Name of the model.", "demo-de-en")
@@ -285,25 +303,25 @@ class ScoreAnswer(BaseModel):
     nats_per_character: float | None = doc("-logprob over the characters counted; null if there are none.", 0.0446)
     bits_per_character: float | None = doc("The same over ln 2.", 0.0644)
 
-    @staticmethod
-    def fields_of(result: ScoreResult, request: ScoreRequest) -> dict[str, object]:
+    @classmethod
+    def of(cls, result: ScoreResult, request: ScoreRequest) -> Self:
         surprise = -result.log_probability
         by_token = surprise / result.predicted
         by_character = surprise / result.characters if result.characters else None
         places = zip(result.tokens, result.steps, strict=True)
-        return {
-            "model": result.model,
-            "text": result.text,
-            "distribution": request.distribution,
-            "tokens": [{**asdict(token), **Step.fields_of(step)} for token, step in places],
-            "logprob": round_nats(result.log_probability),
-            "counted": {"tokens": result.predicted, "characters": result.characters},
-            "perplexity": round(math.exp(min(by_token, MAX_EXPONENT)), 4),
-            "nats_per_token": round(by_token, 4),
-            "bits_per_token": round(by_token / math.log(2), 4),
-            "nats_per_character": None if by_character is None else round(by_character, 4),
-            "bits_per_character": None if by_character is None else round(by_character / math.log(2), 4),
-        }
+        return cls(
+            model=result.model,
+            text=result.text,
+            distribution=request.distribution,
+            tokens=[ScoredToken(**structs.asdict(token), **structs.asdict(Step.of(step))) for token, step in places],
+            logprob=round_nats(result.log_probability),
+            counted=Counted(tokens=result.predicted, characters=result.characters),
+            perplexity=round(math.exp(min(by_token, MAX_EXPONENT)), 4),
+            nats_per_token=round(by_token, 4),
+            bits_per_token=round(by_token / math.log(2), 4),
+            nats_per_character=None if by_character is None else round(by_character, 4),
+            bits_per_character=None if by_character is None else round(by_character / math.log(2), 4),
+        )
 
 
 class WalkthroughRequest(InspectionFields):
@@ -364,35 +382,26 @@ STEP_REASONS = {
 }
 
 
-class WalkedStep(BaseModel):
+class WalkedStep(WalkthroughStep, Answer):
     """One step of the pass."""
 
-    part: str = doc("Which part of the network.", "self-attention")
-    name: str = doc("What is computed.", "scores")
-    formula: str | None = doc(
-        "How; null if the code that computes it was edited, so that only the numbers are known.", "s = 0.176777 · q·Kᵀ"
-    )
     why: str | None = doc("What for; null if the step was edited.", "What this place looks for.")
     edited: bool = doc("Whether it is another step than that of the network as it was written.", False)
-    shape: list[int] = doc("Of the whole.", [5])
-    values: list[float | None] | list[list[float | None]] = doc(
+    values: list[float | None] | list[list[float | None]] = doc(  # type: ignore[assignment]  # as JSON has them
         "The first ones, or the largest where `indices` says which; null where a score is masked.", [0.12, -0.4]
     )
-    indices: list[int] | None = optional("Which tokens of the vocabulary the values are of.", [5, 9])
-    texts: list[str] | None = optional("How these read.", ["beer", "ale"])
 
-    @staticmethod
-    def fields_of(step: WalkthroughStep) -> dict[str, object]:
-        fields = {name: value for name, value in structs.asdict(step).items() if value is not None}
+    @classmethod
+    def of(cls, step: WalkthroughStep) -> Self:
         values = [
             [round_float32(value) for value in row] if isinstance(row, tuple) else round_float32(row)
             for row in step.values
         ]
         why = None if step.edited else STEP_REASONS[step.name]
-        return {**fields, "formula": step.formula, "values": values, "why": why}
+        return cls(**structs.asdict(step) | {"values": values, "why": why})
 
 
-class WalkthroughAnswer(BaseModel):
+class WalkthroughAnswer(Answer):
     """A forward pass as a story, step by step."""
 
     schema_: Literal["walkthrough/1"] = doc("Of this answer.", "walkthrough/1", alias="schema")
@@ -404,25 +413,29 @@ class WalkthroughAnswer(BaseModel):
     source_text: str = doc("What the encoder read.", "ich möchte ein bier")
     target_text: str = doc("What the decoder wrote.", "i want a beer")
     forced: bool = doc("Whether the request gave it.", False)
-    source_tokens: list[Token] = doc("The encoder's input.", [example_of(Token)])
-    input_tokens: list[Token] = doc("The decoder's input, its start token first.", [example_of(Token)])
+    source_tokens: Sequence[Token] = doc("The encoder's input.", [example_of(Token)])
+    input_tokens: Sequence[Token] = doc("The decoder's input, its start token first.", [example_of(Token)])
     steps: list[WalkedStep] = doc("In the order in which they are computed.", [example_of(WalkedStep)])
     edits: list[str] = doc("How the network differs from the one that was written; empty if it does not.", [])
 
-    @staticmethod
-    def fields_of(result: WalkthroughResult, side: str) -> dict[str, object]:
-        names, shown = ("source_text", "target_text", "forced", "source_tokens", "input_tokens"), result.walkthrough
-        return {
-            "schema": "walkthrough/1",
-            "model": result.model,
-            "side": side,
-            "layer": shown.layer,
-            "head": shown.head,
-            "position": shown.position,
-            **{name: getattr(result, name) for name in names},
-            "steps": [WalkedStep.fields_of(step) for step in shown.steps],
-            "edits": shown.edits,
-        }
+    @classmethod
+    def of(cls, result: WalkthroughResult, side: Literal["encoder", "decoder"]) -> Self:
+        shown = result.walkthrough
+        return cls(
+            schema_="walkthrough/1",
+            model=result.model,
+            side=side,
+            layer=shown.layer,
+            head=shown.head,
+            position=shown.position,
+            source_text=result.source_text,
+            target_text=result.target_text,
+            forced=result.forced,
+            source_tokens=result.source_tokens,
+            input_tokens=result.input_tokens,
+            steps=[WalkedStep.of(step) for step in shown.steps],
+            edits=list(shown.edits),
+        )
 
 
 def round_float32(value: float | None) -> float | None:

@@ -14,11 +14,12 @@ from starlette.responses import Response
 
 from app import documents
 from app.access.key_file import ANONYMOUS
-from app.api.field_types import quotable
-from app.api.language_pairs import AssignedPair, find_glossaries, find_pairs
+from app.api.language_pairs import find_glossaries, find_pairs
 from app.api.libretranslate.schemas import TranslationFields
+from app.api.request_fields import quotable
 from app.api.services import Services
-from app.api.shared_schemas import decoding_options
+from app.api.text_languages import AssignedPair
+from app.documents.readers import READERS
 from app.documents.text_files import decode_text
 from app.engine.interface import TranslationOptions
 from app.errors import InvalidRequest, Overloaded
@@ -29,19 +30,6 @@ _CHARACTERS_AT_ONCE = 20_000
 _MAX_WAIT_S = 120.0  # for room in the queue, after the first part
 _MAX_NAME = 100  # characters of a downloaded file's name
 _UNSAFE_IN_NAMES = re.compile(r'["\\/:*?<>|;%]')
-_SAMPLE_CHARACTERS = 4000  # of a document, for the detection of its language
-_MEDIA_TYPES = {
-    ".txt": "text/plain",
-    ".md": "text/markdown",
-    ".srt": "application/x-subrip",
-    ".vtt": "text/vtt",
-    ".html": "text/html",
-    ".htm": "text/html",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".odt": "application/vnd.oasis.opendocument.text",
-    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
-    ".odp": "application/vnd.oasis.opendocument.presentation",
-}
 
 
 def check_extension(name: str) -> str:
@@ -49,7 +37,7 @@ def check_extension(name: str) -> str:
     extension = _file_name(name).suffix.lower()
     if extension not in documents.SUPPORTED:
         raise InvalidRequest(
-            f'"file" is {quotable(name) or "without a name"}; this server translates files that end in'
+            f'"file" is {quotable(name) or "without a name"}; this server takes the file extensions'
             f" {', '.join(documents.SUPPORTED)}.",
             field="file",
         )
@@ -88,7 +76,7 @@ def _disposition(name: str, extension: str) -> str:
 
 def file_response(extension: str, content: bytes, name: str = "") -> Response:
     """A translated file, as a download: a browser must not run pages inside it here. name: of the file to save."""
-    media_type = _MEDIA_TYPES.get(extension, "application/octet-stream")
+    media_type = READERS[extension].media_type
     if media_type.startswith("text/"):
         with suppress(InvalidRequest):  # such a page declares its encoding itself
             _, encoding, _ = decode_text(content)
@@ -107,7 +95,7 @@ class DocumentTranslator:
     """Translates a document's texts in batches. owner: of the stored glossaries that `body` may name."""
 
     def __init__(self, body: TranslationFields, services: Services, owner: str = ANONYMOUS.name) -> None:
-        self.characters = 0
+        self.characters = self._translated_characters = 0
         self._body, self._services, self._owner = body, services, owner
         self._languages: AssignedPair | None = None  # once they are known
         self._glossary: Mapping[str, str] = {}
@@ -116,6 +104,10 @@ class DocumentTranslator:
         """The language of the translation, "" before there is one or where the file is returned as it is."""
         languages = self._languages
         return languages.target if languages and not languages.unchanged else ""
+
+    def progress(self) -> float:
+        """The share of the document that is translated."""
+        return self._translated_characters / self.characters if self.characters else 0.0
 
     def download_name(self, name: str) -> str:
         """The name of the translated file."""
@@ -131,11 +123,12 @@ class DocumentTranslator:
         body = self._body
         self.characters = sum(map(len, texts))
         if self._languages is None:
-            sample = "\n".join(texts)[:_SAMPLE_CHARACTERS]
-            (self._languages,) = await find_pairs([sample], body.source, body.target, self._services, text_format)
+            (self._languages,) = await find_pairs(
+                ["\n".join(texts)], body.source, body.target, self._services, text_format
+            )
             self._glossary = await self._find_glossary(self._languages)
         languages, glossary = self._languages, self._glossary
-        options = TranslationOptions(*languages.pair, body.model, decoding=decoding_options(body))
+        options = TranslationOptions(*languages.pair, body.model, decoding=body.decoding_options())
         translations: list[str] = []
         waited_s = 0.0
         for batch in _split_batches(texts):
@@ -151,6 +144,7 @@ class DocumentTranslator:
                     if not translations or waited_s > _MAX_WAIT_S:
                         raise
                     await asyncio.sleep(error.retry_after_s)
+            self._translated_characters += sum(map(len, batch))
             await asyncio.sleep(0)  # texts without words need no engine: 50,000 of them would block the event loop
         return translations
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import PurePath
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Path, Query, Request
@@ -16,7 +17,7 @@ from starlette.responses import Response
 
 from app import documents
 from app.access.authorization import KeyMissing, KeyWrong
-from app.api.access_control import owner_of
+from app.api.access_control import charge, given_keys, owner_of
 from app.api.errors import (
     TEXT_ERRORS,
     TEXT_TOO_LONG,
@@ -27,19 +28,20 @@ from app.api.errors import (
     documented,
     not_found,
 )
-from app.api.event_stream import EventStream, documented_stream, while_connected
-from app.api.language_pairs import LoadedPairs, charge_second_models, find_glossaries, find_pairs
+from app.api.event_stream import EventStream, documented_stream
+from app.api.language_pairs import LoadedPairs, charge_second_models, find_glossaries, find_pairs, translate_jobs
 from app.api.libretranslate import schemas
 from app.api.libretranslate.document_translation import DocumentTranslator, check_extension, file_response
-from app.api.request_body import MULTIPART, URLENCODED, Fields, also_takes
+from app.api.request_body import MULTIPART, URLENCODED, also_takes, while_connected
+from app.api.responses import copied
 from app.api.route import ApiRoute
-from app.api.services import ServicesDependency
-from app.api.shared_schemas import decoding_options
+from app.api.services import Services, ServicesDependency
 from app.engine.interface import TranslationOptions
 from app.errors import EngineUnavailable, InvalidRequest
 from app.storage.suggestion_store import SuggestionsFull
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection
+from app.translation.pivot import Pair
 
 _GLOSSARY: dict[str, object] = {"glossary": {"contentType": "application/json"}}
 _FORMS = {URLENCODED: {**_GLOSSARY, "return": {"style": "form", "explode": False}}, MULTIPART: _GLOSSARY}
@@ -74,15 +76,14 @@ class LibreTranslateRoute(ApiRoute):
     key_fields = ("api_key", "apiKey")  # the second: npm libretranslate
 
 
-router = APIRouter(tags=["Translate"], route_class=LibreTranslateRoute)
-settings_router = APIRouter(tags=["LibreTranslate"], route_class=LibreTranslateRoute)
+router = APIRouter(route_class=LibreTranslateRoute)
+settings_router = APIRouter(route_class=LibreTranslateRoute)
 
 
 @router.post(
     "/translate",
     summary="Translate texts",
     response_model=schemas.TranslateAnswer,
-    response_model_exclude_none=True,
     openapi_extra=also_takes("TranslateRequest", _FORMS),
     responses=documented_stream(_EVENTS)
     | documented(
@@ -95,7 +96,7 @@ settings_router = APIRouter(tags=["LibreTranslate"], route_class=LibreTranslateR
 )
 async def translate(
     body: schemas.TranslateRequest, request: Request, services: ServicesDependency
-) -> Response | Fields:
+) -> Response | schemas.TranslateAnswer:
     """Translates `q`, in LibreTranslate's form. Also takes the fields as a form or as query parameters."""
     texts, limits = body.texts, services.limits
     limits.check_texts(texts, "q")
@@ -104,33 +105,30 @@ async def translate(
         limits.check_texts([body.prefix], "prefix")
     limits.check_numbers(beam_size=body.beam_size, max_new_tokens=body.max_new_tokens)
     assigned = await find_pairs(texts, body.source, body.target, services, body.format)
-    pairs = [each.pair for each in assigned]
     detections = [each.detection for each in assigned if each.detection] or None
-    translated = [each.pair for each in assigned if not each.unchanged]
-    terms = await find_glossaries(body.glossary, translated, owner_of(request), services)
-    decoding = decoding_options(body)
+    terms: dict[Pair, Mapping[str, str]] = {}
+    if body.glossary:
+        translated = [each.pair for each in assigned if not each.unchanged]
+        terms = await find_glossaries(body.glossary, translated, owner_of(request), services)
+    decoding = body.decoding_options()
     options = {
         pair: TranslationOptions(*pair, body.model, body.alternatives, body.prefix, body.wanted, decoding)
-        for pair in set(pairs)
+        for pair in {each.pair for each in assigned}
     }
     jobs = [
         each.text_request(text, options[each.pair], body.format, terms.get(each.pair, {}), split=body.split)
         for text, each in zip(texts, assigned, strict=True)
     ]
-    await charge_second_models(texts, pairs, request, services)
     if body.stream:
-        done = partial(schemas.TranslateAnswer.fields_of_done, body, detections=detections)
+        await charge_second_models(jobs, request, services)
+        done = partial(schemas.TranslateDone.of_stream, body, detections=detections)
         return EventStream(services.translator.stream(jobs[0]), done, limits.request_timeout_s)
-    translations = await while_connected(
-        request, services.translator.translate(jobs), services.limits.request_timeout_s
-    )
-    return schemas.TranslateAnswer.fields_of(body, translations, detections)
+    return schemas.TranslateAnswer.of(body, await translate_jobs(jobs, request, services), detections)
 
 
 @router.post(
     "/detect",
     summary="Detect a language",
-    response_model=list[schemas.DetectedLanguage],
     openapi_extra=also_takes("DetectRequest", {URLENCODED: {}, MULTIPART: {}}),
     responses=documented(
         s400="`q` is missing or no text, or no translator is loaded.",
@@ -138,7 +136,9 @@ async def translate(
         s503="Models are still loading; Retry-After says when to try again.",
     ),
 )
-async def detect(body: schemas.DetectRequest, request: Request, services: ServicesDependency) -> list[Fields]:
+async def detect(
+    body: schemas.DetectRequest, request: Request, services: ServicesDependency
+) -> list[schemas.DetectedLanguage]:
     """The three likeliest languages of `q`, best first: of those that are loaded, and another one where the text is
     evidently in it. Of several texts one ranking: each language with its best text. A text without any language has a
     confidence of 0."""
@@ -155,7 +155,7 @@ async def detect(body: schemas.DetectRequest, request: Request, services: Servic
             best[detection.language] = detection
     ranked = sorted(best.values(), key=lambda detection: -detection.confidence)
     shown = [detection for detection in ranked if detection.confidence][:_SHOWN_LANGUAGES] or ranked[:1]
-    return [schemas.DetectedLanguage.fields_of(detection) for detection in shown]
+    return copied(shown, list[schemas.DetectedLanguage])
 
 
 @router.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1 posts, and `translate` uses it
@@ -163,15 +163,14 @@ async def detect(body: schemas.DetectRequest, request: Request, services: Servic
 async def languages(services: ServicesDependency) -> list[schemas.Language]:
     """Every language that a loaded translator reads or writes, with the targets of one model first, then those through
     a third language."""
-    codes = {code for pair in LoadedPairs(services.engine).pairs for code in pair}
     return [
         schemas.Language(code=code, name=language_name(code), targets=services.routes.targets(code))
-        for code in sorted(codes)
+        for code in sorted(LoadedPairs(services.engine).codes)
     ]
 
 
 @settings_router.get("/frontend/settings", summary="Settings for frontends", responses=documented())
-async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSettings:
+async def frontend_settings(request: Request, services: ServicesDependency) -> schemas.FrontendSettings:
     """What LibreTranslate's clients ask before they show a page: limits, and what is switched on."""
     pairs = LoadedPairs(services.engine).pairs
     target = pairs[0][1] if pairs else "en"
@@ -183,11 +182,23 @@ async def frontend_settings(services: ServicesDependency) -> schemas.FrontendSet
         suggestions=services.suggestions is not None,
         filesTranslation=bool(documents.SUPPORTED),
         supportedFilesFormat=list(documents.SUPPORTED),
+        beamSize=services.limits.beam_size,
+        modelChanges=await _model_changes(request, services),
         language=schemas.FrontendLanguages(
             source=schemas.NamedCode(code="auto", name="Auto Detect"),
             target=schemas.NamedCode(code=target, name=language_name(target)),
         ),
     )
+
+
+async def _model_changes(request: Request, services: Services) -> Literal["off", "key", "allowed"]:
+    if not services.model_changes or not services.access.has_admin():
+        return "off"
+    keys = list(given_keys(request, {}, ()))
+    may = services.access.admin(keys)
+    if keys and may is False:
+        await charge(request, 1, 0)  # guessing keys is limited here too
+    return "allowed" if may else "key"
 
 
 @router.post(

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     InstanceOf,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
-from app.api.field_types import (
+from app.api.request_body import Upload
+from app.api.request_fields import (
     EncodableText,
+    Examples,
     KeyField,
     NonBlankText,
+    RequestFields,
     check_encodable,
     check_texts,
     describe_value,
@@ -33,9 +36,7 @@ from app.api.field_types import (
     parse_number,
     quotable,
 )
-from app.api.request_body import Upload
-from app.api.request_fields import Examples, RequestFields
-from app.api.shared_schemas import WrittenTokenAnswer, round_nats, usage_fields
+from app.api.responses import Answer, WrittenTokenAnswer, copied, round_nats, usage_fields
 from app.engine.interface import (
     AlignedWord,
     FinishReason,
@@ -44,9 +45,9 @@ from app.engine.interface import (
     TranslationDetail,
     TranslationResult,
 )
-from app.storage.glossary_store import parse_entries
+from app.errors import InvalidRequest
+from app.storage.glossary_store import add_entry, parse_entries
 from app.text.language_detection import Detection
-from app.translation import TextFormat
 
 MAX_GLOSSARY_TERMS = 1000
 MAX_TERM_CHARACTERS = 200
@@ -65,7 +66,6 @@ Flag = Annotated[bool, BeforeValidator(parse_bool)]
 class Texts(RequestFields):
     """One text, or several at once."""
 
-    unknown_fields = "near misses"
     charged_fields: ClassVar[tuple[str, ...]] = ("q",)
 
     q: Annotated[str | list[str], BeforeValidator(check_texts), not_empty("send a text or a list of texts.")] = doc(
@@ -80,16 +80,20 @@ class Texts(RequestFields):
 class TranslationFields(RequestFields):
     """Between which languages, by which model, and how it searches. In forms and query parameters numbers are their
     digits, true and false their names, and an object its JSON. Unknown fields are ignored, but for misspelt names of
-    these, and other programs' names of them."""
+    these, and other programs' options."""
 
-    unknown_fields = "near misses"
+    blank_fields = frozenset(
+        {"format", "model", "alternatives", "beam_size", "length_penalty", "max_new_tokens", "no_repeat_ngram_size"}
+        | {"repetition_penalty", "split", "stream", "return"}
+    )
+
     source: LanguageCode = doc(
         'Language code of the text, in any case, or "auto" to detect it among the languages that'
         " are translated to this target.",
         "de",
     )
     target: LanguageCode = doc("Language code to translate to, in any case.", "en")
-    format: TextFormat = doc(
+    format: Literal["text", "html"] = doc(
         '"text", or "html": tags stay as they are, and what stands between them is translated.', "text", default="text"
     )
     model: EncodableText | None = optional(
@@ -126,15 +130,35 @@ class TranslationFields(RequestFields):
     no_repeat_ngram_size: Count = doc(
         "No run of so many tokens comes twice in the translation of one sentence; 0: off.", 0, default=0, ge=0, le=100
     )
+    repetition_penalty: Annotated[float, BeforeValidator(parse_number)] = doc(
+        "Divides the positive logits of tokens that were written before in a sentence, multiplies the others; 1 is"
+        ' off. Only of greedy search: with "beam_size": 1.',
+        1.0,
+        default=1.0,
+        ge=0.01,
+        le=100,
+    )
     split: Flag = doc(
         "Translate sentence by sentence; false: only what is too long for the model is split.", True, default=True
     )
+
+    @model_validator(mode="after")
+    def _penalty_without_beam(self) -> Self:
+        has_beam = self.beam_size != 1 or bool(self.glossary) or bool(getattr(self, "alternatives", 0))
+        if self.repetition_penalty != 1 and has_beam:
+            raise field_error(
+                'has "repetition_penalty", which a beam does not have: send "beam_size": 1 with it, and neither'
+                " alternatives nor a glossary."
+            )
+        return self
 
     @field_validator("glossary", mode="before")
     @classmethod
     def _terms(cls, value: object) -> object:
         if isinstance(value, Upload):
             value = _uploaded_terms(value.content)
+            if value == {}:
+                raise field_error(f"has 0 terms; one request takes 1 to {MAX_GLOSSARY_TERMS:,}.")
         elif isinstance(value, str):
             value = _object(check_encodable(value))
         if value is None or isinstance(value, str):
@@ -143,12 +167,15 @@ class TranslationFields(RequestFields):
             raise field_error(f"is {describe_value(value)}; {_GLOSSARY_TAKES}")
         if len(value) > MAX_GLOSSARY_TERMS:
             raise field_error(f"has {len(value):,} terms; one request takes {MAX_GLOSSARY_TERMS:,}.")
+        terms: dict[str, str] = {}
         for source, target in value.items():
-            _check_term(source)
             if not isinstance(target, str):
                 raise field_error(f'has {describe_value(target)} for "{quotable(source)}"; {_GLOSSARY_TAKES}')
-            _check_term(target)
-        return value
+            for term in (source, target):
+                if len(check_encodable(term)) > MAX_TERM_CHARACTERS:
+                    raise field_error(f"has a term of {len(term):,} characters; each may have {MAX_TERM_CHARACTERS}.")
+            add_entry(terms, source, target, "glossary")
+        return terms
 
 
 def _object(text: str) -> object:
@@ -156,9 +183,16 @@ def _object(text: str) -> object:
     if not text.lstrip().startswith("{"):
         return text.strip() or None
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object_without_repeats)
     except (ValueError, RecursionError):
         raise field_error(f"is {describe_value(text)}, which is no JSON; {_GLOSSARY_TAKES}") from None
+
+
+def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Repeated names of JSON would be lost in a dict."""
+    if len(dict(pairs)) < len(pairs):
+        raise InvalidRequest('"glossary" has a source term twice; leave one out.', field="glossary")
+    return dict(pairs)
 
 
 def _uploaded_terms(content: bytes) -> object:
@@ -170,18 +204,7 @@ def _uploaded_terms(content: bytes) -> object:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise field_error('is a file that is not UTF-8; save it as UTF-8 (in Excel as "CSV UTF-8").') from None
-    if text.lstrip().startswith("{"):
-        return _object(text)
-    first, _, _ = text.lstrip("\r\n").partition("\n")
-    return parse_entries(text, "tsv" if "\t" in first else "csv", "glossary")
-
-
-def _check_term(term: str) -> None:
-    check_encodable(term)
-    if not term.strip():
-        raise field_error("has an empty term; each takes at least one character that is not white space.")
-    if len(term) > MAX_TERM_CHARACTERS:
-        raise field_error(f"has a term of {len(term):,} characters; each may have {MAX_TERM_CHARACTERS}.")
+    return _object(text) if text.lstrip().startswith("{") else parse_entries(text, None, "glossary")
 
 
 _WANTED = get_args(TranslationDetail)
@@ -245,18 +268,14 @@ class TranslateRequest(TranslationFields, Texts):
         return value
 
 
-class DetectedLanguage(BaseModel):
+class DetectedLanguage(Answer):
     """What a text was taken for."""
 
     confidence: float = doc("0 to 100; 0 means that the text shows no language at all.", 99.9, ge=0, le=100)
     language: str = doc("Code of the language.", "de")
 
-    @staticmethod
-    def fields_of(detection: Detection) -> dict[str, object]:
-        return {"confidence": detection.confidence, "language": detection.language}
 
-
-class AlignedWordAnswer(BaseModel):
+class AlignedWordAnswer(Answer):
     """A word of the translation, and the source word that the model read most while it wrote it. Places count code
     points of the two texts from 0; ends are exclusive."""
 
@@ -266,18 +285,19 @@ class AlignedWordAnswer(BaseModel):
     source_end: int = doc("Where it ends there.", 19)
     weight: float = doc("The share of the model's attention that it had, 0 to 1.", 0.91)
 
-    @staticmethod
-    def fields_of(word: AlignedWord) -> dict[str, object]:
+    @classmethod
+    def of(cls, word: AlignedWord) -> Self:
         """A float32's share has no more than six decimals."""
-        return {**asdict(word), "weight": round(word.weight, 6)}
+        return cls(**asdict(word) | {"weight": round(word.weight, 6)})
 
 
-class NoticeAnswer(BaseModel):
+class NoticeAnswer(Answer):
     """Something that a reader of the translation should know. Places count code points of the text in `q` from 0; ends
     are exclusive."""
 
     code: NoticeCode = doc(
-        '"unknown_words": one word that the model does not know; "repetition": the translation goes round in circles;'
+        '"unknown_words": one word that the model does not know; "invented_words": one word of the translation that its'
+        ' training texts never had; "repetition": the translation goes round in circles;'
         ' "low_probability": the model is unsure of it; "already_in_target_language": the text came back as it is;'
         ' "unsupported_language": so did this one, in a language that no model here reads;'
         ' "pivot": translated through a third language.',
@@ -287,18 +307,22 @@ class NoticeAnswer(BaseModel):
     start: int | None = optional("Where the place begins; left out where the notice has none.", 8)
     end: int | None = optional("Where it ends.", 14)
     models: list[str] | None = optional('Only of "pivot": the models used, in order.', None)
+    word: str | None = optional('Only of "invented_words": the word, as the translation has it.', None)
 
-    @staticmethod
-    def fields_of(notice: Notice) -> dict[str, object]:
-        fields: dict[str, object] = {"code": notice.code, "message": notice.message}
-        if notice.start is not None:
-            fields |= {"start": notice.start, "end": notice.end}
-        if notice.models:
-            fields["models"] = list(notice.models)
-        return fields
+    @classmethod
+    def of(cls, notice: Notice) -> Self:
+        models = list(notice.models) or None
+        return cls(
+            code=notice.code,
+            message=notice.message,
+            start=notice.start,
+            end=notice.end,
+            models=models,
+            word=notice.word or None,
+        )
 
 
-class TranslateAnswer(BaseModel):
+class TranslateAnswer(Answer):
     """For a list in `q`, each member is a list of the same length and order."""
 
     # Lists of objects or of lists of them, and not either list: generated clients tell the items apart, not the lists.
@@ -333,42 +357,51 @@ class TranslateAnswer(BaseModel):
         [example_of(AlignedWordAnswer)],
     )
 
-    @staticmethod
-    def fields_of(
-        request: TranslateRequest, translations: Sequence[TranslationResult], detections: Sequence[Detection] | None
-    ) -> dict[str, object]:
-        """Lists for a list in `q`, or else their only member. Built without a model: this is the hot path."""
-        columns: dict[str, Sequence[object]] = {"translatedText": [text.text for text in translations]}
+    @classmethod
+    def of(
+        cls,
+        request: TranslateRequest,
+        translations: Sequence[TranslationResult],
+        detections: Sequence[Detection] | None,
+        **more: Any,
+    ) -> Self:
+        """Lists for a list in `q`, or else their only member."""
+        columns: dict[str, Sequence[Any]] = {"translatedText": [text.text for text in translations]}
         if detections is not None:
-            columns["detectedLanguage"] = [DetectedLanguage.fields_of(detection) for detection in detections]
+            columns["detectedLanguage"] = copied(detections, list[DetectedLanguage])
         if request.alternatives:
             columns["alternatives"] = [text.alternatives for text in translations]
         if any(text.finish_reason != "stop" for text in translations):
             columns["finishReason"] = [text.finish_reason for text in translations]
         if any(text.notices for text in translations):
-            columns["notices"] = [[NoticeAnswer.fields_of(notice) for notice in text.notices] for text in translations]
+            columns["notices"] = [[NoticeAnswer.of(notice) for notice in text.notices] for text in translations]
         if "scores" in request.wanted:  # this and the next two are empty for a text that needed no model
             columns["scores"] = [[round_nats(score) for score in text.scores or ()] for text in translations]
         if "tokens" in request.wanted:
-            columns["tokens"] = [
-                [WrittenTokenAnswer.fields_of(each) for each in text.tokens or ()] for text in translations
-            ]
+            columns["tokens"] = [[WrittenTokenAnswer.of(each) for each in text.tokens or ()] for text in translations]
         if "alignment" in request.wanted:
             columns["alignment"] = [
-                [AlignedWordAnswer.fields_of(each) for each in text.alignment or ()] for text in translations
+                [AlignedWordAnswer.of(each) for each in text.alignment or ()] for text in translations
             ]
-        return dict(columns) if isinstance(request.q, list) else {name: column[0] for name, column in columns.items()}
-
-    @staticmethod
-    def fields_of_done(
-        request: TranslateRequest, translation: TranslationResult, detections: Sequence[Detection] | None
-    ) -> dict[str, object]:
-        """The last event of a stream."""
-        fields = TranslateAnswer.fields_of(request, [translation], detections)
-        return fields | usage_fields(translation.usage, "source_tokens")
+        one = not isinstance(request.q, list)
+        fields: dict[str, Any] = {name: column[0] if one else column for name, column in columns.items()}
+        return cls(**fields, **more)
 
 
-class Language(BaseModel):
+class TranslateDone(TranslateAnswer):
+    """The last event of a stream."""
+
+    usage: dict[str, int] = doc("Tokens that were read and written.", {"source_tokens": 6, "new_tokens": 5})
+    timing: dict[str, float] = doc("Milliseconds.", {"queued_ms": 0.4, "first_token_ms": 9.1, "total_ms": 21.7})
+
+    @classmethod
+    def of_stream(
+        cls, request: TranslateRequest, translation: TranslationResult, detections: Sequence[Detection] | None
+    ) -> Self:
+        return cls.of(request, [translation], detections, **usage_fields(translation.usage, "source_tokens"))
+
+
+class Language(Answer):
     """One language that some loaded model reads or writes."""
 
     code: str = doc("Code to use in requests.", "de")
@@ -393,21 +426,21 @@ class DetectRequest(Texts):
     api_key: KeyField = None
 
 
-class NamedCode(BaseModel):
+class NamedCode(Answer):
     """A language as a menu shows it."""
 
     code: str = doc('Language code, or "auto".', "en")
     name: str = doc("English name.", "English")
 
 
-class FrontendLanguages(BaseModel):
+class FrontendLanguages(Answer):
     """What is chosen at first."""
 
     source: NamedCode = doc("To translate from.", {"code": "auto", "name": "Auto Detect"})
     target: NamedCode = doc("To translate to.", {"code": "en", "name": "English"})
 
 
-class FrontendSettings(BaseModel):
+class FrontendSettings(Answer):
     """What a page needs to know of this server."""
 
     charLimit: int = doc("Characters (code points) of one text.", 100_000)
@@ -418,6 +451,10 @@ class FrontendSettings(BaseModel):
     filesTranslation: bool = doc("Whether POST /translate_file is switched on.", True)
     supportedFilesFormat: list[str] = doc(
         "Extensions of the files that it takes.", [".txt", ".srt", ".html", ".docx", ".odt"]
+    )
+    beamSize: int = doc("Hypotheses that the beam search keeps where a request does not say.", 4)
+    modelChanges: Literal["off", "key", "allowed"] = doc(
+        'Whether the key of this request may load, unload and import models; "key": only an admin key may.', "off"
     )
     language: FrontendLanguages = doc("What a page shows before anybody has chosen.", example_of(FrontendLanguages))
 
@@ -452,7 +489,7 @@ class TranslateFileRequest(TranslationFields, OneFile):
     api_key: KeyField = None
 
 
-class TranslateFileAnswer(BaseModel):
+class TranslateFileAnswer(Answer):
     """Where the translated file is."""
 
     translatedFileUrl: str = doc(
@@ -477,7 +514,7 @@ class SuggestRequest(RequestFields):
     api_key: KeyField = None
 
 
-class SuggestAnswer(BaseModel):
+class SuggestAnswer(Answer):
     """The suggestion is stored."""
 
     success: bool = doc("Always true.", True, default=True)

@@ -104,16 +104,16 @@ class Completion:
         tokens = sum(map(len, body.prompts)) * body.echo + len(body.prompts) * body.max_tokens
         return body.logprobs is not None and body.n * tokens * (1 + body.logprobs) > LARGE_ANSWER
 
-    def choices(self, results: Results) -> list[dict[str, object]]:
+    def choices(self, results: Results) -> list[CompletionChoice]:
         continuations = [each for result in results for each in result.continuations]
         choices = []
         for index, (prompt, continuation) in enumerate(zip(self.prompts, continuations, strict=True)):
             logprobs = None
             if self.body.logprobs is not None:
                 tokens = [*prompt.tokens, *map(ChoiceToken.of, continuation.tokens or ())]
-                logprobs = CompletionLogprobs.fields_of(tokens)
-            choice = {"index": index, "text": prompt.text + continuation.text, "logprobs": logprobs}
-            choices.append(choice | CompletionChoice.end_fields(continuation))
+                logprobs = CompletionLogprobs.of(tokens)
+            text, end = prompt.text + continuation.text, CompletionChoice.end_fields(continuation)
+            choices.append(CompletionChoice(index=index, text=text, logprobs=logprobs, **end))
         return choices
 
 
@@ -176,14 +176,14 @@ class CompletionStream(EventStream[Results]):
     ) -> bytes:
         logprobs = None
         if tokens is not None and self._body.logprobs is not None:
-            logprobs = CompletionLogprobs.fields_of(tokens, self._characters[index])
+            logprobs = CompletionLogprobs.of(tokens, self._characters[index])
         self._characters[index] += len(text)
         read = self._completion.prompts[index].count
-        usage = CompletionUsage.fields_of(read, self._new_tokens[index]) if self._body.counting else None
+        usage = CompletionUsage.of(read, self._new_tokens[index]) if self._body.counting else None
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": None, **(end or {})}
         return self._event([choice], usage)
 
-    def _event(self, choices: list[dict[str, object]], usage: dict[str, int] | None) -> bytes:
+    def _event(self, choices: list[dict[str, object]], usage: CompletionUsage | None) -> bytes:
         with_usage = {"usage": usage} if self._body.with_usage else {}
         return format_data({**self._head, "choices": choices, **with_usage})
 
@@ -195,8 +195,8 @@ class CompletionStream(EventStream[Results]):
         return b"".join([*events, DONE])
 
     def _error_events(self, error: HttpError) -> bytes:
-        return format_data(OpenAIErrorAnswer.from_error(error.status, error.body).model_dump()) + DONE
+        return format_data(OpenAIErrorAnswer.from_error(error.status, error.body)) + DONE
 
 
-def format_data(fields: Mapping[str, object]) -> bytes:
+def format_data(fields: object) -> bytes:
     return b"data: %s\n\n" % msgspec.json.encode(fields)

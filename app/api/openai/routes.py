@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Path, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from app.api.errors import Statuses, common_errors, documented, not_found
-from app.api.event_stream import documented_stream, while_connected
-from app.api.field_types import ModelName, quotable
+from app.api.event_stream import documented_stream
 from app.api.openai import schemas
 from app.api.openai.completion_output import Completion, CompletionStream
-from app.api.request_body import Fields, RequestLimits
+from app.api.request_body import RequestLimits, while_connected
+from app.api.request_fields import ModelName, quotable
 from app.api.route import ApiRoute
 from app.api.services import ServicesDependency
 from app.engine.interface import GenerationRequest, ModelInfo
@@ -29,7 +29,7 @@ class OpenAIRoute(ApiRoute):
     error_schema = schemas.OpenAIErrorAnswer
 
 
-router = APIRouter(tags=["OpenAI"], route_class=OpenAIRoute)
+router = APIRouter(route_class=OpenAIRoute)
 Name = Annotated[ModelName, Path(description="Name of a lyricist.", examples=["lyrics-zh"])]
 _NO_CHAT = (
     'There is no chat here, because these models continue a text and know no turns: send the text as "prompt" to POST'
@@ -52,7 +52,7 @@ data: [DONE]
     "/v1/completions",
     summary="Continue texts, as OpenAI's clients ask it",
     response_model=schemas.CompletionAnswer,
-    responses=documented_stream(_EVENTS, "A chunk for each bit of text; the last line is `data: [DONE]`.")
+    responses=documented_stream(_EVENTS, "A chunk for each bit of text; the last line is `data: [DONE]`.", names=())
     | documented(
         schemas.OpenAIErrorAnswer,
         common_errors("write", "answer"),
@@ -63,15 +63,16 @@ data: [DONE]
 )
 async def completions(
     body: schemas.CompletionRequest, request: Request, services: ServicesDependency
-) -> Response | Fields:
+) -> Response | schemas.CompletionAnswer:
     """Continues each prompt `n` times. `temperature` is 1 and `max_tokens` 16 unless you say otherwise, as OpenAI's
-    are; `suffix`, `logit_bias`, `min_p` and `best_of` above `n` are refused, and fields that are not known ignored."""
+    are; `best_of` above `n` is refused, as are options that this server does not have, such as `suffix` and
+    `logit_bias`."""
     model = find_lyricist(services.engine.models(), body.model)
     name, version = (model.name, model.version) if model else (body.model or "", 0)
     jobs = generation_requests(body, services.limits, model.name if model else body.model)
     check_logprobs(body, services.limits.max_attention_values)
     completion = Completion(services.engine, body, jobs)
-    head = {
+    head: dict[str, Any] = {
         "id": f"cmpl-{request.scope['state']['request_id']}",
         "object": "text_completion",
         "created": int(time.time()),
@@ -84,7 +85,7 @@ async def completions(
     choices = (
         await run_in_threadpool(completion.choices, results) if completion.is_large else completion.choices(results)
     )
-    return {**head, "choices": choices, "usage": schemas.CompletionUsage.of_results(results)}
+    return schemas.CompletionAnswer(**head, choices=choices, usage=schemas.CompletionUsage.of_results(results))
 
 
 @router.get("/v1/models", summary="List lyricists", responses=documented(schemas.OpenAIErrorAnswer))

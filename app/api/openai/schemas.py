@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, ValidationInfo, field_validator
 
 from app.api.errors import ErrorAnswer
-from app.api.field_types import (
+from app.api.generation import LOWEST_TEMPERATURE, Sampling, option_field
+from app.api.request_fields import (
+    Examples,
     ModelName,
+    RequestFields,
     check_encodable,
     check_texts,
     describe_value,
@@ -20,19 +23,17 @@ from app.api.field_types import (
     field_error,
     optional,
     unsupported,
+    whole_number,
 )
-from app.api.generation.schemas import Sampling, Seed, Temperature, TopP
-from app.api.request_fields import Examples, RequestFields
-from app.api.shared_schemas import decoding_options, round_nats
+from app.api.responses import Answer, round_nats
 from app.engine.interface import Continuation, GenerationResult, ModelInfo
 from app.engine.output.text_stream import WrittenToken
 from models.decoding.options import DecodingOptions
 
 MIN_NATS = -9999.0  # what OpenAI's clients get for a token that cannot come, since JSON has no infinity
 MOST_LOGPROBS = 20
-_NO_MIN_P = unsupported('is {value:g}; this is not done here: leave it out, and use "top_p" or "top_k".')
 _NO_SUFFIX = unsupported("is not done here: a model writes what follows its prompt, to no given end; leave it out.")
-_NO_LOGIT_BIAS = unsupported("is not done here; leave it out.")
+_TOP_P = "Sample among the likeliest tokens that together have this probability; 1 is off, 0 takes the likeliest token."
 # Our codes and OpenAI's; any other stays as it is.
 _CODES: Mapping[str, str] = {
     "invalid_request": "invalid_value",
@@ -46,7 +47,7 @@ _CODES: Mapping[str, str] = {
     "key_wrong": "invalid_api_key",
 }
 _FIELDS: Mapping[str, str] = {"max_new_tokens": "max_tokens", "text": "prompt", "top_logprobs": "logprobs"}
-_LARGEST_ID = 2**31 - 1
+LARGEST_ID = 2**31 - 1
 _PROMPTS = "it takes a text, a list of texts, a list of token ids, or a list of such lists"
 
 
@@ -72,9 +73,22 @@ def _check_prompt(value: object) -> object:
         for token in prompt:
             if not isinstance(token, int) or isinstance(token, bool):
                 raise field_error(f"holds {describe_value(token)}; {_PROMPTS}.")
-            if not 0 <= token <= _LARGEST_ID:
-                raise field_error(f"holds {describe_value(token)}; ids of tokens are 0 to {_LARGEST_ID:,}.")
+            if not 0 <= token <= LARGEST_ID:
+                raise field_error(f"holds {describe_value(token)}; ids of tokens are 0 to {LARGEST_ID:,}.")
     return value
+
+
+def _raise_tiny(value: object) -> object:
+    """As vLLM does: below this the probability of all tokens but the likeliest is nothing in most texts."""
+    return LOWEST_TEMPERATURE if isinstance(value, float) and 0 < value < LOWEST_TEMPERATURE else value
+
+
+def _unsigned(value: object) -> object:
+    """-1 draws a seed, as in vLLM; OpenAI's seeds may be negative, too."""
+    value = whole_number(value)
+    if not isinstance(value, int) or not -(2**63) <= value < 0:
+        return value
+    return None if value == -1 else value % 2**62
 
 
 class CompletionStreamOptions(RequestFields):
@@ -90,7 +104,7 @@ class CompletionStreamOptions(RequestFields):
 
 
 class CompletionRequest(Sampling):
-    """How to continue one or several texts. Fields that are not known are ignored."""
+    """How to continue one or several texts."""
 
     examples: ClassVar[Examples] = {
         "A text": {"model": "lyrics-zh", "prompt": "分开", "max_tokens": 16, "temperature": 0.8, "seed": 7},
@@ -104,11 +118,12 @@ class CompletionRequest(Sampling):
     )
     echo: bool = doc("Begin each text with its prompt.", False, default=False)
     max_tokens: int = doc("Most tokens to write; 0 only with `echo`.", 16, default=16, ge=0, validate_default=True)
-    temperature: Temperature = Field(1.0, examples=[1.0])
-    top_p: TopP = 1.0
-    top_k: int = doc("Sample among the k likeliest tokens; 0 and -1: off.", 40, default=0, ge=-1, le=1_000_000)
-    min_p: Annotated[float, _NO_MIN_P] = doc("Not done here: 0 or nothing.", 0.0, default=0.0)
-    seed: Seed = None
+    temperature: Annotated[float, BeforeValidator(_raise_tiny)] = option_field(
+        "temperature", default=1.0, examples=[1.0]
+    )
+    top_p: float = option_field("top_p", description=_TOP_P, gt=None, ge=0)
+    top_k: int = option_field("top_k", description="Sample among the k likeliest tokens; 0 and -1: off.", ge=-1)
+    seed: Annotated[int | None, BeforeValidator(_unsigned)] = option_field("seed")
     n: int = doc("Continuations of each prompt; number i has seed + i.", 1, default=1, ge=1)
     best_of: int | None = optional("Not done here: the same as `n`, or nothing.", 1)
     logprobs: int | None = optional(
@@ -117,20 +132,10 @@ class CompletionRequest(Sampling):
     stop: Annotated[str | list[str], BeforeValidator(check_texts)] = doc(
         "A text, or up to 16, before which writing stops.", "\n\n", default=[]
     )
-    presence_penalty: float = doc("Off the logit of each token written before, once.", 0.0, default=0.0, ge=-2, le=2)
-    frequency_penalty: float = doc("Off it for each time that it was written.", 0.0, default=0.0, ge=-2, le=2)
-    repetition_penalty: float = doc(
-        "Divides the positive logits of tokens that were written before, multiplies the others; 1 is off.",
-        1.0,
-        default=1.0,
-        ge=0.01,
-        le=100,
-    )
-    no_repeat_ngram_size: int = doc("No run of so many tokens comes twice; 0 is off.", 0, default=0, ge=0, le=1000)
     stream: bool = doc("Send the texts while they are written.", False, default=False)
     stream_options: CompletionStreamOptions | None = optional("Only with `stream`.", None, {"include_usage": True})
     suffix: Annotated[str, _NO_SUFFIX] = doc("Not done here: leave it out.", "", default="")
-    logit_bias: Annotated[dict[str, float] | None, _NO_LOGIT_BIAS] = optional("Not done here: leave it out.", {})
+    logit_bias: dict[str, float] = doc("Not done here: zeros, or nothing.", {}, default={})
     user: str | None = optional("Who asks; not read.", None, "someone")
 
     @property
@@ -140,10 +145,11 @@ class CompletionRequest(Sampling):
         return self.prompt
 
     def decoding(self, max_new_tokens: int) -> DecodingOptions:
-        return decoding_options(
-            self,
+        return self.decoding_options(
             max_new_tokens=max(1, max_new_tokens),  # 0: the prompt alone is returned, and nothing decoded
             top_k=max(0, self.top_k),
+            top_p=self.top_p or 1.0,
+            temperature=self.temperature if self.top_p else 0.0,
             logprobs=self.logprobs is not None or self.counting,  # with its tokens a growing text can be counted
             top_logprobs=self.logprobs or 0,
         )
@@ -178,6 +184,13 @@ class CompletionRequest(Sampling):
             )
         return value
 
+    @field_validator("logit_bias")
+    @classmethod
+    def _no_bias(cls, value: dict[str, float]) -> dict[str, float]:
+        if any(value.values()):
+            raise field_error("is not done here; leave it out.")
+        return value
+
     @field_validator("stream_options")
     @classmethod
     def _of_a_stream(cls, value: CompletionStreamOptions, info: ValidationInfo) -> CompletionStreamOptions:
@@ -191,7 +204,7 @@ class ChoiceToken(NamedTuple):
 
     text: str
     logprob: float | None
-    top: Mapping[str, float] | None
+    top: dict[str, float] | None
 
     @classmethod
     def of(cls, token: WrittenToken) -> Self:
@@ -211,7 +224,7 @@ def clip_nats(value: float) -> float:
     return round_nats(max(value, MIN_NATS))
 
 
-class CompletionLogprobs(BaseModel):
+class CompletionLogprobs(Answer):
     """The tokens of a text, in four lists of one length."""
 
     text_offset: list[int] = doc("Where each begins, in characters of the choice's text.", [0, 1])
@@ -226,20 +239,20 @@ class CompletionLogprobs(BaseModel):
         [{"后": -1.25}, {"的": -0.5}],
     )
 
-    @staticmethod
-    def fields_of(tokens: Iterable[ChoiceToken], offset: int = 0) -> dict[str, object]:
-        """offset: of the first token, in the text of its choice. Built without a model, as all that a chunk holds."""
+    @classmethod
+    def of(cls, tokens: Iterable[ChoiceToken], offset: int = 0) -> Self:
+        """offset: of the first token, in the text of its choice."""
         tokens = list(tokens)
         texts = [token.text for token in tokens]
-        return {
-            "text_offset": list(accumulate(map(len, texts), initial=offset))[:-1],
-            "token_logprobs": [token.logprob for token in tokens],
-            "tokens": texts,
-            "top_logprobs": [token.top for token in tokens],
-        }
+        return cls(
+            text_offset=list(accumulate(map(len, texts), initial=offset))[:-1],
+            token_logprobs=[token.logprob for token in tokens],
+            tokens=texts,
+            top_logprobs=[token.top for token in tokens],
+        )
 
 
-class CompletionChoice(BaseModel):
+class CompletionChoice(Answer):
     """One continuation."""
 
     index: int = doc("Number i of prompt p is p * n + i.", 0)
@@ -252,7 +265,7 @@ class CompletionChoice(BaseModel):
     seed: int | None = doc("The seed that writes this text again; null where nothing was to be written.", 7)
 
     @staticmethod
-    def end_fields(continuation: Continuation) -> dict[str, object]:
+    def end_fields(continuation: Continuation) -> dict[str, Any]:
         """OpenAI's clients know no repetition: such a text ran on up to its limit."""
         repeats = continuation.finish_reason == "repetition"
         return {
@@ -262,25 +275,24 @@ class CompletionChoice(BaseModel):
         }
 
 
-class CompletionUsage(BaseModel):
+class CompletionUsage(Answer):
     """Tokens read and written."""
 
     prompt_tokens: int = doc("Tokens of the prompts.", 2)
     completion_tokens: int = doc("Tokens written, of all choices together.", 16)
     total_tokens: int = doc("Both.", 18)
 
-    @staticmethod
-    def fields_of(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
-        total = prompt_tokens + completion_tokens
-        return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}
+    @classmethod
+    def of(cls, read: int, written: int) -> Self:
+        return cls(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
     @classmethod
-    def of_results(cls, results: Sequence[GenerationResult]) -> dict[str, int]:
+    def of_results(cls, results: Sequence[GenerationResult]) -> Self:
         usages = [result.usage for result in results]
-        return cls.fields_of(sum(usage.read_tokens for usage in usages), sum(usage.new_tokens for usage in usages))
+        return cls.of(sum(usage.read_tokens for usage in usages), sum(usage.new_tokens for usage in usages))
 
 
-class CompletionAnswer(BaseModel):
+class CompletionAnswer(Answer):
     """All choices."""
 
     id: str = doc('"cmpl-" and the id of the request, as in the header X-Request-Id.', "cmpl-5f0c0f7b")
@@ -296,7 +308,7 @@ class CompletionAnswer(BaseModel):
     usage: CompletionUsage = doc("What was read and written.", example_of(CompletionUsage))
 
 
-class OpenAIModel(BaseModel):
+class OpenAIModel(Answer):
     """One lyricist."""
 
     id: str = doc("Its name, for the field `model`.", "lyrics-zh")
@@ -310,14 +322,14 @@ class OpenAIModel(BaseModel):
         return cls(id=info.name, created=int(info.loaded_at.timestamp()), max_model_len=info.max_new_tokens)
 
 
-class OpenAIModels(BaseModel):
+class OpenAIModels(Answer):
     """All of them."""
 
     object: Literal["list"] = doc('Always "list".', "list", default="list")
     data: list[OpenAIModel] = doc("The lyricists that are loaded.", [example_of(OpenAIModel)])
 
 
-class OpenAIError(BaseModel):
+class OpenAIError(Answer):
     """What is wrong."""
 
     message: str = doc(
@@ -330,7 +342,7 @@ class OpenAIError(BaseModel):
     code: str = doc("Stable name of the error, for programs.", "invalid_value")
 
 
-class OpenAIErrorAnswer(BaseModel):
+class OpenAIErrorAnswer(Answer):
     """The body of every error under /v1."""
 
     error: OpenAIError = doc("What went wrong.", example_of(OpenAIError))

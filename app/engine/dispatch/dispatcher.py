@@ -18,8 +18,7 @@ from app import errors
 from app.engine.admission import ORIGIN
 from app.engine.dispatch.inspection_turns import InspectionTurns
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_metrics import RequestMetrics, SiblingGroup
+from app.engine.metrics import Metrics, RequestMetrics, SiblingGroup
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
 
@@ -37,7 +36,7 @@ ERRORS: dict[str, type[errors.EngineError]] = {
 }
 
 
-class WorkerLost(errors.EngineUnavailable):
+class WorkerLost(errors.EngineUnavailable, reasons=("device_died",)):
     """The device process died with the request in flight."""
 
 
@@ -168,7 +167,7 @@ class Dispatcher:
 
     def reply(self, message: m.FromDevice) -> None:
         """Handles a device's message about a request; drops it if the request is gone."""
-        if isinstance(message, m.Answer | m.Failed):
+        if isinstance(message, m.Inspected | m.Failed):
             self.turns.end(message.id)
         match message:
             case m.Tokens():

@@ -48,7 +48,7 @@ class InspectionTurns:
         return (len(self._waiting) + 1) * sum(self._recent_s) / len(self._recent_s) / self.at_once
 
     async def take(self, *, soon: bool = False) -> None:
-        """Waits for a turn, which `begin` then assigns to a message, or `give_up` ends. soon: behind the first one that
+        """Waits for a turn, which `begin` then assigns to a message, or `give_up` ends. soon: after the first one that
         waits, and never refused: translations in progress need it, and their number is bounded."""
         if not soon:
             self.check_room()

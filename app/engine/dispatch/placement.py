@@ -1,21 +1,150 @@
-"""Which device processes a server has, and their configuration."""
+"""Which device processes a server has, their configuration, and the environment in which each sees its device.
+
+PyTorch reports the CUDA devices of this machine from a process of its own. cuda:N is the N-th device that
+CUDA_VISIBLE_DEVICES leaves, in the order of nvidia-smi. Its process gets that variable with the one device and calls it
+cuda:0: graphs, streams and allocations go to the current device of a process, which is then the only one."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
-from app.engine.dispatch.cpu_pinning import CoreSet, cpu_quota
-from app.engine.dispatch.cuda_devices import CudaReport, cuda_report, has_trace
+import msgspec
+
 from app.engine.interface import EngineSettings
 from app.engine.protocol.messages import Configure
+from models.backends.torch.cuda_report import CudaReport as ProcessReport
+from models.backends.torch.cuda_report import Gpu
+from models.child_process import BlockingChild
 
 log = logging.getLogger(__name__)
 
 MAX_CPU_WORKERS = 4
 CPU_SLOTS = 64  # of a model in one CPU process, and the first guess for a GPU
+REPORT_MODULE = "models.backends.torch.cuda_report"
+# Of NVIDIA's driver, of WSL's, and of Tegra (Jetson). A machine without any of these has no GPU that torch could use.
+TRACES = ("nvidiactl", "nvidia[0-9]*", "dxg", "nvhost-gpu", "nvgpu", "nvmap")
+_LONGEST = 1_000_000  # bytes of a report
+_END_S = 5.0  # of a process that has closed its socket
+_DECODE = msgspec.msgpack.Decoder(list[ProcessReport]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class CudaReport:
+    """gpus: the usable GPUs by the N of cuda:N, in ascending order. problem: a clause with the reason for each GPU that
+    cannot be used, or for having none; None if all can."""
+
+    torch: str = ""
+    cuda: str | None = None
+    driver: str | None = None
+    gpus: dict[int, Gpu] = field(default_factory=dict)
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        gpus = ", ".join(f"cuda:{number} {gpu}" for number, gpu in self.gpus.items())
+        driver = f", driver {self.driver}" if self.driver else ""
+        return f"{gpus}; PyTorch {self.torch}{driver}"
+
+
+def visible_entries(environment: Mapping[str, str] = os.environ) -> list[str] | None:
+    """The entries of CUDA_VISIBLE_DEVICES that count: CUDA ignores the first invalid entry and all after it. None: the
+    variable does not restrict anything."""
+    value = environment.get("CUDA_VISIBLE_DEVICES")
+    if value is None:
+        return None
+    entries: list[str] = []
+    for entry in map(str.strip, value.split(",")):
+        if not (entry.isdecimal() or entry.startswith(("GPU-", "MIG-"))):
+            break
+        entries.append(entry)
+    return entries
+
+
+def device_environment(name: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a device process: cuda:N sees its one device. An order of devices that the caller has set is
+    kept; otherwise it is that of nvidia-smi, and not CUDA's own guess at the fastest device."""
+    changed = {**environment}
+    if name.startswith("cuda:"):
+        number, entries = int(name.removeprefix("cuda:")), visible_entries(environment)
+        changed.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        # An index after the last entry leaves no device: the process then says so.
+        changed["CUDA_VISIBLE_DEVICES"] = (
+            str(number) if entries is None else entries[number] if number < len(entries) else "-1"
+        )
+    return changed
+
+
+def has_trace(folder: Path = Path("/dev")) -> bool:
+    """Whether the system has a device file of a GPU's driver. It says nothing about whether PyTorch can use it."""
+    return any(True for pattern in TRACES for _ in folder.glob(pattern))
+
+
+def cuda_report(timeout_s: float) -> CudaReport:
+    """Asks PyTorch in a process of its own. It takes the seconds that importing torch and starting CUDA take. A process
+    sees no more than one MIG instance, so that each of several gets a process."""
+    entries = visible_entries()
+    base = dict(os.environ)
+    base.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if entries is not None and not entries:
+        return CudaReport(problem="CUDA_VISIBLE_DEVICES names no device")
+    environments = [base]
+    if entries is not None and any(entry.startswith("MIG-") for entry in entries):
+        environments = [device_environment(f"cuda:{number}", base) for number in range(len(entries))]
+    gpus, problems, answer = dict[int, Gpu](), list[str](), None
+    with contextlib.ExitStack() as files:
+        asked = [_Probe(environment, files.enter_context(TemporaryFile())) for environment in environments]
+        for first, probe in enumerate(asked):
+            try:
+                answer = probe.answer(timeout_s)
+            except _NoAnswer as error:
+                problems.append(str(error))
+                continue
+            problems += [] if answer.problem is None else [answer.problem]
+            for gpu in answer.gpus:
+                if gpu.problem is None:
+                    gpus[first + gpu.index] = gpu
+                else:
+                    problems.append(f"cuda:{first + gpu.index}, {gpu.name}, cannot be used: {gpu.problem}")
+    problem = "; ".join(dict.fromkeys(problems)) or None
+    if answer is None:
+        return CudaReport(problem=problem)
+    return CudaReport(answer.torch, answer.cuda, answer.driver, gpus, problem)
+
+
+class _NoAnswer(Exception):
+    pass
+
+
+class _Probe:
+    """A process that reports. complaints: gets its stderr."""
+
+    def __init__(self, environment: Mapping[str, str], complaints: IO[bytes]) -> None:
+        self._complaints = complaints
+        self._child = BlockingChild[ProcessReport](["-m", REPORT_MODULE], _DECODE, environment, _LONGEST, complaints)
+
+    def answer(self, timeout_s: float) -> ProcessReport:
+        """Raises _NoAnswer with a clause."""
+        try:
+            return self._child.receive(timeout_s)
+        except TimeoutError:
+            raise _NoAnswer(f"PyTorch did not report its GPUs within {timeout_s:g} s") from None
+        except EOFError:
+            status = self._child.end(_END_S)
+        finally:
+            self._child.end()
+        if status < 0:
+            raise _NoAnswer(f"the process that asked PyTorch for its GPUs was ended by signal {-status}")
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").splitlines()
+        last = next((line.strip().rstrip(".") for line in reversed(lines) if line.strip()), "")
+        raise _NoAnswer(f"the process that asked PyTorch for its GPUs gave no report{f' ({last})' if last else ''}")
 
 
 class NoDevice(ValueError):
@@ -77,20 +206,16 @@ def _log(found: CudaReport, problem: str | None) -> None:
         log.warning("%s", problem)
 
 
-def cpu_workers(setting: int, usable_cores: int | None = None) -> int:
-    """CPU processes; 0: one per core (steps of one thread each decode most), at most MAX_CPU_WORKERS to save memory.
-    usable_cores: None: every CPU that this process may use counts as one."""
-    return setting or min(MAX_CPU_WORKERS, usable_cores or cores())
+def cpu_workers(setting: int) -> int:
+    """CPU processes; 0: one per core (steps of one thread each decode most), at most MAX_CPU_WORKERS to save memory."""
+    return setting or min(MAX_CPU_WORKERS, cores())
 
 
-def worker_config(settings: EngineSettings, workers: int, pinned: Mapping[str, CoreSet]) -> Configure:
-    """The first message to every device process; the supervisor sets its device. workers: CPU processes. pinned: the
-    cores of each, as many for one as for another; a pinned process has a thread for each of its cores, because two
-    hyperthreads of a core share its multipliers."""
-    cores_each = len(next(iter(pinned.values())).cores) if pinned else 0
+def worker_config(settings: EngineSettings, workers: int) -> Configure:
+    """The first message to every device process; the supervisor sets its device. workers: CPU processes."""
     return Configure(
         device="",
-        threads=cores_each or settings.cpu_threads or threads_each(0, workers),  # `pin` took no more than cpu_threads
+        threads=threads_each(settings.cpu_threads, workers),
         slots=0 if settings.slots_per_model == "auto" else settings.slots_per_model,
         precision=settings.precision,
         beam=settings.beam_size,
@@ -123,3 +248,27 @@ def cores() -> int:
 
 def _affinity() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_quota(root: Path = Path("/")) -> float:
+    """The CPU limit of this process' control groups, in CPUs: the lowest of all levels; infinity without one."""
+    quota, mounts = math.inf, root / "sys/fs/cgroup"
+    with contextlib.suppress(OSError):
+        for line in os.fsdecode((root / "proc/self/cgroup").read_bytes()).splitlines():  # of any bytes
+            _, controllers, path = line.split(":", 2)  # "0::/a/b" of version 2, "4:cpu,cpuacct:/a/b" of version 1
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            group = Path(path.lstrip("/"))
+            for level in (group, *group.parents):
+                quota = min(quota, _quota_of(mounts / controllers / level))
+    return quota
+
+
+def _quota_of(group: Path) -> float:
+    with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
+        time_us, period_us = (group / "cpu.max").read_text().split()
+        return int(time_us) / int(period_us)
+    with contextlib.suppress(OSError, ValueError):
+        time_us, period_us = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return int(time_us) / int(period_us) if int(time_us) > 0 else math.inf
+    return math.inf

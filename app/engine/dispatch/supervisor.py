@@ -17,11 +17,10 @@ from typing import Any
 
 import msgspec
 
-from app.engine.dispatch.cpu_pinning import CoreSet
-from app.engine.dispatch.placement import torch_device
-from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.dispatch.placement import device_environment, torch_device
 from app.engine.protocol import messages as m
 from app.errors import CheckpointRefused, EngineError, EngineUnavailable
+from models.child_process import ChildProcess
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +28,16 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
 HEALTHY_S = 30.0  # ready for so long: the backoff starts over
 MOST_LOADING_DEATHS = 3  # of processes that could load another model
 MOST_DOUBLINGS = 5  # of the start timeout, for a model that was too slow: a slow machine gets there, a hang ends rarely
+
+
+class WorkerProcess(ChildProcess[m.FromDevice]):
+    """The process of one device. on_message, on_death: as of `ChildProcess`, with the device's name."""
+
+    def __init__(
+        self, device: str, *, on_message: Callable[[str, m.FromDevice], None], on_death: Callable[[str], None]
+    ) -> None:
+        program = ["-m", "app.engine.worker.worker_main"]
+        super().__init__(device, program, m.from_device, on_message=on_message, on_death=on_death)
 
 
 @dataclass(slots=True)
@@ -99,11 +108,10 @@ class Device:
 
 @dataclass(eq=False)
 class Supervisor:
-    """Keeps one process per device running. configure: the first message to every process, without its device. pinned:
-    the cores of each device that has its own; a process that is started again gets the same. to_load: called at every
-    start; name -> load message. on_reply: set by the dispatcher, receives messages about requests; on_heartbeat:
-    receives a device's statistics; on_failure: receives a model that no device could load; on_death: receives a device
-    after its process died with all its requests in flight."""
+    """Keeps one process per device running. configure: the first message to every process, without its device.
+    to_load: called at every start; name -> load message. on_reply: set by the dispatcher, receives messages about
+    requests; on_heartbeat: receives a device's statistics; on_failure: receives a model that no device could load;
+    on_death: receives a device after its process died with all its requests in flight."""
 
     names: InitVar[Sequence[str]]
     _: KW_ONLY
@@ -115,7 +123,6 @@ class Supervisor:
     on_death: Callable[[str], None]
     on_heartbeat: Callable[[str, m.Heartbeat], None]
     on_reply: Callable[[m.FromDevice], None] = lambda message: None
-    pinned: Mapping[str, CoreSet] = field(default_factory=dict)
 
     def __post_init__(self, names: Sequence[str]) -> None:
         self.devices = {name: Device(name) for name in names}
@@ -152,7 +159,7 @@ class Supervisor:
         device.process = process
         try:
             names = {"device": torch_device(device.name), "name": device.name}
-            await process.start([msgspec.structs.replace(self.configure, **names)], self.pinned.get(device.name))
+            await process.start(device_environment(device.name), [msgspec.structs.replace(self.configure, **names)])
         except Exception:
             log.exception("the process of %s could not be started", device.name)
             self._died(device.name)
@@ -200,8 +207,7 @@ class Supervisor:
             case m.Started():
                 device.reason = None
                 if device.process is not None:
-                    where = f" on {device.process.cores}" if device.process.cores else ""
-                    log.info("%s runs in process %s%s", name, device.process.pid, where)
+                    log.info("%s runs in process %s", name, device.process.pid)
             case m.Ended():
                 device.reason = message.reason
             case m.Loaded():
@@ -330,6 +336,6 @@ class Supervisor:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(d.process.stop(5.0) for d in self.devices.values() if d.process))
+        await asyncio.gather(*(d.process.stop(5.0, [m.Stop()]) for d in self.devices.values() if d.process))
         for device in self.devices.values():
             device.state = "stopped"

@@ -36,7 +36,7 @@ class Detokenizer:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._special = tokenizer.special.ids()
+        self._special = tokenizer.special.ids
         self._held: list[int] = []  # byte tokens of an incomplete character: at most 3
         self._silent: dict[int, None] = {}  # the distinct tokens before the first one that has text
         self._anchor: tuple[int, int] | None = None  # once the text has begun: a token with text, and its length

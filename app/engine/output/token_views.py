@@ -7,18 +7,18 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import zip_longest
 
 import numpy as np
 from msgspec import structs
 
-from app.engine.interface import FloatArray, TokenExpectation, TokenView
+from app.engine.interface import FloatArray, Token, TokenExpectation
 from app.engine.output.output_processor import BYTE_PIECE, Detokenizer
 from app.engine.protocol import messages as m
 from models.checkpoint import Checkpoint
-from models.inspection.results import AttentionFindings, Candidate, OutputStep, Walkthrough
+from models.inspection.results import AttentionFindings, Candidate, DecoderStep, Walkthrough
 from models.tokenizer import Tokenizer, is_language
 
 # kana and CJK ideographs, written without spaces
@@ -45,65 +45,65 @@ def _character_class(character: str) -> str:
     return COMBINING if written_onto else character
 
 
-def with_word_numbers(tokens: Sequence[TokenView], text: str) -> tuple[TokenView, ...]:
+def with_word_numbers(tokens: Sequence[Token], text: str) -> tuple[Token, ...]:
     """Sets word numbers: the first word that a token overlaps, from 0; None for a lone space or a target-language token
     (>>deu<<). Byte tokens of a split character get the word of the character's last token."""
     spans = sentence_word_spans(tokens, text)
     ends = [end for _, end in spans]
 
-    def word(token: TokenView) -> int | None:
+    def word(token: Token) -> int | None:
         if token.special or token.start is None or token.end is None or token.start >= token.end:
             return None
         number = bisect_right(ends, token.start)
         return number if number < len(spans) and spans[number][0] < token.end else None
 
-    found, behind = list[TokenView](), None
+    found, behind = list[Token](), None
     for token in reversed(tokens):
         is_byte = BYTE_PIECE.fullmatch(token.piece) is not None
         if behind is not None and is_byte and token.start is not None and token.start == token.end == behind.start:
-            found.append(replace(token, word=behind.word))
+            found.append(structs.replace(token, word=behind.word))
         else:
-            found.append(replace(token, word=word(token)))
+            found.append(structs.replace(token, word=word(token)))
             behind = found[-1]
     return tuple(reversed(found))
 
 
-def sentence_word_spans(tokens: Sequence[TokenView], text: str) -> list[tuple[int, int]]:
+def sentence_word_spans(tokens: Sequence[Token], text: str) -> list[tuple[int, int]]:
     """The word spans that word numbers index: the text without a leading target-language token."""
     if tokens and is_language(tokens[0].piece) and tokens[0].end is not None:
         text = " " * tokens[0].end + text[tokens[0].end :]
     return word_spans(text)
 
 
-def text_tokens(tokenizer: Tokenizer, text: str) -> tuple[TokenView, ...]:
+def text_tokens(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
     pieces = tokenizer.pieces(text)
-    views = [TokenView(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in pieces]
+    views = [Token(p.id, p.piece, text[p.start : p.end], p.start, p.end, special=False) for p in pieces]
     return with_word_numbers(views, text)
 
 
-def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[TokenView, ...]:
+def decoded_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[Token, ...]:
     """The tokens of a generated text, with the offsets at which incremental decoding adds them."""
-    detokenizer, views, end = Detokenizer(tokenizer), list[TokenView](), 0
+    detokenizer, views, end = Detokenizer(tokenizer), list[Token](), 0
     grown = [detokenizer.feed([token]) for token in ids]
     if grown:
         grown[-1] += detokenizer.finish()
     for token, text in zip(ids, grown, strict=True):
         end += len(text)
         shown = text.lstrip()
-        views.append(TokenView(token, tokenizer.piece(token), shown, end - len(shown), end, special=False))
+        views.append(Token(token, tokenizer.piece(token), shown, end - len(shown), end, special=False))
     return with_word_numbers(views, "".join(grown))
 
 
-def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenView]:
+def special_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Token]:
     """Start, end and padding tokens, which have no text."""
-    return [TokenView(i, tokenizer.piece(i), "", None, None, special=True) for i in ids]
+    return [Token(i, tokenizer.piece(i), "", None, None, special=True) for i in ids]
 
 
 def with_texts(checkpoint: Checkpoint, findings: AttentionFindings) -> AttentionFindings:
     """Adds token texts to a device's findings, which have ids only."""
     writer, steps, without = checkpoint.tokenizers["target"], findings.steps, findings.ablation
 
-    def read(step: OutputStep) -> OutputStep:
+    def read(step: DecoderStep) -> DecoderStep:
         names = [(writer.piece(each.id), text_alone(writer, each.id)) for each in step.top]
         top = [Candidate(each.id, each.logprob, *name) for each, name in zip(step.top, names, strict=True)]
         return structs.replace(step, top=top)
@@ -165,7 +165,7 @@ class SourceSide:
     """An encoder input. text: offsets refer to it. starts, ends: number of special tokens before and after it."""
 
     text: str
-    tokens: tuple[TokenView, ...]
+    tokens: tuple[Token, ...]
     starts: int
     ends: int
 
@@ -196,8 +196,8 @@ class TargetSide:
     """Decoder inputs and outputs. finished: the last output is the end token; else the last output is not an input."""
 
     text: str
-    inputs: tuple[TokenView, ...]
-    outputs: tuple[TokenView, ...]
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
     finished: bool
 
 

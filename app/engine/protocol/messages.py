@@ -1,14 +1,11 @@
-"""Messages between the front end and a device process: typed msgspec structs in msgpack, never pickle. A frame is a
-4-byte big-endian length and its body, one msgpack array of messages. Times are CLOCK_MONOTONIC seconds, which all
-processes of a machine share."""
+"""Messages between the front end and a device process, in the frames of `models.child_process`. Times are
+CLOCK_MONOTONIC seconds, which all processes of a machine share."""
 
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar, get_type_hints
 
 import msgspec
 
@@ -37,11 +34,14 @@ class Request(Message, Generic[AnswerT], frozen=True, tag=True, array_like=True)
     model: str
 
 
-class Inspection(Request[AnswerT], Generic[AnswerT], frozen=True, tag=True, array_like=True):
+class Inspection(Request[AnswerT], Generic[AnswerT], frozen=True, tag=True, array_like=True, kw_only=True):
     """Computed by forward passes over its texts, one inspection at a time, and answered exactly once, even if it is
     cancelled: the answer ends its turn (`app.engine.dispatch.inspection_turns`). threads: 0: beside the decoding steps,
     with the threads and at the priority that leave the steps their speed; otherwise between two steps, with so many
     threads, for a machine that decodes nothing."""
+
+    deadline: float = 0.0
+    threads: int = 0
 
 
 # Answers of a device process ----------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Decode(Request[Finished | None], frozen=True, tag=True, array_like=True):
     """Decodes one sequence. options.streamed: send tokens as `Tokens` while decoding; from a beam, the tokens on which
     all live hypotheses agree. start_by: if the request still waits for a slot then, it is refused ("overloaded"); 0: no
     limit. siblings: id shared by the sequences of one request, which take turns as one; 0: a single sequence. at_once:
-    send tokens with each step (see `app.engine.worker.token_sender`), since any token may complete a stop string."""
+    send tokens with each step (`app.engine.worker.scheduler.TokenSender`): any token may complete a stop string."""
 
     source: list[int]
     prefix: list[int]
@@ -153,8 +153,6 @@ class InspectAttention(Inspection[AttentionInspected], frozen=True, tag=True, ar
     ends: int = 0
     decoding: DecodingOptions = DecodingOptions(max_new_tokens=256)
     prefix: list[int] = []
-    deadline: float = 0.0
-    threads: int = 0
 
 
 class InspectWalkthrough(Inspection[WalkthroughInspected], frozen=True, tag=True, array_like=True):
@@ -163,8 +161,6 @@ class InspectWalkthrough(Inspection[WalkthroughInspected], frozen=True, tag=True
     source: list[int]
     inputs: list[int]
     focus: WalkthroughFocus
-    deadline: float = 0.0
-    threads: int = 0
 
 
 class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like=True):
@@ -174,8 +170,6 @@ class InspectGates(Inspection[GatesInspected], frozen=True, tag=True, array_like
     selection: GateSelection
     top_k: int
     max_values: int
-    deadline: float = 0.0
-    threads: int = 0
 
 
 class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=True):
@@ -185,8 +179,6 @@ class ScoreTokens(Inspection[TokensScored], frozen=True, tag=True, array_like=Tr
     target: list[int]
     top_k: int
     by_rules: bool
-    deadline: float = 0.0
-    threads: int = 0
 
 
 class TokenPair(msgspec.Struct, frozen=True, array_like=True):
@@ -206,8 +198,6 @@ class AlignPairs(Inspection[PairsAligned], frozen=True, tag=True, array_like=Tru
     pairs: list[TokenPair]
     links: bool = True
     nats: bool = False
-    deadline: float = 0.0
-    threads: int = 0
 
 
 class Cancel(Message, frozen=True, tag=True, array_like=True):
@@ -294,14 +284,31 @@ class Tokens(Message, frozen=True, tag=True, array_like=True):
 
 
 class Tally(msgspec.Struct, array_like=True):
-    """Work of one model since the last `Heartbeat`. read_tokens: source and prefix tokens; padded_tokens: padding."""
+    """Work of one model since the last `Heartbeat`. A field with a title is the counter of that name in `/metrics`."""
 
     step_seconds: list[float] = []
-    step_rows: int = 0  # summed over all steps
-    read_tokens: int = 0
-    padded_tokens: int = 0
-    cancelled_tokens: int = 0  # computed for requests that were cancelled
+    step_rows: Annotated[int, msgspec.Meta(title="step_rows", description="Live sequences, summed over all steps.")] = 0
+    read_tokens: Annotated[int, msgspec.Meta(title="prefill_tokens", description="Tokens that prefills read.")] = (
+        0  # source and prefix
+    )
+    padded_tokens: Annotated[
+        int,
+        msgspec.Meta(
+            title="prefill_padded_tokens", description="Tokens that prefills computed as padding, for nothing."
+        ),
+    ] = 0
+    cancelled_tokens: Annotated[
+        int,
+        msgspec.Meta(title="cancelled_tokens", description="Tokens computed for sequences that were ended early."),
+    ] = 0
     cancelled_work: int = 0  # the same as counted by `app.engine.admission`: a beam's tokens count once
+
+
+def counted_fields() -> dict[str, tuple[str, str]]:
+    """Field of `Tally` -> the name and the sentence of its counter."""
+    hints = get_type_hints(Tally, include_extras=True)
+    metas = {field: getattr(hint, "__metadata__", (None,))[0] for field, hint in hints.items()}
+    return {field: (meta.title, meta.description) for field, meta in metas.items() if meta is not None}
 
 
 class ModelStatistics(Message, frozen=True, tag=True, array_like=True):
@@ -326,41 +333,8 @@ Inspected = AttentionInspected | WalkthroughInspected | GatesInspected | TokensS
 ToDevice = Configure | Load | Unload | Decode | Inspections | Cancel | Stop
 FromDevice = Started | Ended | Loaded | LoadFailed | Heartbeat | Tokens | Finished | Failed | Inspected
 
-encode = msgspec.msgpack.Encoder().encode
 to_device = msgspec.msgpack.Decoder(list[ToDevice]).decode  # the body of a frame -> its messages
 from_device = msgspec.msgpack.Decoder(list[FromDevice]).decode
-
-HEADER = struct.Struct(">I")
-MAX_FRAME_BYTES = 1 << 30
-
-
-def frame(messages: Sequence[ToDevice | FromDevice]) -> bytes:
-    """A frame of messages. Raises ValueError if its body is too long."""
-    body = encode(messages)
-    if len(body) > MAX_FRAME_BYTES:
-        raise ValueError(f"A frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}.")
-    return HEADER.pack(len(body)) + body
-
-
-class FrameSplitter:
-    """Splits a byte stream, fed in chunks of any size, into frame bodies."""
-
-    def __init__(self) -> None:
-        self._unread = bytearray()
-
-    def bodies(self, data: bytes) -> Iterator[bytes]:
-        """The bodies of the frames completed by `data`. Raises ValueError for a frame that is too long."""
-        self._unread += data
-        while len(self._unread) >= HEADER.size:
-            (length,) = HEADER.unpack_from(self._unread)
-            if length > MAX_FRAME_BYTES:
-                raise ValueError(f"A frame announces {length} bytes, over the limit of {MAX_FRAME_BYTES}.")
-            end = HEADER.size + length
-            if len(self._unread) < end:
-                return
-            body = bytes(self._unread[HEADER.size : end])
-            del self._unread[:end]
-            yield body
 
 
 @lru_cache(maxsize=1024)

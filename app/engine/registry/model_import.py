@@ -1,22 +1,27 @@
 """Imports models from the Hugging Face Hub while requests run, and loads them when they are ready.
 
 An import is a process of its own, `python -m training import-marian`: it needs PyTorch and a copy of the weights, which
-the front end should not keep; it can be ended at any time; and `app` need not know `training`."""
+the front end should not keep; it can be ended at any time, and what it has left is then cleared; and `app` need not
+know `training`."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from tempfile import TemporaryFile
+from typing import Any, Literal
+
+import msgspec
 
 from app.errors import EngineError, InvalidRequest, ModelConflict, UnknownModel
+from models.child_process import AnsweringChild, end_in_words
+from models.imported_folder import clear_leftovers
 from models.model_names import parse_model_name
 
 log = logging.getLogger(__name__)
@@ -25,8 +30,13 @@ State = Literal["running", "done", "failed", "cancelled"]
 Stage = Literal["start", "look_up", "download", "verify", "convert", "load"]
 MOST_RUNNING = 2
 MOST_KEPT = 20  # of those that have ended
-END_S = 5.0  # for a process to remove its temporary files
+PROGRAM = ("-m", "training", "import-marian")
+SILENT_S = 300.0  # without a message of a process, which ends slow downloads itself
+MOST_BYTES = 65_536  # of its messages that come at once
+MOST_COMPLAINTS = 65_536  # bytes of its standard error that are read
 WITHOUT_REASON = "The import ended without saying why; the server's log may tell more."
+KILLED = "The import of {} was ended ({}), as a damaged or hostile file of a model can do; nothing was imported."
+_DECODE = msgspec.msgpack.Decoder(list[dict[str, Any]]).decode
 
 
 @dataclass(slots=True)
@@ -55,7 +65,7 @@ class ModelImport:
         return (self.total - self.bytes) * self.seconds / self.bytes
 
     def read(self, line: dict[str, Any]) -> None:
-        """Takes over a line of the process, see `training.importers.import_progress.JsonProgress`."""
+        """Takes over a message of the process, see `training.importers.import_progress.LineProgress`."""
         if "note" in line:
             self.note = str(line["note"])
         elif line.get("stage") in ("look_up", "download", "verify", "convert"):
@@ -63,23 +73,6 @@ class ModelImport:
             self.seconds = float(line["seconds"])
         elif line.get("models"):
             self.name, self.changed = Path(line["models"][0]["out"]).name, bool(line["models"][0]["imported"])
-
-
-class ModelImports(Protocol):
-    """The imports of a server, as the routes see them."""
-
-    async def imports(self) -> list[ModelImport]:
-        """The newest first."""
-
-    async def start(self, model: str) -> ModelImport:
-        """Raises InvalidRequest for something that cannot be on the Hub, and ModelConflict where this import or others
-        are running, or nothing can be written."""
-
-    async def cancel(self, number: int) -> ModelImport:
-        """Ends a running import, of which nothing stays but what the Hub's cache holds. Raises UnknownModel."""
-
-    async def stop(self) -> None:
-        """Ends the running imports."""
 
 
 class ModelImporter:
@@ -161,43 +154,41 @@ class ModelImporter:
             raise
         except EngineError as error:
             made.state, made.error = "failed", error.message
+        except TimeoutError:
+            made.state, made.error = "failed", f"The import of {made.model} did nothing for {SILENT_S:g} seconds."
         except OSError as error:
             made.state, made.error = "failed", f"The import could not be started ({error.strerror})."
+        except Exception as error:
+            log.exception("import of %s", made.model)
+            made.state, made.error = "failed", f"The import of {made.model} failed ({type(error).__name__})."
         finally:
             self._tasks.pop(made.id, None)
             log.info("import of %s: %s%s", made.model, made.state, f" ({made.error})" if made.error else "")
 
     async def _import(self, made: ModelImport) -> str | None:
         """Runs the process; returns its error."""
-        module = [sys.executable, "-m", "training", "import-marian", made.model]
-        process = await asyncio.create_subprocess_exec(
-            *module,
-            *("--into", str(self.folder), "--update", "--progress", "json"),
-            env={"OMP_NUM_THREADS": "1", **os.environ},  # the requests' threads should not wait for it
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert process.stdout is not None and process.stderr is not None
-        complaints = asyncio.create_task(process.stderr.read())
-        try:
-            async for line in process.stdout:
-                try:
-                    made.read(json.loads(line))
-                except (ValueError, KeyError, TypeError):
-                    continue  # no line of ours
-            status = await process.wait()
-            said = (await complaints).decode(errors="replace").strip().splitlines()
-        finally:
-            if process.returncode is None:
-                process.terminate()
-                try:
-                    await asyncio.wait_for(process.wait(), END_S)
-                except TimeoutError:
-                    process.kill()
-            complaints.cancel()
+        program = [*PROGRAM, made.model, "--into", str(self.folder), "--update", "--progress-to"]
+        child = AnsweringChild(f"the import of {made.model}", program, _DECODE, MOST_BYTES)
+        with TemporaryFile() as complaints:
+            try:
+                # the requests' threads should not wait for it
+                await child.start({"OMP_NUM_THREADS": "1", **os.environ}, complaints=complaints)
+                while True:
+                    message = await asyncio.wait_for(child.receive(), SILENT_S)
+                    with suppress(ValueError, KeyError, TypeError):  # no message of ours
+                        made.read(message)
+            except EOFError:
+                pass
+            finally:
+                await child.stop()
+                await asyncio.to_thread(clear_leftovers, self.folder)  # of a process that was killed
+            complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - MOST_COMPLAINTS))
+            said = complaints.read().decode(errors="replace").strip().splitlines()
+        status = child.status or 0
         if status == 0 and made.name is not None:
             return None
-        return next(
-            (line.removeprefix("error: ") for line in reversed(said) if line.startswith("error: ")), WITHOUT_REASON
-        )
+        errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+        if not errors:
+            log.error("import of %s ended with %s: %r", made.model, end_in_words(status), said[-1:])
+            errors = [KILLED.format(made.model, end_in_words(status)) if status < 0 else WITHOUT_REASON]
+        return errors[-1]

@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from app.engine.registry.checkpoint_trials import CheckpointTrials
-from app.engine.registry.model_card import licence
+from app.engine.interface import ModelOrder
 from app.errors import CheckpointRefused, EngineUnavailable, InvalidRequest, UnknownModel, UnknownPair
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint_trial import CheckpointTrials
+from models.imported_folder import stands_in
+from models.model_card import licence
 from models.model_names import checkpoint_folder, parse_model_name
 
 Kind = Literal["translator", "lyrics"]
@@ -68,7 +70,8 @@ class ModelRegistry:
     """The models on offer. folder: its sub-folders are the checkpoints, by their names. models: the ones to read, named
     as in `models.model_names`; (), or if none of them is there: all. versions: the current version by name; the first
     match answers: first `models`, then others, then demo models, each sorted by name. problems: one sentence per
-    unusable folder or missing model."""
+    unusable folder or missing model. stand_ins: one per folder that answers for a name on the hub and is not from
+    there, by the folder's name."""
 
     def __init__(self, folder: Path, models: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -76,6 +79,7 @@ class ModelRegistry:
         self._ranks: dict[str, int] = {}
         self.versions: dict[str, ModelVersion] = {}
         self.problems: dict[str, str] = {}
+        self.stand_ins: dict[str, str] = {}
         self.was_read = False
         self._last_versions: dict[str, int] = {}
         self.users: Counter[str] = Counter()  # requests by key of the version that they use
@@ -116,7 +120,25 @@ class ModelRegistry:
             problems[str(folder)] = (
                 f"{folder} holds no checkpoint: make some with `parlance train demo --out {folder}`."
             )
+        self.stand_ins = self._stand_ins(versions.values())
         self.versions, self.problems, self.was_read = self._in_order(versions), problems, True
+
+    def _naming(self, version: ModelVersion) -> list[str]:
+        """The names in `models` that mean this model."""
+        return [name for name in self._models if checkpoint_folder(name, self.folder) == version.folder]
+
+    def _stand_ins(self, versions: Iterable[ModelVersion]) -> dict[str, str]:
+        return {
+            version.name: sentence
+            for version in versions
+            for name in self._naming(version)
+            if (sentence := stands_in(name, version.folder, version.config)) is not None
+        }
+
+    @property
+    def lacks_named(self) -> bool:
+        """Whether one of `models` cannot be had."""
+        return any(name in self.problems for name in (*self._models, *self._ranks))
 
     def _missing(self, name: str) -> str:
         if not parse_model_name(name).repositories:
@@ -125,10 +147,17 @@ class ModelRegistry:
 
     def _in_order(self, versions: Mapping[str, ModelVersion]) -> dict[str, ModelVersion]:
         last = len(self._ranks)
-        # demo models of earlier versions have no card that says so
-        demos = {name for name, each in versions.items() if each.demo or each.config.training.get("recipe") == "demo"}
-        places = {name: (self._ranks.get(name, last), name in demos, name) for name in versions}
+        places = {
+            name: (self._ranks.get(name, last), self.order_of(version) == "demo", name)
+            for name, version in versions.items()
+        }
         return {name: versions[name] for name in sorted(versions, key=places.__getitem__)}
+
+    def order_of(self, version: ModelVersion) -> ModelOrder:
+        """Why a model stands where it stands: it was named at the start, it is a demo model, or else by its name."""
+        if version.name in self._ranks:
+            return "named"
+        return "demo" if version.demo else "name"
 
     def require_read(self) -> None:
         """Raises EngineUnavailable until the checkpoints are read: before that, no name is known to be wrong."""
@@ -141,22 +170,29 @@ class ModelRegistry:
             str(path).encode()  # messages and answers are UTF-8; file names need not be
             config = checkpoints.read_verified_config(path)
             TRIALS.require(path)
-            read = Checkpoint(path, config, checkpoints.read_tokenizers(path, config), checkpoints.read_demo_card(path))
+            demo = checkpoints.read_demo_card(path)
+            notices = checkpoints.read_notice_record(path, demo)
+            read = Checkpoint(path, config, checkpoints.read_tokenizers(path, config), demo, notices)
             pinned = PinnedFiles(path, [checkpoints.CONFIG, *read.config.files])
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error
         version = self._last_versions[path.name] = self._last_versions.get(path.name, 0) + 1
-        model = ModelVersion(read.folder, read.config, read.tokenizers, read.demo, version, pinned, licence(path))
+        own = (read.folder, read.config, read.tokenizers, read.demo, read.notices)
+        model = ModelVersion(*own, version, pinned, licence(path))
         return replace(model, by_pair=model.single_pairs()) if read.config.language_pairs else model
 
     def offer(self, version: ModelVersion) -> None:
         """Makes a version the current one for new requests."""
-        self.problems.pop(version.name, None)
+        for name in (version.name, str(self.folder), *self._naming(version)):
+            self.problems.pop(name, None)
+        self.stand_ins.pop(version.name, None)
+        self.stand_ins |= self._stand_ins([version])
         self.versions = self._in_order({**self.versions, version.name: version})
 
     def withdraw(self, name: str, problem: str | None = None) -> None:
         """Stops offering a model, which was unloaded or which no device could load (problem)."""
         self.versions.pop(name, None)
+        self.stand_ins.pop(name, None)
         if problem is not None:
             self.problems[name] = problem
 

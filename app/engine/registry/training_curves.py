@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.engine.registry.model_card import read_beginning
 from models.checkpoint import CheckpointConfig
+from models.model_card import read_beginning
 
 METRICS = "metrics.jsonl"
 CURVES = {

@@ -45,7 +45,10 @@ class GatesTask(Task):
             layers=tuple(answer.layers),
             units=tuple(map(tuple, answer.units)),
             values={name: token_views.float_array(values) for name, values in answer.values.items()},
-            bounds=cell.shown,
+            bounds={
+                name: bounds if all(name in summary.low for summary in answer.summaries) else None
+                for name, bounds in cell.shown.items()
+            },
             summaries=answer.summaries,
             steps=token_views.token_expectations(tokenizer, answer.expected),
         )

@@ -10,7 +10,7 @@ from app.engine import input_processor
 from app.engine.admission import Demand
 from app.engine.dispatch.dispatcher import gather
 from app.engine.interface import Continuation, FinishReason, GenerationRequest, GenerationResult, Usage
-from app.engine.metrics.request_work import recorded
+from app.engine.metrics import recorded
 from app.engine.output.output_processor import OutputProcessor, is_repetitive, total_usage
 from app.engine.output.text_stream import ShowText, TextStream
 from app.engine.protocol import messages as m

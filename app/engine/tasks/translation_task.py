@@ -11,7 +11,7 @@ from app.engine import input_processor
 from app.engine.dispatch.dispatcher import RequestPhase, gather
 from app.engine.input_processor import TokenRun, TranslationPlan, check_translation, plan_translation
 from app.engine.interface import FinishReason, TranslationDetail, TranslationRequest, TranslationResult
-from app.engine.metrics.request_work import recorded
+from app.engine.metrics import recorded
 from app.engine.output.notices import translation_notices
 from app.engine.output.output_processor import NOT_FINITE, OutputProcessor, is_repetitive
 from app.engine.output.text_stream import ShowText, TextStream
@@ -110,7 +110,8 @@ class TranslationTask(Task):
             if not all(map(math.isfinite, scores)):
                 raise EngineFailed(f"{checkpoint.name} {NOT_FINITE}")
         usage = output.usage(len(plan.source), finished.timing)
-        notices = translation_notices(checkpoint, request.text, plan.source, best, reason)
+        terms = [options.prefix, *(form for forms in request.required for form in forms)]
+        notices = translation_notices(checkpoint, request.text, plan.source, best, reason, output.text, terms)
         result = TranslationResult(output.text, others, reason, checkpoint.name, usage, scores, notices=notices)
         if not DETAILS_OF_A_SECOND_PASS & options.wants:
             return result, None

@@ -7,32 +7,29 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
-import socket
 import sys
 import time
 
 from app import logs
 from app.engine.protocol import messages as m
-from app.engine.protocol.child_process import die_with_parent
-from app.engine.worker.channel import Channel
-from app.engine.worker.inspection_run import BackgroundResult, InspectionThread
+from app.engine.worker.inspection import BackgroundResult, InspectionThread
 from app.engine.worker.model_runner import DeviceUnusable, ModelLoader, ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.backends.torch.cuda_report import clause
+from models.child_process import ParentChannel, die_with_parent, ignore_ending_signals
 
 log = logging.getLogger(__name__)
+Channel = ParentChannel[m.ToDevice | BackgroundResult, m.FromDevice]
 
 # Threads that read a model or inspect one give the interpreter up after so long: a step asks for it after each of its
 # kernels, and would wait Python's own 5 ms each time.
 SWITCH_INTERVAL_S = 0.0005
 
 
-def serve(connection: socket.socket) -> None:
+def serve(channel: Channel) -> None:
     """Serves until a Stop. An error of the device or the system is sent to the front end, which shows it, before it is
     raised; the message of any other error may quote a text."""
-    channel = Channel(connection)
-    channel.exit_with_front_end()
+    channel.exit_with_parent()
     try:
         _serve(channel)
     except ConnectionError:
@@ -87,13 +84,10 @@ def run(channel: Channel, scheduler: Scheduler, pending: list[m.ToDevice | Backg
 
 def main() -> None:
     die_with_parent()
-    # an init system may signal every process of a service; the parent drains, then stops us
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ignore_ending_signals()
     logs.set_up_logging("warning", "text")  # until the Configure message
-    connection = socket.socket(fileno=int(sys.argv[1]))
     try:
-        serve(connection)
+        serve(Channel(m.to_device))
     except ConnectionError:
         log.info("the front end is gone")
         os._exit(0)  # regardless of other threads

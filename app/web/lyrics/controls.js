@@ -2,6 +2,7 @@
 
 import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
+import { told } from "../shell/problem.js";
 import { stop, write, writerOf } from "./writing.js";
 
 export function lyricsControls(store) {
@@ -44,7 +45,7 @@ export function lyricsControls(store) {
     go.disabled = !state.writing && (!state.prompt || !writerOf(state));
   });
   store.watch(["lyricsProblem", "models", "language"], (state) => {
-    fill(problem, state.lyricsProblem ? state.lyricsProblem.sentence : state.models && !writerOf(state) && t("lyrics.none"));
+    fill(problem, state.lyricsProblem ? told(state.lyricsProblem) : state.models && !writerOf(state) && t("lyrics.none"));
   });
   return el("div", { class: "top" }, el("div", { class: "controls" }, field("writer", writer), field("prompt", inputs.prompt), field("temperature", inputs.temperature),
     field("topK", inputs.topK), field("length", inputs.length), field("seed", inputs.seed), fresh, go), problem);

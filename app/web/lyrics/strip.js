@@ -5,7 +5,7 @@ import { figure, t } from "../shell/language.js";
 
 const HIGH = 44;
 
-// curves: [{name, values, low, high}]; onHover(index) or onHover(-1).
+// curves: [{name, values, low, high}], or in place of a name the gate whose means they are; onHover(index) or onHover(-1).
 export function strip(onHover) {
   const element = el("div", { class: "strip" });
   const move = (event) => {
@@ -19,12 +19,20 @@ export function strip(onHover) {
 
   function draw(curves, at) {
     element.dataset.count = curves[0]?.values.length ?? 0;
-    fill(element, curves.map((curve) => el("figure", {},
-      el("figcaption", { class: "caption" }, at >= 0 && curve.values[at] !== undefined ? `${curve.name} ${figure(curve.values[at], 3)}` : `${curve.name} ${t("strip.range", { low: figure(curve.low, 2), high: figure(curve.high, 2) })}`),
-      line(curve, at))));
+    fill(element, curves.map((curve) => {
+      const name = curve.name ?? t("gates.mean", { gate: gateName(curve.gate) });
+      const shown = at >= 0 && curve.values[at] !== undefined ? figure(curve.values[at], 3) : t("strip.range", { low: figure(curve.low, 2), high: figure(curve.high, 2) });
+      return el("figure", {}, el("figcaption", { class: "caption" }, `${name} ${shown}`), line(curve, at));
+    }));
   }
 
   return { element, draw };
+}
+
+// A gate as people call it, and by its letter; that of a cell which the page has never heard of by its letter alone.
+export function gateName(gate) {
+  const words = t(`gate.${gate}`);
+  return words === `gate.${gate}` ? gate : `${words} ${gate}`;
 }
 
 function line({ values, low, high }, at) {

@@ -13,7 +13,7 @@ export function readTrace(answer) {
     curves: curvesOf(summary, model.bounds),
     values: Object.fromEntries(names.map((name) => [name, byUnit(gates[name].values[index], model.bounds[name])])),
   }));
-  return { characters, gates: names, convention: `${model.cell.toUpperCase()}: ${model.convention}`, layers };
+  return { characters, gates: names, bounds: model.bounds, cell: model.cell, convention: model.convention, layers };
 }
 
 function character(text, step) {
@@ -24,9 +24,9 @@ function character(text, step) {
 
 function curvesOf({ mean, hidden_change: change }, bounds) {
   const means = Object.entries(mean).filter(([name]) => name !== "h" && name !== "c");
-  const curve = (name, values, [low, high]) => ({ name, values, low, high });
-  return [...means.map(([name, values]) => curve(`mean ${name}`, values, bounds[name] ?? ends(values))),
-    curve("mean |Δh|", change, [0, Math.max(...change)])];
+  const curve = (gate, values, [low, high]) => ({ gate, values, low, high });
+  return [...means.map(([name, values]) => curve(name, values, bounds[name] ?? ends(values))),
+    curve("|Δh|", change, [0, Math.max(...change)])];
 }
 
 // [step][unit] -> unit after unit.

@@ -1,12 +1,13 @@
 // How a model was trained: losses and scores over updates.
 
 import { el, svg } from "../shell/dom.js";
-import { grouped, t } from "../shell/language.js";
+import { apiText, grouped, t } from "../shell/language.js";
+import { original } from "../shell/problem.js";
 
 // What GET /models/NAME/curves says. The text says the same as the picture.
 export function training({ curves, reason }) {
   const shown = curves.filter(({ name }) => name !== "rate");
-  if (!shown.length) return el("p", { class: "caption" }, reason);
+  if (!shown.length) return el("p", { class: "caption" }, original(reason, t("models.noCurves")));
   const end = Math.max(1, ...shown.map(({ updates }) => updates.at(-1)));
   return el("div", { class: "caption training" },
     svg("svg", { viewBox: "0 0 320 136", "aria-hidden": "true" },
@@ -15,9 +16,9 @@ export function training({ curves, reason }) {
         const same = shown.filter((curve) => curve.unit === unit);
         const numbers = same.flatMap(({ values }) => values.filter(Number.isFinite));
         const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-        return [label(right, 12, `${digits(high)} ${unit}`), label(right, 120, digits(low)), same.map((curve) => line(curve, low, high - low || 1, end))];
+        return [label(right, 12, `${digits(high)} ${apiText("units", unit, unit)}`), label(right, 120, digits(low)), same.map((curve) => line(curve, low, high - low || 1, end))];
       })),
-    shown.map(({ name, what, values }) => el("p", { class: name }, `${name === "loss" ? "─" : "╌"} ${what}: ${digits(values[0])} → ${digits(values.at(-1))}`)));
+    shown.map(({ name, what, values }) => el("p", { class: name }, `${name === "loss" ? "─" : "╌"} ${apiText("curves", name, what)}: ${digits(values[0])} → ${digits(values.at(-1))}`)));
 }
 
 function label(right, y, text) {

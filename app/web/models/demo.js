@@ -1,7 +1,7 @@
 // A demo says that it is one: what it knows, examples of it, and the way to a real model; by its `demo` of GET /models.
 
 import { el, fill } from "../shell/dom.js";
-import { t } from "../shell/language.js";
+import { grouped, languageName, t } from "../shell/language.js";
 import { keep, kept } from "../shell/kept.js";
 
 // modelOf(state) -> the name of the model in use; use(example): what a click on an example does; offered(state) -> whether
@@ -12,8 +12,9 @@ export function demoBanner(store, modelOf, use, offered) {
     keep("demo", shown ? "shown" : "hidden");
     store.set({ demoShown: shown });
   };
-  store.watch(["models", "pair", "model", "writer", "language", "demoShown", "text", "writing"], (state) => {
-    const demo = state.models?.find((each) => each.name === modelOf(state))?.demo;
+  store.watch(["models", "pair", "model", "writer", "language", "demoShown", "text", "writing", "detected"], (state) => {
+    const model = state.models?.find((each) => each.name === modelOf(state));
+    const demo = model?.demo;
     const shown = state.demoShown ?? kept("demo") !== "hidden";
     element.hidden = !demo;
     if (!demo) return;
@@ -23,28 +24,34 @@ export function demoBanner(store, modelOf, use, offered) {
       show(!shown);
       element.querySelector("button").focus(); // it was made anew
     } }, t(shown ? "demo.hide" : "demo.show"));
-    fill(element, toggle, shown ? about(offered(state) ? { ...demo, examples: [] } : demo, use) : el("p", {}, el("strong", {}, t("demo.title"))));
+    fill(element, toggle, shown ? about(model, use, offered(state)) : el("p", {}, el("strong", {}, t("demo.title"))));
   });
   return element;
 }
 
-export function about(demo, use) {
-  const examples = demo.examples ?? [];
+// bare: without its examples.
+export function about(model, use, bare = false) {
+  const { demo } = model;
+  const examples = bare ? [] : demo.examples ?? [];
   return [
-    el("p", {}, el("strong", {}, `${t("demo.title")}. `), withoutTitle(demo.summary)),
+    el("p", {}, el("strong", {}, `${t("demo.title")}${t("demo.stop")}`), summaryOf(model)),
     examples.length > 0 && el("p", { class: "examples" }, el("span", { class: "caption" }, t("translate.try")),
       examples.map((each) => el("button", { class: "try", onclick: () => use(each) }, each))),
     demo.way_out && el("p", {}, coded(demo.way_out)),
   ];
 }
 
-// A summary is a sentence of its own elsewhere: "A demo: it has …".
-function withoutTitle(summary) {
-  return summary.replace(/^A demo: (.)/u, (_, first) => first.toUpperCase());
+// The API's sentence is English, and its numbers are in fields of their own. Elsewhere it is "A demo: it has …".
+function summaryOf({ demo, language_pairs: [pair] }) {
+  const values = { words: grouped(demo.words), patterns: grouped(demo.patterns), language: pair && languageName(pair.source) };
+  if (document.documentElement.lang !== "en") return t(pair ? "demo.words" : "demo.songs", values);
+  return demo.summary.replace(/^A demo: (.)/u, (_, first) => first.toUpperCase());
 }
 
 // A command stands between backticks, or at the end of the sentence.
 function coded(sentence) {
+  const [command] = /`([^`]+)`|((?:make|parlance|python) .+)$/.exec(sentence) ?? [];
+  if (command && document.documentElement.lang !== "en") return [t("demo.out"), " ", el("code", {}, command.replaceAll("`", ""))];
   return sentence.split(/`([^`]+)`|((?:make|parlance|python) .+)$/).filter(Boolean).map((part) => (
     /^(make|parlance|python) /.test(part) ? el("code", {}, part) : part));
 }

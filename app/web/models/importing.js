@@ -3,7 +3,7 @@
 import { asked } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
-import { problemOf } from "../shell/problem.js";
+import { original, problemOf, told } from "../shell/problem.js";
 
 const EVERY_MS = 500;
 const AGAIN_MS = 2000; // after a failure: the import goes on without this page
@@ -24,7 +24,7 @@ export function importForm(store, key, loaded) {
     try {
       return await (await asked(`models/${path}`, { method, headers: key.value && { "X-Api-Key": key.value } })).json();
     } catch (error) {
-      fill(problem, problemOf(error)?.sentence);
+      fill(problem, told(problemOf(error)));
     }
   };
   const act = async (path, method) => {
@@ -82,7 +82,7 @@ function row(cancel) {
       bar.setAttribute("aria-label", each.model);
       if (each.total) bar.value = each.bytes / each.total;
       else bar.removeAttribute("value"); // which shows that something is being done
-      setText(sentence, each.error ?? each.note ?? "");
+      fill(sentence, original(each.error ?? each.note, t("problem.other")));
       sentence.className = each.error ? "problem" : "caption";
       return came;
     },
@@ -93,7 +93,7 @@ function counted({ bytes, total, seconds, seconds_left: left }) {
   if (!total) return "";
   const parts = [`${size(bytes)} / ${size(total)}`];
   if (seconds && bytes) parts.push(`${size(bytes / seconds)}/s`);
-  if (left !== null) parts.push(`${Math.ceil(left)} s ${t("models.left")}`);
+  if (left !== null) parts.push(t("models.left", { seconds: Math.ceil(left) }));
   return parts.join(", ");
 }
 

@@ -1,7 +1,7 @@
 // The state that a link keeps. It stands behind the "#", which browsers do not send: texts stay on this machine. A text
 // too long for a link is kept with the entry of the browser's history, so that a reload has it still.
 
-import { pairsOf } from "../translate/decoding.js";
+import { isServed, pairsOf } from "../translate/decoding.js";
 import { viewOf } from "../translate/view.js";
 
 const LONGEST_TEXT = 2000;
@@ -87,10 +87,9 @@ export function keepAddress(store) {
   });
 }
 
-// Of an address that names no languages: those that are shown, where a model translates them.
-function pairOf({ models, pair }) {
-  const pairs = pairsOf(models ?? []);
-  return pairs.includes(pair) ? pair : pairs[0] ?? "";
+// Of an address that names no languages: those that are shown, where they are translated.
+function pairOf(state) {
+  return state.pair && isServed(state, state.pair) ? state.pair : pairsOf(state.models ?? [])[0] ?? "";
 }
 
 // Of an address only what its room keeps: other rooms go on as they were.

@@ -1,7 +1,8 @@
-// The interface's language. What the API says comes as it is.
+// The interface's language. What the API says in English is in other languages what chinese_api.js has for it.
 
 import { ENGLISH } from "./english.js";
 import { CHINESE } from "./chinese.js";
+import { CHINESE_API, CHINESE_PHRASES } from "./chinese_api.js";
 import { keep, kept } from "./kept.js";
 
 const TEXTS = { en: ENGLISH, zh: CHINESE };
@@ -23,12 +24,27 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
+// The API's own word or sentence, or what there is for it in the language of the page. kind: a table of chinese_api.js.
+export function apiText(kind, key, english) {
+  return (current === "zh" && CHINESE_API[kind][key]) || english;
+}
+
+// What has numbers within: the words that are known are put in place.
+export function phrased(text) {
+  return current === "zh" ? CHINESE_PHRASES.reduce((result, [english, chinese]) => result.replace(english, chinese), text) : text;
+}
+
 export function languageName(code) {
   try {
     return new Intl.DisplayNames([current], { type: "language" }).of(code) ?? code;
   } catch {
     return code;
   }
+}
+
+export function byName(codes) {
+  const { compare } = new Intl.Collator(current);
+  return [...codes].sort((a, b) => compare(languageName(a), languageName(b)));
 }
 
 // What would be written as 0 and is none gets two digits that count.

@@ -1,7 +1,7 @@
 // Source tokens above, target tokens below, and between them how they are aligned. Side by side where it is narrow.
 
 import { el, fill } from "../shell/dom.js";
-import { t } from "../shell/language.js";
+import { apiText, t } from "../shell/language.js";
 import { ribbons } from "../drawing/ribbons.js";
 import { matrixOf } from "./maps.js";
 import { active, activeHead, hover, linksOf, lock } from "./selection.js";
@@ -63,7 +63,7 @@ function explained(state) {
   const { layer, head } = activeHead(state);
   const { alignment } = state.answer;
   if (alignment && layer < 0 && head < 0) {
-    return t("alignment.given", { heads: alignment.heads.map((each) => each.join(".")).join(" "), convention: alignment.convention });
+    return t("alignment.given", { heads: alignment.heads.map((each) => each.join(".")).join(" "), convention: apiText("conventions", alignment.convention, alignment.convention) });
   }
   return t("alignment.weights", { what: headName(layer, head), least: LEAST });
 }

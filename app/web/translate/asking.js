@@ -1,14 +1,17 @@
 // From what is typed to what is shown. The request of an older text is aborted.
 
-import { aborted, features } from "../shell/api.js";
+import { aborted, features, post } from "../shell/api.js";
 import { problemOf } from "../shell/problem.js";
 import { stream } from "../shell/stream.js";
+import { AUTO, isPivot } from "./decoding.js";
 import { inspect } from "./looking.js";
 import { inParts, isLong } from "./parts.js";
+import { beginning, suspect } from "./suspecting.js";
 
 const PAUSE_MS = 300;
+const DETECTED_CHARACTERS = 2000;
 const NOTHING = { answer: null, maps: {}, problem: null, note: null, notices: [], progress: null };
-const EMPTY = { ...NOTHING, phase: "idle", target: "" };
+const EMPTY = { ...NOTHING, phase: "idle", target: "", detected: "" };
 
 export function startAsking(store) {
   let running = null;
@@ -23,7 +26,7 @@ export function startAsking(store) {
     running?.abort();
     running = new AbortController();
     const { signal } = running;
-    store.set({ notices: [], progress: null }); // at once: they are about another text
+    store.set({ notices: [], progress: null, suspected: "" }); // at once: they are about another text
     if (!state.text.trim()) store.set(EMPTY);
     else if (keys.has("again")) answerTo(store, signal); // at once: the bar and its focused button stay in sight
     else timer = setTimeout(() => answerTo(store, signal), keys.has("text") && !keys.has("models") ? PAUSE_MS : 0);
@@ -55,6 +58,7 @@ function answerTo(store, signal) {
   return attempt(store, signal, async () => {
     await (isLong(state.text) ? translatedInParts : translated)(store, state, signal);
     if (signal.aborted) return;
+    suspect(store, state, signal);
     if (store.get().view === "inside") await look(store, state, signal);
     else store.set({ phase: "done" });
   });
@@ -70,8 +74,9 @@ async function attempt(store, signal, work) {
 }
 
 async function look(store, state, signal) {
+  if (isPivot(store.get())) return store.set({ phase: "done" }); // which the room says
   store.set({ phase: "inspecting" });
-  await inspect(store, state, await features(), signal);
+  return inspect(store, { ...state, detected: store.get().detected }, await features(), signal);
 }
 
 // Beside what it is shown: the languages and the model, the text, or the maps.
@@ -96,12 +101,18 @@ async function translated(store, state, signal) {
   await stream("translate", body, signal, (name, data) => {
     if (name !== "done") return store.set({ target: (text += data.text) });
     const cut = data.finishReason === "length" ? [{ code: "length" }] : [];
-    return store.set({ target: data.translatedText, timing: data.timing ?? null, notices: [...(data.notices ?? []), ...cut] });
+    return store.set({ target: data.translatedText, detected: data.detectedLanguage?.language ?? "", timing: data.timing ?? null, notices: [...(data.notices ?? []), ...cut] });
   });
 }
 
-function translatedInParts(store, state, signal) {
-  return inParts(state.text, requested(state), signal, ({ target, done, total, notices }) => {
+// The language of a long text is detected once, and not anew for each line.
+async function translatedInParts(store, state, signal) {
+  const body = requested(state);
+  if (body.source === AUTO) {
+    [{ language: body.source }] = await post("detect", { q: beginning(state.text, DETECTED_CHARACTERS) }, signal);
+    store.set({ detected: body.source });
+  }
+  await inParts(state.text, body, signal, ({ target, done, total, notices }) => {
     if (!signal.aborted) store.set({ target, notices, progress: { done, total } });
   });
 }

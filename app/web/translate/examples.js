@@ -1,5 +1,7 @@
 // Three sentences to begin with, for each language that the demo models read; written for this project.
 
+import { AUTO } from "./decoding.js";
+
 export const EXAMPLES = {
   de: ["Ich möchte ein Bier.", "Der Hund sieht die roten Äpfel.", "Wo ist der Bahnhof?"],
   en: ["I would like a beer.", "The dog sees the red apples.", "Good morning!"],
@@ -8,6 +10,14 @@ export const EXAMPLES = {
   "en-x-tutorial": ["hello world"], // The Random Transformer's
   fr: ["Je voudrais une bière.", "Le chien voit les pommes rouges.", "Bonjour !"],
 };
+
+// Of a pair of two models, or of a language that is detected, those of the pairs that share its source, or its target.
+export function examplesOf(examples, pair) {
+  const [source, target] = pair.split(".");
+  const alike = Object.keys(examples).filter((each) => (source === AUTO ? each.endsWith(`.${target}`) : each.startsWith(`${source}.`)));
+  const found = alike.flatMap((each) => (source === AUTO ? examples[each].slice(0, 1) : examples[each]));
+  return examples[pair] ?? [...new Set(found)].slice(0, 3);
+}
 
 // A demo's own examples go first: it knows those for certain.
 export function examplesFor(models) {

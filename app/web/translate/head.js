@@ -3,7 +3,7 @@
 import { post } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { figure, signed, t } from "../shell/language.js";
-import { problemOf } from "../shell/problem.js";
+import { problemOf, told } from "../shell/problem.js";
 import { headName } from "./alignment.js";
 import { headQuery } from "./decoding.js";
 import { activeHead } from "./selection.js";
@@ -64,7 +64,7 @@ async function takeAway(store, state, element, signal) {
     if (!signal.aborted) fill(element, ablated(found.ablation, answer));
   } catch (error) {
     const problem = problemOf(error);
-    if (problem && !signal.aborted) fill(element, el("p", { class: "problem" }, problem.sentence));
+    if (problem && !signal.aborted) fill(element, el("p", { class: "problem" }, told(problem)));
   }
 }
 

@@ -2,7 +2,11 @@
 // itself, and so on. Of each kind one sentence, with the places in the source that it is about.
 
 import { el, fill } from "../shell/dom.js";
-import { grouped, t } from "../shell/language.js";
+import { grouped, languageName, t } from "../shell/language.js";
+import { original } from "../shell/problem.js";
+import { pairName } from "./choice.js";
+import { isServed } from "./decoding.js";
+import { baseOf } from "./suspecting.js";
 
 const MOST_PLACES = 12;
 const LONGEST_PLACE = 32;
@@ -14,12 +18,24 @@ export function unknownWords({ notices }) {
 
 export function noticesPanel(store) {
   const element = el("ul", { class: "notices", "aria-live": "polite" });
-  store.watch(["notices", "language"], (state) => {
+  store.watch(["notices", "suspected", "languages", "language"], (state) => {
     const codes = [...new Set(state.notices.map(({ code }) => code))];
-    element.hidden = !codes.length;
-    fill(element, codes.map((code) => item(store, state, state.notices.filter((notice) => notice.code === code))));
+    element.hidden = !codes.length && !state.suspected;
+    fill(element, state.suspected && suspicion(store, state), codes.map((code) => item(store, state, state.notices.filter((notice) => notice.code === code))));
   });
   return element;
+}
+
+// The text is in another language than the chosen one: said, and changed by one click where the server has the pair.
+function suspicion(store, state) {
+  const { suspected, pair } = state;
+  const [source, target] = pair.split(".");
+  const codes = state.languages.map(({ code }) => code).filter((code) => baseOf(code) === baseOf(suspected));
+  const wanted = baseOf(suspected) === baseOf(target) ? [`${target}.${source}`] : codes.map((code) => `${code}.${target}`);
+  const better = wanted.find((each) => isServed(state, each));
+  const change = () => store.set({ pair: better, model: "", detected: "", suspected: "", forced: null, s: -1, t: -1 });
+  return el("li", { "data-code": "suspected" }, el("span", {}, t("notice.suspected", { language: languageName(suspected), chosen: languageName(source) })),
+    better ? el("button", { class: "place", onclick: change }, pairName(better)) : el("span", {}, ` ${t("choice.oneway", { pair: pairName(wanted[0] ?? `${suspected}.${target}`) })}`));
 }
 
 function item(store, state, notices) {
@@ -29,8 +45,9 @@ function item(store, state, notices) {
   const whole = state.text.trim(); // what is about all of the text needs no place
   const places = [...new Map(placed.map((notice) => [excerpt(notice), notice]))].filter(([text]) => text && (text !== whole || notices[0].code === "unknown_words"));
   const rest = places.length - MOST_PLACES;
-  return el("li", { "data-code": notices[0].code }, el("span", {}, sentence(state, notices[0])),
-    places.slice(0, MOST_PLACES).map(([text, notice]) => el("button", { class: "place", onclick: () => show(store, notice) }, shortened(text))),
+  const legend = notices[0].code === "unknown_words"; // marked alike in the text
+  return el("li", { "data-code": notices[0].code, id: legend && "unknown-words" }, legend && el("span", { class: "unknown", "aria-hidden": "true" }, "Aa"), el("span", {}, sentence(state, notices[0])),
+    places.slice(0, MOST_PLACES).map(([text, notice]) => el("button", { class: legend ? "place unknown" : "place", onclick: () => show(store, notice) }, shortened(text))),
     rest > 0 && el("span", { class: "caption" }, t("notice.more", { count: grouped(rest) })));
 }
 
@@ -39,7 +56,7 @@ function item(store, state, notices) {
 function sentence({ language }, { code, message, models }) {
   const own = t(`notice.${code}`, { models: (models ?? []).join(" → ") });
   const known = own !== `notice.${code}`;
-  return known && (language !== "en" || !message || code === "unknown_words") ? own : message ?? code;
+  return known && (language !== "en" || !message || code === "unknown_words") ? own : original(message ?? code, t("notice.other"));
 }
 
 function shortened(text) {

@@ -4,7 +4,7 @@
 import { post } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { figure, signed, t } from "../shell/language.js";
-import { problemOf } from "../shell/problem.js";
+import { problemOf, told } from "../shell/problem.js";
 import { translatorOf } from "./decoding.js";
 
 const AT_ONCE = 4;
@@ -35,7 +35,7 @@ export function occlusionPanel(store) {
       await measure(store.get(), body, running.signal);
     } catch (error) {
       const problem = problemOf(error);
-      if (problem) fill(body, el("p", { class: "problem" }, problem.sentence));
+      if (problem) fill(body, el("p", { class: "problem" }, told(problem)));
     }
   });
   return element;

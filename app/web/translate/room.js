@@ -2,10 +2,11 @@
 
 import { el, fill } from "../shell/dom.js";
 import { t } from "../shell/language.js";
+import { original, told } from "../shell/problem.js";
 import { demoBanner } from "../models/demo.js";
 import { alignmentPanel } from "./alignment.js";
-import { choice } from "./choice.js";
-import { translatorOf } from "./decoding.js";
+import { choice, pairName } from "./choice.js";
+import { isPivot, knownPair, translatorOf } from "./decoding.js";
 import { filesMenu } from "./files.js";
 import { headPanel } from "./head.js";
 import { headsPanel } from "./heads.js";
@@ -44,9 +45,26 @@ export function translateRoom(store) {
   files.target(element);
 
   store.watch(["view"], ({ view }) => { element.dataset.shows = view; });
-  store.watch(["problem", "note", "language"], (state) => {
-    fill(problem, state.problem?.where === "maps" && state.problem.sentence);
-    fill(note, state.note && t("map.part", { why: state.note }));
+  store.watch(["problem", "language"], (state) => fill(problem, state.problem?.where === "maps" && told(state.problem)));
+  store.watch(["note", "language", "view", "pair", "detected", "languages", "models", "text"], (state) => {
+    const pivot = state.view === "inside" && state.text.trim() && isPivot(state);
+    fill(note, pivot ? t("inside.pivot", { pair: pairName(knownPair(state)) }) : state.note && [t("map.part"), " ", original(state.note, "")]);
   });
+  scrollTogether(element.querySelector("#source"), element.querySelector("#target"));
   return element;
+}
+
+// As far as one of two texts is scrolled, so far is the other.
+function scrollTogether(...pair) {
+  const moved = new Map(); // where the page itself has put one: it leads nobody
+  pair.forEach((from, i) => from.addEventListener("scroll", () => {
+    const led = Math.abs((moved.get(from) ?? -2) - from.scrollTop) < 1;
+    moved.delete(from);
+    const to = pair[1 - i];
+    const room = from.scrollHeight - from.clientHeight;
+    if (led || room <= 0) return;
+    const before = to.scrollTop;
+    to.scrollTop = (from.scrollTop / room) * (to.scrollHeight - to.clientHeight);
+    if (to.scrollTop !== before) moved.set(to, to.scrollTop);
+  }, { passive: true }));
 }

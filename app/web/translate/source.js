@@ -2,6 +2,8 @@
 
 import { el, fill, setText } from "../shell/dom.js";
 import { grouped, t } from "../shell/language.js";
+import { told } from "../shell/problem.js";
+import { examplesOf } from "./examples.js";
 import { unknownWords } from "./notices.js";
 import { isLong } from "./parts.js";
 import { active } from "./selection.js";
@@ -10,7 +12,7 @@ import { mark, pieces } from "./tokens.js";
 // tools: further buttons below the field.
 export function sourcePane(store, tools = []) {
   const mirror = el("div", { class: "mirror", "aria-hidden": "true" });
-  const field = el("textarea", { id: "source", rows: "3", spellcheck: "false", autocomplete: "off", "aria-describedby": "count" });
+  const field = el("textarea", { id: "source", rows: "3", spellcheck: "false", autocomplete: "off", "aria-describedby": "count unknown-words" });
   const label = el("label", { for: "source", class: "caption" });
   const problem = el("p", { class: "problem", role: "alert" });
   const examples = el("div", { class: "examples" });
@@ -79,12 +81,12 @@ function showProblem(store, element, { problem, text }) {
   if (problem?.where !== "text") return fill(element);
   const fitting = part(problem, text);
   const keep = () => store.set({ text: fitting, forced: null });
-  return fill(element, problem.sentence, fitting && el("button", { class: "link", onclick: keep }, t("problem.fit", { characters: Array.from(fitting).length })));
+  return fill(element, told(problem), fitting && el("button", { class: "link", onclick: keep }, t("problem.fit", { characters: Array.from(fitting).length })));
 }
 
 // Nobody counts tokens here: by the ratio of the two numbers in the API's sentence, a tenth less, at the end of a word.
 function part(problem, text) {
-  const numbers = (problem.sentence.match(/\d[\d,]*/g) ?? []).map((each) => Number(each.replaceAll(",", "")));
+  const numbers = (problem.sentence?.match(/\d[\d,]*/g) ?? []).map((each) => Number(each.replaceAll(",", "")));
   if (problem.code !== "text_too_long" || numbers.length < 2 || numbers[1] >= numbers[0]) return null;
   const characters = Array.from(text);
   const start = characters.slice(0, Math.floor((0.9 * characters.length * numbers[1]) / numbers[0])).join("");
@@ -92,7 +94,7 @@ function part(problem, text) {
 }
 
 export function showExamples(store, element, { text, pair, examples }) {
-  const known = examples?.[pair] ?? [];
+  const known = examplesOf(examples, pair);
   if (text.trim() || !known.length) return fill(element);
   return fill(element, el("span", { class: "caption" }, t("translate.try")), known.map((each) =>
     el("button", { class: "example", onclick: () => store.set({ text: each, forced: null }) }, each)));

@@ -3,6 +3,7 @@
 import { el, fill } from "../shell/dom.js";
 import { t } from "../shell/language.js";
 import { pairName } from "./choice.js";
+import { examplesOf } from "./examples.js";
 import { pairsOf } from "./decoding.js";
 
 const OTHERS = 4;
@@ -23,7 +24,8 @@ export function startPanel(store) {
 
 function doors(store, state) {
   const { models, examples, pair } = state;
-  const example = examples[pair]?.[1] ?? examples[pair]?.[0];
+  const own = examplesOf(examples, pair);
+  const example = own[1] ?? own[0];
   const others = pairsOf(models).filter((each) => each !== pair && examples[each]?.length).slice(0, OTHERS);
   const writes = models.some(({ kind }) => kind === "lyrics");
   const names = models.slice(0, OTHERS).map(({ name }) => name);

@@ -4,7 +4,7 @@ import { aborted, asked } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { grouped, t } from "../shell/language.js";
 import { say } from "../shell/live.js";
-import { problemOf } from "../shell/problem.js";
+import { problemOf, told } from "../shell/problem.js";
 
 const AT_ONCE = 3; // a browser opens six connections to a server, and typed texts need theirs
 
@@ -33,7 +33,7 @@ export function uploads(store) {
 
 function droppable(store, element, add) {
   const veil = el("p", { class: "veil", hidden: true });
-  const here = (event) => event.dataTransfer?.types.includes("Files");
+  const here = (event) => event.dataTransfer?.types.includes("Files") && store.get().settings?.filesTranslation !== false;
   element.append(veil);
   element.addEventListener("dragover", (event) => {
     if (!here(event)) return;
@@ -72,15 +72,15 @@ function upload(store, file) {
   const tell = (next) => {
     state = next;
     setText(said, state.key ? t(state.key, state.values) : "");
-    if (state.sentence) fill(problem, el("span", { class: "unseen" }, `${file.name}: `), state.sentence);
+    if (state.problem) fill(problem, el("span", { class: "unseen" }, `${file.name}: `), state.problem());
     setText(drop, t(state.ended ? "file.remove" : "file.cancel"));
     drop.setAttribute("aria-label", `${drop.textContent}: ${file.name}`);
     setText(link, t("file.save", { name }));
     bar.hidden = Boolean(state.ended);
   };
   const supported = settings?.supportedFilesFormat ?? [];
-  if (!pair || !settings) tell({ ended: true, sentence: t("models.none") });
-  else if (!supported.some((ending) => file.name.toLowerCase().endsWith(ending))) tell({ ended: true, sentence: t("file.unsupported", { types: supported.join(", ") }) });
+  if (!pair || !settings) tell({ ended: true, problem: () => t("models.none") });
+  else if (!supported.some((ending) => file.name.toLowerCase().endsWith(ending))) tell({ ended: true, problem: () => t("file.unsupported", { types: supported.join(", ") }) });
   else work({ pair, model, file }, running.signal, tell, link);
   const stop = store.watch(["language"], () => tell(state));
   return element;
@@ -100,7 +100,7 @@ async function work(request, signal, tell, link) {
     tell({ ended: true });
     say(t("file.done", { name: link.download }));
   } catch (error) {
-    if (!aborted(error) && !signal.aborted) tell({ ended: true, sentence: problemOf(error).sentence });
+    if (!aborted(error) && !signal.aborted) tell({ ended: true, problem: () => told(problemOf(error)) });
   } finally {
     clearInterval(timer);
     endTurn();

@@ -3,7 +3,7 @@
 import { post } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { figure, t } from "../shell/language.js";
-import { problemOf } from "../shell/problem.js";
+import { problemOf, told } from "../shell/problem.js";
 import { headQuery } from "./decoding.js";
 import { axesOf, nameOf } from "./maps.js";
 
@@ -36,7 +36,7 @@ async function work(state, row, body, signal) {
     fill(body, found.qk ? worked(found.qk, axes, row) : el("p", { class: "note" }, t("missing.worked")));
   } catch (error) {
     const problem = problemOf(error);
-    if (problem && !signal.aborted) fill(body, el("p", { class: "problem" }, problem.sentence));
+    if (problem && !signal.aborted) fill(body, el("p", { class: "problem" }, told(problem)));
   }
 }
 

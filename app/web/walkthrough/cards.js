@@ -1,7 +1,7 @@
 // One card at a time: formula, numbers, why; the others as a row of names. Left and right step.
 
 import { el, fill } from "../shell/dom.js";
-import { figure, t } from "../shell/language.js";
+import { apiText, figure, phrased, t } from "../shell/language.js";
 import { say } from "../shell/live.js";
 import { nameOf } from "../translate/maps.js";
 
@@ -14,7 +14,7 @@ export function cards(store) {
     const { walked } = store.get();
     const at = Math.max(0, Math.min(walked.steps.length - 1, index));
     store.set({ card: at });
-    say(t("walk.said", { at: at + 1, of: walked.steps.length, name: walked.steps[at].name, formula: walked.steps[at].formula ?? t("walk.edited") }));
+    say(t("walk.said", { at: at + 1, of: walked.steps.length, name: stepName(walked.steps[at]), formula: walked.steps[at].formula ? phrased(walked.steps[at].formula) : t("walk.edited") }));
   };
   element.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -27,8 +27,8 @@ export function cards(store) {
     element.hidden = !walked?.steps?.length;
     if (element.hidden) return;
     row.setAttribute("aria-label", t("walk.steps"));
-    if (keys.has("walked") || !row.children.length) {
-      fill(row, walked.steps.map((step, i) => el("button", { role: "tab", class: "step", onclick: () => go(i) }, step.name)));
+    if (keys.has("walked") || keys.has("language") || !row.children.length) {
+      fill(row, walked.steps.map((step, i) => el("button", { role: "tab", class: "step", onclick: () => go(i) }, stepName(step))));
     }
     [...row.children].forEach((tab, i) => {
       tab.setAttribute("aria-selected", i === at);
@@ -40,16 +40,20 @@ export function cards(store) {
   return element;
 }
 
+function stepName({ name }) {
+  return apiText("steps", name, name);
+}
+
 function shown(walked, at, go) {
   const step = walked.steps[at];
   const of = walked.steps.length;
   return [
-    el("header", {}, el("span", { class: "caption" }, `${at + 1} / ${of}${step.part ? ` · ${step.part}` : ""}`),
+    el("header", {}, el("span", { class: "caption" }, `${at + 1} / ${of}${step.part ? ` · ${apiText("parts", step.part, step.part)}` : ""}`),
       el("span", {}, el("button", { class: "link", disabled: at === 0, onclick: () => go(at - 1) }, `← ${t("walk.back")}`),
         el("button", { class: "link", disabled: at === of - 1, onclick: () => go(at + 1) }, `${t("walk.next")} →`))),
-    el("h2", {}, step.name),
-    step.formula && el("p", { class: "formula" }, step.formula),
-    step.why && el("p", {}, step.why),
+    el("h2", {}, stepName(step)),
+    step.formula && el("p", { class: "formula" }, phrased(step.formula)),
+    step.why && el("p", {}, apiText("reasons", step.name, step.why)),
     step.edited && el("p", { class: "note" }, t("walk.edited")),
     numbers(step, keysOf(walked, step)),
     el("p", { class: "caption" }, t("walk.shape", { shape: (step.shape ?? []).join(" × ") || "1" })),

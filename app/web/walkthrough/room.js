@@ -3,9 +3,9 @@
 import { aborted, post } from "../shell/api.js";
 import { el, fill, setText } from "../shell/dom.js";
 import { t } from "../shell/language.js";
-import { problemOf } from "../shell/problem.js";
-import { choice } from "../translate/choice.js";
-import { translatorOf } from "../translate/decoding.js";
+import { original, problemOf, told } from "../shell/problem.js";
+import { choice, pairName } from "../translate/choice.js";
+import { isPivot, knownPair, translatorOf } from "../translate/decoding.js";
 import { showExamples } from "../translate/source.js";
 import { cards } from "./cards.js";
 
@@ -24,7 +24,7 @@ export function walkthroughRoom(store) {
   const edits = el("p", { class: "note edits" });
   const examples = el("div", { class: "examples" });
   const element = el("div", { class: "room" },
-    el("div", { class: "top" }, choice(store, { beams: false })),
+    el("div", { class: "top" }, choice(store, { looksOnly: true })),
     el("div", { class: "controls" }, field("text", text), field("side", side), Object.entries(numbers).map(([key, input]) => field(key, input))),
     problem, note, edits, examples, cards(store));
 
@@ -40,24 +40,26 @@ export function walkthroughRoom(store) {
     }
   });
   store.watch(["text", "examples", "language", "pair"], (state) => showExamples(store, examples, state));
-  store.watch(["walked", "language"], ({ walked }) => setText(edits, walked?.edits?.length ? editsOf(walked.edits) : ""));
-  store.watch(["walkProblem", "features", "text", "language"], ({ walkProblem, features, text: sentence }) => {
-    fill(problem, walkProblem?.sentence);
-    setText(note, features && !features.walkthrough ? t("missing.walkthrough") : sentence.trim() ? "" : t("walk.empty"));
+  store.watch(["walked", "language"], ({ walked }) => fill(edits, walked?.edits?.length && editsOf(walked.edits)));
+  store.watch(["walkProblem", "features", "text", "language", "pair", "detected", "languages", "models"], (state) => {
+    const { walkProblem, features, text: sentence } = state;
+    fill(problem, told(walkProblem));
+    setText(note, features && !features.walkthrough ? t("missing.walkthrough") : isPivot(state) ? t("inside.pivot", { pair: pairName(knownPair(state)) }) : sentence.trim() ? "" : t("walk.empty"));
   });
   return element;
 }
 
 function editsOf(edits) {
   const more = edits.length - SHOWN_EDITS;
-  return t("walk.edits", { edits: edits.slice(0, SHOWN_EDITS).join("; ") + (more > 0 ? `; … (+${more})` : "") });
+  const named = edits.slice(0, SHOWN_EDITS).join("; ") + (more > 0 ? `; … (+${more})` : "");
+  return [t("walk.edits"), " ", original(`${named}.`, "")];
 }
 
 export function startWalking(store) {
   let running = null;
   let timer = 0;
   let asked = "";
-  store.watch(["room", "models", "features", "text", "pair", "model", "side", "wLayer", "wHead", "wPosition"], (state) => {
+  store.watch(["room", "models", "features", "text", "pair", "detected", "languages", "model", "side", "wLayer", "wHead", "wPosition"], (state) => {
     if (state.room !== "walkthrough" || !state.models || !state.features?.walkthrough) return;
     const body = { source: state.text, ...translatorOf(state), side: state.side, layer: state.wLayer, head: state.wHead, position: state.wPosition };
     if (JSON.stringify(body) === asked) return;
@@ -65,7 +67,7 @@ export function startWalking(store) {
     clearTimeout(timer);
     running?.abort();
     running = new AbortController();
-    if (state.text.trim()) timer = setTimeout(() => walk(store, body, running.signal), PAUSE_MS);
+    if (state.text.trim() && !isPivot(state)) timer = setTimeout(() => walk(store, body, running.signal), PAUSE_MS);
     else store.set({ walked: null, walkProblem: null });
   });
 }

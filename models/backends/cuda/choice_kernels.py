@@ -1,6 +1,6 @@
 """The choice of every row's next token as one kernel, in Triton's language: suppression, the likeliest token or a draw
-by the rule of `models.decoding.sampling.draw`, and the log-probability of the choice. Nothing is sorted. For beams, two
-kernels: the likeliest tokens of each row, and the continuations of each beam.
+by the rule of `models.backends.torch.token_choice`, and the log-probability of the choice. Nothing is sorted. For
+beams, two kernels: the likeliest tokens of each row, and the continuations of each beam.
 
 A draw walks the tokens in an order: by descending logit in rows with top-k or top-p, and by index in others. Each token
 has a key that falls along the walk; where the weights so far pass a number, a search over the keys finds, two bits a
@@ -9,6 +9,10 @@ any order."""
 
 import triton
 import triton.language as tl
+
+# Options of a row that a draw reads, in the order in which `models.decoding.device_step` lays their columns out
+OPTIONS = ("temperature", "top_k", "top_p", "min_p")
+TEMPERATURE, TOP_K, TOP_P, MIN_P = map(tl.constexpr, range(len(OPTIONS)))
 
 
 @triton.jit
@@ -104,8 +108,20 @@ def allowed(line, suppressed, V, COUNT, RENORMALISE: tl.constexpr, BLOCK: tl.con
 
 
 @triton.jit
+def probable(line, V, min_p, most, coldness, whole, BLOCK: tl.constexpr):
+    """How many tokens weigh at least min_p times as much as the likeliest."""
+    least = (min_p * whole).to(tl.int64)
+    counts = tl.zeros([BLOCK], tl.int64)
+    for start in range(0, V, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        x = tl.load(line + column, mask=column < V, other=-float("inf"))
+        counts += tl.where((column < V) & (weight(x, most, coldness, whole) >= least), 1, 0)
+    return tl.maximum(tl.sum(counts, 0), 1)
+
+
+@triton.jit
 def drawn(line, V, most, coldness, whole, top_k, top_p, uniform, BLOCK: tl.constexpr):
-    """The token at the row's uniform number, see `models.decoding.sampling.draw`."""
+    """The token at the row's uniform number, see `models.backends.torch.token_choice.draw`."""
     cut = (top_k > 0) | (top_p < 1.0)
     none = tl.full([4], -2147483648, tl.int64)
     mass = tl.max(passed(line, V, none, most, coldness, whole, False, False, BLOCK), 0)
@@ -140,25 +156,37 @@ def drawn(line, V, most, coldness, whole, top_k, top_p, uniform, BLOCK: tl.const
 
 
 @triton.jit
+def float_option(place):
+    """A float64 in a table of int64."""
+    return tl.load(place).to(tl.float64, bitcast=True)
+
+
+@triton.jit
 def choose(
-    logits, suppressed, fed, written, top_k, temperature, top_p, uniform, results, V, COUNT, LONGEST, ROWS, whole,
+    logits, suppressed, fed, written, options, uniform, results, V, COUNT, LONGEST, ROWS, STRIDE, whole,
     RENORMALISE: tl.constexpr, DRAW: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Program: one row of logits [B, V], float32, in which the COUNT suppressed tokens become -inf. The token is
     written to `fed`, and with its log-probability to results [2, ROWS] as float32; `written` counts it. RENORMALISE:
     suppressed tokens have no share of the probability. DRAW: rows with a temperature draw at uniform [B, LONGEST], at
-    the number of tokens written. whole: the weight of the likeliest token, a power of two."""
+    the number of tokens written. options [len(OPTIONS), STRIDE]: those of the rows. whole: the weight of the likeliest
+    token, a power of two."""
     row = tl.program_id(0)
     line = logits + row.to(tl.int64) * V
     most, token, shared = allowed(line, suppressed, V, COUNT, RENORMALISE, BLOCK)
     place = tl.load(written + row)
     if DRAW:
-        heat = tl.load(temperature + row)
+        heat = float_option(options + row + STRIDE * TEMPERATURE)
         if (heat > 0.0) & (most > -float("inf")) & (most < float("inf")):
             coldness = (1.0 / tl.maximum(heat, 1e-30)).to(tl.float32)
             share = tl.load(uniform + row * LONGEST + tl.minimum(place, LONGEST - 1))
-            limits = tl.load(top_k + row), tl.load(top_p + row)
-            token = drawn(line, V, most, coldness, whole, limits[0], limits[1], share, BLOCK)
+            top_k = tl.load(options + row + STRIDE * TOP_K)
+            top_p = float_option(options + row + STRIDE * TOP_P)
+            min_p = float_option(options + row + STRIDE * MIN_P)
+            if min_p > 0.0:
+                count = probable(line, V, min_p, most, coldness, whole, BLOCK)
+                top_k = tl.where(top_k > 0, tl.minimum(top_k, count), count)
+            token = drawn(line, V, most, coldness, whole, top_k, top_p, share, BLOCK)
     tl.store(results + row, token.to(tl.float32))
     tl.store(results + ROWS + row, tl.load(line + token) - shared)
     tl.store(fed + row, token.to(tl.int64))

@@ -28,7 +28,7 @@ WIDE: dict[str, tuple[int, ...]] = {
     "attend_source": (0, 1, 3),
     "reorder": (0, 5),
     "move": (0, 1, 5),
-    "choose": (0, 9),
+    "choose": (0, 7),
     "top_tokens": (0, 5),
     "continue_beams": (),
 }

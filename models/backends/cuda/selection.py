@@ -8,12 +8,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from models.backends.cuda import reference
 from models.backends.cuda.build import UnavailableError
 from models.backends.cuda.driver import DriverLauncher
 from models.backends.cuda.launch import Launcher
 from models.backends.cuda.transformer_step import FEW_ROWS, KernelTransformer, kernel_difference
 from models.backends.native.build import CHOICE, NONE
+from models.backends.torch import token_choice
 from models.backends.torch.transformer_step import EagerTransformer
 from models.interface import Prompt
 from models.networks.transformer import Transformer
@@ -43,14 +43,14 @@ def kernel_transformer(network: Transformer) -> KernelTransformer | str:
     try:
         made = KernelTransformer(network, launcher(network.device))
         differences = [disagreement(made, EagerTransformer(network), rows, group) for rows, group in TRIALS]
-        ours, theirs = choices(made), choices(KernelTransformer(network, reference.launch))
+        tried = choices(made)
     except UnavailableError as error:
         return str(error)
     tolerance = TOLERANCE[made.dtype]
     if failed := [difference for difference in differences if not difference <= tolerance]:  # NaN, too
         return f"the kernels' logits differ from PyTorch's by {failed[0]:.2g} of the largest in a trial"
-    for kernel, result in ours.items():
-        if not torch.allclose(result, theirs[kernel], rtol=0.0, atol=2**-10):
+    for kernel, (result, expected) in tried.items():
+        if not torch.allclose(result, expected, rtol=0.0, atol=2**-10):
             return f"the kernel {kernel} differs from PyTorch in a trial"
     return made
 
@@ -69,32 +69,58 @@ def disagreement(ours: KernelTransformer, theirs: EagerTransformer, rows: int, g
 
 
 @torch.inference_mode()
-def choices(stepped: KernelTransformer) -> dict[str, Tensor]:
-    """By kernel, what those beside the network's own compute from given numbers: choices of tokens, continuations of
-    two beams of four, of which the second has three hypotheses, and caches in a new order. Logits differ by half a nat:
-    no rounding moves a choice."""
+def choices(stepped: KernelTransformer) -> dict[str, tuple[Tensor, Tensor]]:
+    """By kernel, what those beside the network's own compute from given numbers, and what PyTorch does: choices of
+    tokens, continuations of two beams of four, of which the second has three hypotheses, and caches in a new order.
+    Logits differ by half a nat: no rounding moves a choice."""
     device, vocabulary, rows, width = stepped.device, stepped.vocabulary, 8, 4
     ids = torch.arange(rows + 1, device=device)
     ranks = (torch.arange(vocabulary, device=device) * 7919 + ids[:rows, None] * 31) % vocabulary  # 7919: a prime
     logits, fractions = (ranks - vocabulary + 1) / 2, (ids[:rows].double() + 0.5) / rows
     suppressed, end = logits[0].argmax()[None], int(logits[1].argmax())
-    limits = ids[:rows] % 3 * 2, fractions, 1.0 - ids[:rows].double() % 4 / 8
+    kept = logits.index_fill(1, suppressed, -torch.inf)
+    values = {"temperature": fractions, "top_k": ids[:rows] % 3 * 2, "top_p": 1.0 - ids[:rows].double() % 4 / 8}
+    columns = {name: values.get(name, fractions / 4) for name in token_choice.OPTIONS}
+    options = torch.stack([column.view(torch.long) for column in columns.values()])
+    drawn = token_choice.draw(kept, columns, fractions, cut=True)
     found = {}
-    for name, draw in (("choose", False), ("choose with draws", True)):
-        inputs = logits.clone(), suppressed, ids.clone(), torch.zeros_like(ids), limits, fractions[:, None]
-        found[name] = stepped.choose(*inputs, renormalise=False, draw=draw)
-    write = torch.where(ids[:rows] < rows - 1, ids[:rows], rows)
-    totals, fed, parents = -ids.double() / 32, ids.clone(), ids.clone()
-    late = torch.arange(2 * width, device=device) >= torch.tensor([[4], [3]], device=device)
-    tables = logits.clone(), suppressed, torch.zeros_like(ids), (ids[:rows], write), late, (totals, fed, parents)
-    results = stepped.continue_beams(*tables, width, end=end, renormalise=True)
-    found["continue_beams"] = torch.cat([results.flatten(), *(part[: rows - 1].float() for part in (fed, parents))])
+    for name, tokens in (("choose", kept.argmax(dim=1)), ("choose with draws", drawn)):
+        inputs = logits.clone(), suppressed, ids.clone(), torch.zeros_like(ids), options, fractions[:, None]
+        result = stepped.choose(*inputs, renormalise=False, draw=name != "choose")
+        log_probabilities = logits.log_softmax(dim=1).gather(1, tokens[:, None])[:, 0]
+        found[name] = result, torch.stack([tokens.float(), log_probabilities])
+    found["continue_beams"] = continuations(stepped, logits, suppressed, end, width)
     turned = ids[:rows].view(2, width).flip(1).flatten()
     for name, group in (("reorder", width), ("move", 1)):
         state = stepped.allocate(rows, 1, 6)
         state.lengths.copy_(ids[:rows] % 6 + 1)
         for layer in state.own:
             layer.both.copy_(torch.arange(layer.both.numel(), device=device).view_as(layer.both) % 251)
+        before = torch.stack([layer.both for layer in state.own]).float()
         stepped.reorder(state, turned, stepped.shape(state, rows, group))
-        found[name] = torch.stack([layer.both for layer in state.own]).float()
+        written = torch.arange(before.size(2), device=device) < state.lengths[:, None]
+        expected = before[:, turned].where(written[None, :, :, None], before)
+        found[name] = torch.stack([layer.both for layer in state.own]).float(), expected
     return found
+
+
+def continuations(
+    stepped: KernelTransformer, logits: Tensor, suppressed: Tensor, end: int, width: int
+) -> tuple[Tensor, Tensor]:
+    """Two beams of hypotheses of these logits [2·width, V], the last of which is missing, continued by the kernels and
+    by PyTorch: the continuations, and the next tokens and parents of the hypotheses."""
+    device, count = logits.device, len(logits)
+    ids, kept = torch.arange(count + 1, device=device), logits.clone()
+    rows = torch.stack([ids[:count], torch.where(ids[:count] < count - 1, ids[:count], count)])
+    late = torch.arange(2 * width, device=device) >= torch.tensor([[4], [3]], device=device)
+    shared = token_choice.suppress(kept, suppressed, renormalise=True)
+    values, tokens = kept.topk(min(2 * width, logits.size(1)), dim=1)
+    ours, theirs = [(-ids.double() / 32, ids.clone(), ids.clone()) for _ in range(2)]
+    tables = logits.clone(), suppressed, torch.zeros_like(ids), rows, late, ours
+    results = stepped.continue_beams(*tables, width, end=end, renormalise=True)
+    expected = token_choice.continue_beams(values - shared[:, None], tokens, rows, late, theirs, end)
+    return flattened(results, *ours, count - 1), flattened(expected, *theirs, count - 1)
+
+
+def flattened(results: Tensor, totals: Tensor, fed: Tensor, parents: Tensor, count: int) -> Tensor:
+    return torch.cat([results.flatten(), fed[:count].float(), parents[:count].float()])

@@ -158,7 +158,7 @@ class KernelTransformer(EagerTransformer):
         suppressed: Tensor,
         fed: Tensor,
         written: Tensor,
-        limits: tuple[Tensor, Tensor, Tensor],
+        options: Tensor,
         uniform: Tensor,
         *,
         renormalise: bool,
@@ -166,7 +166,7 @@ class KernelTransformer(EagerTransformer):
     ) -> Tensor:
         """See `choice_launch`. Returns its results."""
         results = torch.empty(2, len(logits), dtype=torch.float32, device=self.device)
-        tables = logits, suppressed, fed, written, limits, uniform, results
+        tables = logits, suppressed, fed, written, options, uniform, results
         self.launch(choice_launch(*tables, renormalise=renormalise, draw=draw))
         return results
 
@@ -176,7 +176,7 @@ class KernelTransformer(EagerTransformer):
         logits: Tensor,
         suppressed: Tensor,
         written: Tensor,
-        rows: tuple[Tensor, Tensor],
+        rows: Tensor,
         late: Tensor,
         columns: tuple[Tensor, Tensor, Tensor],
         width: int,
@@ -185,10 +185,10 @@ class KernelTransformer(EagerTransformer):
         renormalise: bool,
     ) -> Tensor:
         """The best 2·width continuations of each beam, [3, G, 2·width], of which the first `width` continue: see
-        `choice_kernels.continue_beams`. rows: to read and to write, [G·width] each; late [G, 2·width]; columns: totals
+        `choice_kernels.continue_beams`. rows [2, G·width]: to read and to write; late [G, 2·width]; columns: totals
         (float64), the next tokens and the parents by row, and one entry more, in which missing hypotheses are written;
         logits, suppressed and written as in `choice_launch`."""
-        (count, vocabulary), beams = logits.shape, len(rows[0]) // width
+        (count, vocabulary), beams = logits.shape, rows.size(1) // width
         best = min(2 * width, vocabulary)
         kept = 2 * width
         values = torch.empty(count, best, dtype=torch.float32, device=self.device)
@@ -200,7 +200,12 @@ class KernelTransformer(EagerTransformer):
         sizes = len(columns[0]) - 1, width, best, kept, -1 if end is None else end, beams
         powers = ("MEMBERS", round_up(width)), ("CANDIDATES", round_up(best))
         self.launch(
-            Launch("continue_beams", (beams, 1, 1), (values, tokens, *rows, late, *columns, results, *sizes), powers)
+            Launch(
+                "continue_beams",
+                (beams, 1, 1),
+                (values, tokens, *rows.unbind(0), late, *columns, results, *sizes),
+                powers,
+            )
         )
         return results
 
@@ -271,7 +276,7 @@ def choice_launch(
     suppressed: Tensor,
     fed: Tensor,
     written: Tensor,
-    limits: tuple[Tensor, Tensor, Tensor],
+    options: Tensor,
     uniform: Tensor,
     results: Tensor,
     *,
@@ -279,14 +284,14 @@ def choice_launch(
     draw: bool,
 ) -> Launch:
     """The choice of a token for each row of logits [B, V], float32, which are overwritten: see `choice_kernels.choose`.
-    suppressed [N]: token ids. limits: top-k (int64), temperature and top-p (float64), [B] each, as in
-    `models.decoding.sampling.SamplingParameters`, but a row of temperature 0 takes the likeliest token. uniform
-    [>= B, L], float64: read at written [B], tokens written so far. results [2, B], float32: tokens and their
+    suppressed [N]: token ids. options: the columns of `choice_kernels.OPTIONS`, int64 [.., >= B], of which some hold
+    float64, as `models.backends.torch.token_choice.draw` reads them; a row of temperature 0 takes the likeliest token.
+    uniform [>= B, L], float64: read at written [B], tokens written so far. results [2, B], float32: tokens and their
     log-probabilities."""
-    (rows, vocabulary), (top_k, temperature, top_p) = logits.shape, limits
+    rows, vocabulary = logits.shape
     whole = 2.0 ** (62 - vocabulary.bit_length())  # so that a sum over the vocabulary stays within int64
-    arguments = logits, suppressed, fed, written, top_k, temperature, top_p, uniform, results
-    sizes = vocabulary, len(suppressed), uniform.size(1), rows, whole
+    arguments = logits, suppressed, fed, written, options, uniform, results
+    sizes = vocabulary, len(suppressed), uniform.size(1), rows, options.size(1), whole
     constants = ("RENORMALISE", int(renormalise)), ("DRAW", int(draw)), ("BLOCK", CHOICE_BLOCK)
     return Launch("choose", (rows, 1, 1), (*arguments, *sizes), constants, warps=16)
 
@@ -306,11 +311,11 @@ def launches(
         floats, suppressed = ids.double(), ids[:1]
         for renormalise in (True, False):
             for draw in (False, True):
-                tables = logits, suppressed, ids, ids, (ids, floats, floats), floats[:, None]
+                tables = logits, suppressed, ids, ids, ids[None], floats[:, None]
                 stepped.choose(*tables, renormalise=renormalise, draw=draw)
             if group > 1:
                 late = torch.zeros(rows // group, 2 * group, dtype=torch.bool, device=network.device)
-                beams = logits, suppressed, ids, (ids[:rows], ids[:rows]), late, (floats, ids, ids), group
+                beams = logits, suppressed, ids, torch.stack([ids[:rows]] * 2), late, (floats, ids, ids), group
                 stepped.continue_beams(*beams, end=None, renormalise=renormalise)
         stepped.reorder(state, ids[:rows], shape)
     return recorded

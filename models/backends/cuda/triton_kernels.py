@@ -1,5 +1,5 @@
-"""The kernels of a decode step, in Triton's language. `models.backends.cuda.reference` states in PyTorch what each one
-computes. One query per row: B rows, C features, H heads of width D; caches as in `kv_cache.LayerCache.both`,
+"""The kernels of a decode step, in Triton's language. `tests.models.backends.cuda.reference` states in PyTorch what
+each one computes. One query per row: B rows, C features, H heads of width D; caches as in `kv_cache.LayerCache.both`,
 [slots, T, K|V] with K and V of H·D numbers each.
 
 Rows are independent: no sum runs over rows, and the order of every sum depends on constants alone. Sums are float32.

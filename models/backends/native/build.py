@@ -3,7 +3,7 @@ system's C compiler, cached in the user's cache folder.
 
 `python -m models.backends.native.build` compiles every variant of this architecture beside its sources instead, for an
 image without a compiler. CC is the compiler command. PARLANCE_NATIVE, for diagnosis, names the one variant to use, or
-`none`; a variant that is never chosen without it stands for itself and, where it cannot be had, for the best other."""
+`none`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the image's build of the kernels needs no numpy
 
 from models.backends.native.cpu import AARCH64, X86_64, architecture, cpu_flags
 
-HERE = Path(__file__).parent
+SOURCES = Path(__file__).parent / "csrc"
 CHOICE = "PARLANCE_NATIVE"
 NONE = "none"
 NO_MEMORY, OUT_OF_RANGE = 1, 2
@@ -44,8 +44,7 @@ class UnavailableVariant(ValueError):
 class Variant:
     """One library for one instruction set. needed: CPU flags as in /proc/cpuinfo. flags: compiler flags that enable no
     more than these. folder: of the sources and headers. architecture: as `cpu.architecture` names it; "": any.
-    trial: a function of the library that returns 0 if the library may be used, or a number of REFUSALS; "": none.
-    opt_in: used only where PARLANCE_NATIVE names it."""
+    trial: a function of the library that returns 0 if the library may be used, or a number of REFUSALS; "": none."""
 
     name: str
     needed: frozenset[str]
@@ -54,10 +53,9 @@ class Variant:
         *("team.c", "products.c", "attention.c", "likeliest.c", "screen.c", "copying.c", "transformer.c", "beam.c"),
     )
     headers: tuple[str, ...] = ("native.h", "avx512.h", "avx2.h", "neon.h", "tiles.h", "unroll.h")
-    folder: Path = HERE
+    folder: Path = SOURCES
     architecture: str = X86_64
     trial: str = ""
-    opt_in: bool = False
 
 
 AVX512 = Variant(
@@ -65,7 +63,6 @@ AVX512 = Variant(
     frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "f16c", "fma", "bmi2", "adx"}),
     ("-march=cascadelake",),
 )
-# opt-in until its speed is measured: it has run on no CPU with AMX, and a special path without a figure may be slower
 AMX = replace(
     AVX512,
     name="amx",
@@ -74,7 +71,6 @@ AMX = replace(
     sources=(*AVX512.sources, "amx.c"),
     headers=(*AVX512.headers, "amx.h"),
     trial="try_tiles",
-    opt_in=True,
 )
 REFUSALS = {3: "the system does not let this process use its tiles", 4: "its products differ from plain ones"}  # amx.h
 AVX_VNNI = Variant(
@@ -107,31 +103,42 @@ FP32 = tuple(
     )
     for needed in (("avx512f", "avx512dq", "fma"), ("avx2", "fma"), ())
 )
+TRAINING = tuple(
+    replace(
+        variant,
+        name=variant.name.replace("fp32", "training"),
+        sources=(
+            *("training_dense.c", "training_heads.c", "training_residual.c", "training_norm.c", "training_attention.c"),
+            *("training_feed_forward.c", "training_embedding.c", "training_cross_entropy.c", "training_team.c"),
+        ),
+        headers=("vectors.h", "unroll.h", "training.h", "training_residual.h", "training_heads.h"),
+    )
+    for variant in FP32
+)
+EVERY = (*VARIANTS, *FP32, *TRAINING)
 
 
 def runnable(choice: str, flags: set[str]) -> list[Variant]:
-    """The variants for a CPU with these flags, best first. choice: the name of a variant, NONE, or "" for all but the
-    opt-in ones, which also follow an opt-in choice. UnavailableVariant for an unknown variant or one that the CPU does
-    not support."""
+    """The int8 variants for a CPU with these flags, best first. choice: the name of a variant, NONE, or "" for all.
+    UnavailableVariant for an unknown variant or one that the CPU does not support."""
     if choice == NONE:
         return []
     if choice and choice not in NAMES:
         raise UnavailableVariant(f'{CHOICE} is "{choice}": it should be one of {", ".join(NAMES)}, or {NONE}')
-    others = [variant for variant in VARIANTS if variant.needed <= flags and not variant.opt_in]
     if not choice:
-        return others
+        return [variant for variant in VARIANTS if variant.needed <= flags]
     chosen = VARIANTS[NAMES.index(choice)]
     if missing := chosen.needed - flags:
         raise UnavailableVariant(f'{CHOICE} is "{choice}": this CPU does not have {", ".join(sorted(missing))}')
-    return [chosen, *others] if chosen.opt_in else [chosen]
+    return [chosen]
 
 
-def fp32_runnable(choice: str, flags: set[str]) -> list[Variant]:
-    """As `runnable`, for FP32; a chosen variant stands for the flags it needs."""
+def fp32_runnable(choice: str, flags: set[str], variants: Sequence[Variant] = FP32) -> list[Variant]:
+    """As `runnable`, for FP32 or TRAINING; a chosen variant stands for the flags it needs."""
     if choice == NONE:
         return []
     had = flags.intersection(*(variant.needed for variant in runnable(choice, flags)[:1] if choice))
-    return [variant for variant in FP32 if variant.needed <= had]
+    return [variant for variant in variants if variant.needed <= had]
 
 
 log = logging.getLogger(__name__)
@@ -156,17 +163,29 @@ def fp32_library() -> ctypes.CDLL | None:
     return loaded("fp32", os.environ.get(CHOICE, ""))
 
 
+def training_library() -> ctypes.CDLL | None:
+    """The library for the training of Transformers; otherwise as `library`."""
+    return loaded("training", os.environ.get(CHOICE, ""))
+
+
+IN_PYTORCH = {"int8": "int8 runs", "fp32": "recurrent networks run", "training": "training runs"}
+
+
 @cache
-def loaded(precision: str, choice: str) -> ctypes.CDLL | None:
-    """choice: see `runnable`. Cached per process."""
+def loaded(purpose: str, choice: str) -> ctypes.CDLL | None:
+    """purpose: a key of IN_PYTORCH. choice: see `runnable`. Cached per process."""
     flags = cpu_flags()
-    if variants := (runnable if precision == "int8" else fp32_runnable)(choice, flags):
-        return first_loadable(variants, precision)
+    if purpose == "int8":
+        variants = runnable(choice, flags)
+    else:
+        variants = fp32_runnable(choice, flags, TRAINING if purpose == "training" else FP32)
+    if variants:
+        return first_loadable(variants, purpose)
     needed = f"a CPU under Linux with {', '.join(sorted(AVX2.needed - flags))}"
     if architecture() != X86_64:
         needed = "an x86-64 CPU, or an ARM CPU of 64 bits under Linux or macOS"
     why = f"{CHOICE} is {choice}" if choice else f"native kernels need {needed}"
-    log.info("%s PyTorch: %s", "int8 runs in" if precision == "int8" else "recurrent networks run in", why)
+    log.info("%s in PyTorch: %s", IN_PYTORCH[purpose], why)
     return None
 
 
@@ -175,7 +194,7 @@ def name_of(library: ctypes.CDLL | None) -> str:
     return Path(library._name).stem if library else ""
 
 
-def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL | None:
+def first_loadable(variants: Sequence[Variant], purpose: str) -> ctypes.CDLL | None:
     """Loads the first variant that can be built; logs it, and the failures before it."""
     problems: dict[str, None] = {}  # a dict, because one problem may affect all variants
     for variant in variants:
@@ -187,11 +206,11 @@ def first_loadable(variants: Sequence[Variant], precision: str) -> ctypes.CDLL |
             if isinstance(error, subprocess.TimeoutExpired):
                 break
             continue
-        log.info("%s runs in native kernels for %s", precision, variant.name)
+        log.info("%s runs in native kernels for %s", purpose, variant.name)
         if problems:
             log.warning("better ones cannot be had: %s", "; ".join(problems))
         return found
-    log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", precision, "; ".join(problems))
+    log.warning("%s runs in PyTorch, slower, for its native kernels cannot be had: %s", purpose, "; ".join(problems))
     return None
 
 
@@ -298,10 +317,10 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return addressof(NO_BYTES.from_buffer(array))  # type: ignore[arg-type]  # its stubs name no buffer
 
 
-def check_status(
+def raise_for_status(
     status: int, out_of_range: str, no_memory: str = "there is no memory for what the rows of a call need"
 ) -> None:
-    """Raises the exception for the status that a kernel returns; the constants are the C sources'."""
+    """Raises the exception for the status that a kernel returns, if it is one; the constants are the C sources'."""
     if status == NO_MEMORY:
         raise MemoryError(no_memory)
     if status == OUT_OF_RANGE:
@@ -327,4 +346,4 @@ def build_beside_sources(variants: Sequence[Variant]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(build_beside_sources((*VARIANTS, *FP32)))
+    sys.exit(build_beside_sources(EVERY))

@@ -3,41 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from models import source_fingerprints
-from models.exactness import as_written, difference, fingerprint, methods
-from models.networks.cells import CELLS
-from models.networks.recurrent import FUSED, RecurrentCell, RecurrentLanguageModel, cell_difference
-from models.networks.transformer import (
-    DecoderLayer,
-    EncoderLayer,
-    FeedForward,
-    MultiHeadAttention,
-    Projection,
-    Residual,
-    Transformer,
-)
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
-OURS = (
-    *(Projection, MultiHeadAttention, FeedForward, Residual, EncoderLayer, DecoderLayer, Transformer),
-    *(RecurrentCell, RecurrentLanguageModel),
-)
+from models import networks
+from models.exactness import FUNCTIONS, as_written, difference
+from models.networks.recurrent import RecurrentLanguageModel, cell_difference
+from models.networks.transformer import FeedForward, Transformer
+from models.source_fingerprints import TABLE, definitions
 
 
 def transformer_difference(network: Transformer) -> str | None:
     """Why the kernels cannot compute the network; None if they can."""
-    if changed := difference(network, as_written(network, Transformer)) or _tensor_difference(network):
-        return changed
     for name, module in network.named_modules():
-        if isinstance(module, FeedForward) and module.activation is not ACTIVATIONS.get(network.config.activation):
+        if isinstance(module, FeedForward) and module.activation is not FUNCTIONS.get(network.config.activation):
             return f"{name} has another activation"
-    return None
+    return difference(network, as_written(network, Transformer)) or _tensor_difference(network)
 
 
 def recurrent_difference(network: RecurrentLanguageModel) -> str | None:
@@ -57,18 +39,16 @@ def _tensor_difference(network: nn.Module) -> str | None:
     return None
 
 
-def current_code() -> dict[str, str]:
-    """Fingerprints of the current code, with the keys of `models.source_fingerprints`."""
-    found = {f"{kind.__qualname__}.{name}": fingerprint(vars(kind)[name]) for kind in OURS for name in methods(kind)}
-    return dict(sorted({**found, **{kind: fingerprint(CELLS[kind].step) for kind in FUSED}}.items()))
-
-
-def main() -> None:
-    """Writes the current fingerprints to `models.source_fingerprints`."""
-    path = Path(str(source_fingerprints.__file__))
-    text, table = path.read_text(), "\n".join(f'    "{name}": "{code}",' for name, code in current_code().items())
-    path.write_text(f"{text[: text.index('CODE: ')]}CODE: dict[str, str] = {{\n{table}\n}}\n")
+def current_code() -> str:
+    """The table of the fingerprints of the code as it is."""
+    folder = Path(networks.__path__[0])
+    rows = [
+        f"models.networks.{name}\t{label}\t{digits}\n"
+        for name in ("cells", "recurrent", "transformer")
+        for label, digits in definitions((folder / f"{name}.py").read_text(encoding="utf-8")).items()
+    ]
+    return "".join(rows)
 
 
 if __name__ == "__main__":
-    main()
+    (Path(networks.__path__[0]) / TABLE).write_text(current_code(), encoding="utf-8")

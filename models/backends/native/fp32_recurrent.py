@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.backends.native.build import check_status
+from models.backends.native.build import raise_for_status
 from models.backends.top_k import padded_to_blocks
 from models.backends.torch.cuda_graph import StepShape
 from models.backends.torch.recurrent_step import EagerRecurrent
@@ -104,14 +104,15 @@ class NativeRecurrent(EagerRecurrent):
         lengths = np.array([len(p.prefix) - 1 for p in prompts], dtype=np.int64)
         tokens = np.array(list(chain.from_iterable(p.prefix[:-1] for p in prompts)), dtype=np.int64)
         arrays = (array.ctypes.data for array in (slots, lengths, tokens))
-        status = self.library.read_texts(byref(self.model), byref(self._state(state)), len(prompts), *arrays)
-        check_status(status, OUT_OF_RANGE)
+        if status := self.library.read_texts(byref(self.model), byref(self._state(state)), len(prompts), *arrays):
+            raise_for_status(status, OUT_OF_RANGE)
 
     def advance(self, state: RecurrentState, tokens: Tensor, shape: StepShape) -> Tensor:
         count, tokens = len(tokens), tokens.long().contiguous()
         logits = torch.empty(count, self.columns)
         addresses = tokens.data_ptr(), logits.data_ptr()
-        check_status(self.library.step(byref(self.model), byref(self._state(state)), count, *addresses), OUT_OF_RANGE)
+        if status := self.library.step(byref(self.model), byref(self._state(state)), count, *addresses):
+            raise_for_status(status, OUT_OF_RANGE)
         return logits
 
     def _state(self, state: RecurrentState) -> State:

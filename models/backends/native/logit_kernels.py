@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import c_int64, c_void_p
 from functools import cache
 from typing import Any
@@ -86,31 +87,29 @@ def native_continuations(
     return values, held[:size].reshape(beams, kept), held[size : 2 * size].reshape(beams, kept)
 
 
-Numbers = npt.NDArray[Any]
+DTYPES = {"double": np.dtype("f8"), "int64_t": np.dtype("i8"), "uint64_t": np.dtype("u8")}
 
 
-class Columns(ctypes.Structure):
-    _fields_ = [(name, c_void_p) for name in ("temperature", "top_p", "top_k", "lengths", "seed")]
+def chooser_columns(library: ctypes.CDLL) -> dict[str, np.dtype[Any]]:
+    """The columns that `choose_tokens` reads, in the order of draws.c's structure, and their types."""
+    text: Any = ctypes.create_string_buffer(4096)
+    library.choose_tokens_columns.restype = c_int64
+    length = library.choose_tokens_columns(text, c_int64(len(text)))
+    assert length <= len(text)
+    columns = (line.split() for line in text.raw[:length].decode().splitlines())
+    return {name: DTYPES[kind] for kind, name in columns}
 
 
 class Chooser:
     """Chooses a token per row of logits, the likeliest at temperature 0, in one call. Reads the arrays over all slots
-    at each call, so callers update them in place. lengths: tokens written per slot."""
+    at each call, so callers update them in place. columns: those of `chooser_columns`, and any others."""
 
-    def __init__(
-        self,
-        library: ctypes.CDLL,
-        temperature: Numbers,
-        top_p: Numbers,
-        top_k: Numbers,
-        lengths: Numbers,
-        seed: Numbers,
-    ) -> None:
-        self.arrays = (temperature, top_p, top_k, lengths, seed)
-        kinds = (np.float64, np.float64, np.int64, np.int64, np.uint64)
-        assert all(array.dtype == kind for array, kind in zip(self.arrays, kinds, strict=True))
+    def __init__(self, library: ctypes.CDLL, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        kinds = chooser_columns(library)
+        self.arrays = [columns[name] for name in kinds]
+        assert all(array.dtype == kind for array, kind in zip(self.arrays, kinds.values(), strict=True))
         assert all(array.flags.c_contiguous for array in self.arrays)
-        self.columns = Columns(*(array.ctypes.data for array in self.arrays))
+        self.columns = (c_void_p * len(kinds))(*(array.ctypes.data for array in self.arrays))
         self.address, self.function = ctypes.addressof(self.columns), library.choose_tokens
         self.function.argtypes = (POINTER, POINTER, c_int64, c_int64, POINTER, POINTER)
 

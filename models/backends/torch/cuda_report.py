@@ -2,18 +2,23 @@
 
     python -m models.backends.torch.cuda_report
 
-prints one JSON object. A process of its own is the right place to ask: a driver that hangs can be given up, and the
-caller holds neither torch nor a CUDA context afterwards. Every GPU executes one kernel, because a GPU that is listed
-may still be one that this build of PyTorch has no code for."""
+prints one JSON object, and sends the report to a server that has started it. A process of its own is the right place to
+ask: a driver that hangs can be given up, and the caller holds neither torch nor a CUDA context afterwards. Every GPU
+executes one kernel, because a GPU that is listed may still be one that this build of PyTorch has no code for."""
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass, field
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
+from models.child_process import ParentChannel
+
 DRIVER_FILE = Path("/proc/driver/nvidia/version")  # absent under WSL
+GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,10 @@ class Gpu:
     total_bytes: int = 0
     free_bytes: int = 0
     problem: str | None = None
+
+    def __str__(self) -> str:
+        memory = f"{self.free_bytes / GIB:.1f} of {self.total_bytes / GIB:.1f} GiB free"
+        return f"{self.name} (compute capability {self.capability}, {memory})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +102,7 @@ def clause(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(cuda_report())))  # noqa: T201
+    if len(sys.argv) > 1:
+        ParentChannel[None, CudaReport](lambda _: []).send([cuda_report()])
+    else:
+        print(msgspec.json.encode(cuda_report()).decode())  # noqa: T201

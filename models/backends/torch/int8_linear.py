@@ -6,7 +6,6 @@ y[i, j] = scale_x[i]·scale_w[j]·Σ x8[i, k]·w8[j, k] + b[j]."""
 
 from __future__ import annotations
 
-import time
 from functools import cache
 
 import torch
@@ -16,10 +15,7 @@ from models.exactness import difference
 from models.networks.transformer import MultiHeadAttention, Projection
 
 LARGEST = 127.0
-ROWS = (1, 3, 6, 12, 24, 48, 96)
-"""One number of rows for each bit length 1, 2, ...; more rows are treated like the last."""
-READ_BYTES = 1 << 24
-PYTORCH, ONEDNN = 0, 1
+LARGE = 1 << 20  # weights from which on oneDNN's product is the faster one; a call of it takes longer
 
 
 def rounded_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -32,20 +28,19 @@ def rounded_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Product:
-    """x·Wᵀ + b. weight [O, I] in int8; scale, bias [O]; kernels: the fastest for 1, 2-3, 4-7, ... rows (`ROWS`)."""
+    """x·Wᵀ + b. weight [O, I] in int8; scale, bias [O]; large: whether oneDNN computes it."""
 
-    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None, kernels: tuple[int, ...]) -> None:
-        self.weight, self.scale, self.kernels = weight, scale, kernels
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None, *, large: bool) -> None:
+        self.weight, self.scale = weight, scale
         self.bias = None if bias is None else bias.detach().float()
-        self.packed = torch.ops.onednn.qlinear_prepack(weight, [1, weight.size(1)])
+        self.packed = torch.ops.onednn.qlinear_prepack(weight, [1, weight.size(1)]) if large else None
         self.zeros = torch.zeros(len(weight), dtype=torch.long)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [N, I] -> [N, O]."""
         largest = x.abs().amax(-1, True)
         rounded = (x * (LARGEST / largest)).round_()
-        kernel = self.kernels[min(len(x).bit_length(), len(self.kernels)) - 1]
-        if kernel == PYTORCH:
+        if self.packed is None:
             sums = torch._int_mm(rounded.to(torch.int8), self.weight.t()) * self.scale
         else:  # takes unsigned rows, hence the zero point
             unsigned = rounded.add_(128.0).to(torch.uint8)
@@ -80,7 +75,7 @@ class Int8Linear(nn.Module):
         if found is None:
             weight, bias = self.of
             weight, bias = weight[rows], None if bias is None else bias[rows]
-            found = Product(*rounded_weight(weight), bias, fastest_kernels(*weight.shape))
+            found = Product(*rounded_weight(weight), bias, large=weight.numel() >= LARGE)
             self.products[rows.start, rows.stop] = found
         y = found(x.reshape(-1, x.size(-1)))
         if self.halved is not None and (first := max(self.halved - (rows.start or 0), 0)) < y.size(1):
@@ -102,28 +97,6 @@ def quantize(network: nn.Module) -> None:
 
 
 @cache
-def fastest_kernels(outputs: int, inputs: int) -> tuple[int, ...]:
-    """The faster kernel for W [outputs, inputs] at each size of `ROWS`. Cycles through several matrices, because in a
-    network the weights are not in the cache either."""
-    copies = max(2, min(32, READ_BYTES // (outputs * inputs)))
-    matrices = [torch.ones(outputs, inputs, dtype=torch.int8) for _ in range(copies)]
-    products = [[Product(m, torch.ones(outputs), None, (kernel,)) for m in matrices] for kernel in (PYTORCH, ONEDNN)]
-    times = [[_seconds(kernel, torch.ones(rows, inputs)) for kernel in products] for rows in ROWS]
-    return tuple(seconds.index(min(seconds)) for seconds in times)
-
-
-def _seconds(products: list[Product], x: Tensor, runs: int = 3) -> float:
-    """The fastest of several runs over all products, since disturbances only slow a run down."""
-    durations = []
-    for _ in range(runs):
-        started = time.perf_counter()
-        for product in products:
-            product(x)
-        durations.append(time.perf_counter() - started)
-    return min(durations)
-
-
-@cache
 def exact_int8() -> bool:
     """Whether both kernels exist and sum int8 products exactly: older CPUs saturate sums of two products at 16 bits."""
     if not torch._C._has_mkldnn:
@@ -135,5 +108,5 @@ def exact_int8() -> bool:
     x[:, 0] = 127  # the row's maximum, so its scale is 127 and rounding is the identity
     x[0], x[1] = 127, -127
     expected = (x.double() @ weight.double().t()).float() * LARGEST  # below 2**24, so float32 holds the sums exactly
-    products = [Product(weight, torch.ones(64), None, (kernel,)) for kernel in (PYTORCH, ONEDNN)]
+    products = [Product(weight, torch.ones(64), None, large=large) for large in (False, True)]
     return all(torch.equal(product(rows), expected[: len(rows)]) for product in products for rows in (x, x[:1]))

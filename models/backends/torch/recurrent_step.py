@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from models.backends.torch.cuda_graph import StepShape
-from models.backends.torch.float_logits import FloatLogits
 from models.backends.torch.transfers import upload
+from models.backends.torch.transformer_step import FloatLogits
 from models.exactness import is_known
 from models.interface import Prompt
 from models.networks.recurrent import RecurrentLanguageModel, RecurrentState

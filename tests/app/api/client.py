@@ -1,19 +1,27 @@
-"""A client of the app in this process: real HTTP messages, no socket, and exceptions are not hidden as 500."""
+"""A client of the app in this process: real HTTP messages, no socket, and exceptions are not hidden as 500. Every JSON
+answer is held to the OpenAPI document, which has to name each of its fields."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
 from app.main import create_app
-from app.settings import Settings
+from app.settings import PREFIX, Settings
 from app.translation import TextRequest
 from tests.app.api.fake_engine import FakeEngine
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "openapi.json"
 
 
 class Client:
@@ -21,7 +29,7 @@ class Client:
 
     def __init__(self, engine: FakeEngine | None = None, **settings: Any) -> None:
         self.engine = engine or FakeEngine()
-        self.app = create_app(Settings(**settings), self.engine)
+        self.app = create_app(Settings(**settings) if settings else default_settings(), self.engine)
         share_routes(self.app)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
@@ -39,7 +47,20 @@ class Client:
             async with httpx.AsyncClient(transport=transport, base_url="http://parlance") as client:
                 return await client.request(method, path, **options)
 
-        return asyncio.run(send())
+        answer = asyncio.run(send())
+        check_documented(method, answer)
+        return answer
+
+
+def default_settings() -> Settings:
+    """Settings of the environment alone, which most apps of these tests have: to read them takes as long as the rest
+    of an app."""
+    return _settings_in(frozenset(item for item in os.environ.items() if item[0].upper().startswith(PREFIX)))
+
+
+@cache
+def _settings_in(_environment: frozenset[tuple[str, str]]) -> Settings:
+    return Settings()
 
 
 _SHARED: dict[int, BaseRoute] = {}
@@ -61,6 +82,56 @@ def described() -> dict[str, Any]:
     assert answer.status_code == 200
     description: dict[str, Any] = answer.json()
     return description
+
+
+@cache
+def closed_document() -> dict[str, Any]:
+    """The golden document, whose schemas refuse every field that they do not name. `test_openapi` holds the document to
+    it; to make another one here would leave traces in the tests of logs."""
+    document: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for schema in document["components"]["schemas"].values():
+        if "properties" in schema:
+            schema.setdefault("additionalProperties", False)
+    return document
+
+
+@cache
+def operation_of(method: str, path: str) -> tuple[str, dict[str, Any]] | None:
+    """The documented path that leads to `path`, and what is said of it; None of addresses that are not documented."""
+    paths = closed_document()["paths"]
+    for documented in sorted(paths, key=lambda each: "{" in each):
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", documented), path) and method.lower() in paths[documented]:
+            return documented, paths[documented][method.lower()]
+    return None
+
+
+@cache
+def _validator(method: str, documented: str, status: str) -> Any:
+    content = closed_document()["paths"][documented][method.lower()]["responses"][status]["content"]
+    return _compiled(json.dumps(content["application/json"]["schema"]))
+
+
+@cache
+def _compiled(schema: str) -> Any:
+    """Many routes have the same answers, above all the same errors."""
+    return jsonschema_rs.validator_for(json.loads(schema) | {"components": closed_document()["components"]})
+
+
+CHECKED = set[str]()  # "POST /translate 200"
+
+
+def check_documented(method: str, answer: httpx.Response) -> None:
+    """Fails on a JSON answer that the document does not describe. Notes in `CHECKED` what it has held to it."""
+    path = answer.url.path
+    if path == "/openapi.json" or answer.headers.get("content-type") != "application/json":
+        return
+    if (found := operation_of(method, path)) is None:
+        return
+    documented, operation = found
+    status = str(answer.status_code) if str(answer.status_code) in operation["responses"] else "default"
+    problems = list(_validator(method, documented, status).iter_errors(answer.json()))
+    assert not problems, f"{method} {documented} {status} sends what its schema refuses: {problems[0]}"
+    CHECKED.add(f"{method} {documented} {status}")
 
 
 class RecordedTranslator:

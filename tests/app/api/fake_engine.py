@@ -28,15 +28,17 @@ from app.engine.interface import (
     PoolStatus,
     ScoreQuery,
     ScoreResult,
+    Token,
     TokenExpectation,
-    TokenView,
+    TokenQuery,
+    TokenResult,
     TranslationRequest,
     TranslationResult,
     Usage,
     WalkthroughQuery,
     WalkthroughResult,
 )
-from app.engine.metrics.request_work import recorded
+from app.engine.metrics import recorded
 from app.engine.output.text_stream import ShowText, TextStream, WrittenToken
 from app.engine.output.token_views import word_spans
 from app.engine.registry.training_curves import Curve, TrainingCurves
@@ -69,6 +71,7 @@ def translator(source: str, target: str) -> ModelInfo:
         licence="cc-by-4.0",
         loaded_at=datetime(2026, 11, 22, 5, 12, 9, tzinfo=UTC),
         language_pairs=((source, target),),
+        stand_ins=("numbers", "names"),
     )
 
 
@@ -84,14 +87,14 @@ LYRICIST = ModelInfo(
     max_new_tokens=1024,
     devices=("cpu",),
 )
-BIER = TokenView(id=17, piece="▁bier", text="bier", start=0, end=4, special=False, word=0)
-END = TokenView(id=3, piece="</s>", text="", start=None, end=None, special=True)
-START = TokenView(id=2, piece="<s>", text="", start=None, end=None, special=True)
-FEN = TokenView(id=20, piece="分", text="分", start=0, end=1, special=False)
-KAI = TokenView(id=21, piece="开", text="开", start=1, end=2, special=False)
+BIER = Token(id=17, piece="▁bier", text="bier", start=0, end=4, special=False, word=0)
+END = Token(id=3, piece="</s>", text="", start=None, end=None, special=True)
+START = Token(id=2, piece="<s>", text="", start=None, end=None, special=True)
+FEN = Token(id=20, piece="分", text="分", start=0, end=1, special=False)
+KAI = Token(id=21, piece="开", text="开", start=1, end=2, special=False)
 MEASURES = {"encoder_layers": 1, "decoder_layers": 1, "heads": 1, "head_width": 4, "norm": "post"}
 CAME = TokenExpectation(-0.25, 1, 1.5, (Candidate(21, -0.25, "开", "开"),))
-BEER = TokenView(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
+BEER = Token(id=5, piece="▁beer", text="beer", start=0, end=4, special=False, word=0)
 
 
 def word_by_word(source: str, target: str) -> tuple[AlignedWord, ...]:
@@ -262,6 +265,15 @@ class FakeEngine:
             return ScoreResult(request.model or LYRICIST.name, request.text, (FEN, KAI), (None, CAME), -0.25, 1, 1)
         came = TokenExpectation(-0.75, 2, 1.0, ())
         return ScoreResult(request.model or "tiny-de-en", request.text, (BEER, END), (CAME, came), -1.0, 2, 4)
+
+    async def tokenize(self, query: TokenQuery) -> TokenResult:
+        """Code points; 0 is the unknown token."""
+        self._record(query)
+        self._check_model(query.model)
+        ids = query.ids if query.ids is not None else tuple(map(ord, query.text))
+        special = {"bos": None, "eos": None, "unk": "<unk>", "pad": None}
+        text = "".join(map(chr, ids))
+        return TokenResult(query.model or LYRICIST.name, text, ids, tuple(text), special, "character", 0x110000, 1024)
 
     async def load_model(self, name: str) -> ModelChange:
         return self._change("load", name)

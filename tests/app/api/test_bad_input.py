@@ -79,7 +79,7 @@ BODIES = {
     "digits": b'{"n": ' + b"1" * 5000 + b"}",
     "too large": b" " * 10_000_000,
 }
-BOMB = gzip.compress(b" " * 20_000_000)
+BOMB = gzip.compress(b" " * 20_000_000, 1)  # the quickest: it is made whenever tests are collected
 
 
 @pytest.fixture(scope="module")

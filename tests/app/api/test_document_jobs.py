@@ -18,14 +18,14 @@ from app.errors import Overloaded
 from app.storage.document_job_store import DocumentJob, DocumentJobStore
 from app.storage.translated_file_store import TranslatedFileStore
 from tests.app.socket_server import SocketServer, answers, serving_sockets
-from tests.app.test_intake import Stopped
+from tests.app.test_connection_limits import Stopped
 
 HALF = MAX_PENDING_DOCUMENTS // 2
 
 
 @asynccontextmanager
-async def running(folder: Path, front_ends: int = 1) -> AsyncIterator[DocumentJobs]:
-    jobs = DocumentJobs(TranslatedFileStore(folder, 100, 10**9), DocumentJobStore(folder, 100), front_ends)
+async def running(folder: Path) -> AsyncIterator[DocumentJobs]:
+    jobs = DocumentJobs(TranslatedFileStore(folder, 100, 10**9), DocumentJobStore(folder, 100))
     try:
         yield jobs
     finally:
@@ -111,25 +111,6 @@ def test_a_client_with_many_documents_leaves_a_place_and_turns_to_others(tmp_pat
             may_end["a"].set()
             await asyncio.gather(*many)
             assert began.count("a") == 20
-
-    asyncio.run(session())
-
-
-def test_one_client_leaves_a_place_however_many_front_ends_share_the_places(tmp_path: Path) -> None:
-    async def session() -> None:
-        began: list[str] = []
-
-        async def work(client: str) -> None:
-            began.append(client)
-            await asyncio.Event().wait()
-
-        async with running(tmp_path, front_ends=CONCURRENT_DOCUMENTS) as jobs:
-            sent = [of_client(client, lambda client=client: jobs.in_turn(lambda: work(client))) for client in "aaab"]
-            await asyncio.sleep(0.01)
-            assert began == ["a", "b"]
-            for task in sent:
-                task.cancel()
-            await asyncio.gather(*sent, return_exceptions=True)
 
     asyncio.run(session())
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
 from app import errors
-from app.api.errors import INTERNAL_ERROR_MESSAGE, STATUS
-from app.errors import EngineError
+from app.api.errors import INTERNAL_ERROR_MESSAGE
+from app.api.families import all_routes
+from app.connection_limits import Refused
+from app.errors import EngineError, error_kinds
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import Broken, FakeEngine
 
@@ -54,10 +58,14 @@ def test_each_domain_error_has_its_status_and_keeps_its_sentence(path: str, row:
     }
 
 
-def test_every_domain_error_is_in_the_table() -> None:
-    named = [var for var in vars(errors).values() if isinstance(var, type) and issubclass(var, EngineError)]
-    assert len(named) == 15
-    assert all(any(base in STATUS for base in kind.__mro__[:-3]) for kind in named)
+def test_every_error_has_a_code_of_its_own_and_a_status() -> None:
+    kinds = [kind for kind in error_kinds() if kind.__module__.startswith("app.")]
+    codes = [kind.code for kind in kinds if "code" in vars(kind)]
+    assert len(codes) > 15
+    assert len(set(codes)) == len(codes), "a code names one class of errors: give the new one another"
+    assert [kind for kind in kinds if kind.__base__ is EngineError and "status" not in vars(kind)] == [Refused], (
+        "the row of an error has its status, in brackets after the name of the class"
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,13 +110,35 @@ def test_unknown_path() -> None:
         ("GET", "/translate", "POST"),
         ("DELETE", "/generate", "POST"),
         ("PUT", "/attention", "POST"),
-        ("POST", "/models", "GET"),
+        ("POST", "/models", "GET, HEAD"),
+        ("DELETE", "/languages", "GET, POST, HEAD"),
+        ("OPTIONS", "/translate", "POST"),
+        ("POST", "/", "GET, HEAD"),
+        ("POST", "/docs-assets/swagger-ui.css", "GET, HEAD"),
     ],
 )
 def test_wrong_method(method: str, path: str, allowed: str) -> None:
     answer = Client().request(method, path)
     assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
-    assert answer.json()["error"] == f"{path} does not answer {method}; use {allowed}."
+    used = allowed.removesuffix(", HEAD").replace(", ", " or ")
+    assert answer.json()["error"] == f"{path} does not answer {method}; use {used}."
+
+
+def test_allow_names_every_method_of_every_path() -> None:
+    """Routers name those of the path's first route, so that DeepL's glossaries had POST alone."""
+    client = Client()
+    methods = dict[str, set[str]]()
+    for route in all_routes():
+        assert isinstance(route, APIRoute)
+        methods.setdefault(re.sub(r"{[^}]*}", "1", route.path), set()).update(route.methods)
+    assert len(methods) > 45
+    assert len([path for path, served in methods.items() if len(served) > 1]) > 9
+    for path, served in methods.items():
+        named = {*served, *({"HEAD"} if "GET" in served else ())}
+        answer = client.request("OPTIONS", path)
+        assert (answer.status_code, set(answer.headers["allow"].split(", "))) == (405, named), path
+        for method in named - {"GET"}:
+            assert client.request(method, path).status_code != 405, (method, path)
 
 
 def test_ids_are_made_and_differ() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.api.field_types import describe_value, field_name, quotable, validation_message
+from app.api.request_fields import describe_value, field_name, quotable, validation_message
 
 
 @pytest.mark.parametrize(

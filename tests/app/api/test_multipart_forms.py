@@ -58,3 +58,53 @@ def test_file_in_a_text_field_is_refused() -> None:
     parts = {"q": ("q.txt", b"a"), "source": (None, "de"), "target": (None, "en")}
     answer = Client().post("/translate", files=parts)
     assert (answer.status_code, answer.json()["field"]) == (400, "q")
+
+
+@pytest.mark.parametrize(
+    ("disposition", "filename"),
+    [
+        ('form-data; filename="a.txt"; name="f"', "a.txt"),
+        ('form-data; filename="a b;c.txt" ; name="f"', "a b;c.txt"),
+        ("form-data;name=f;filename=a.txt", "a.txt"),
+        ("form-data; filename=a.txt; size=3; name=f", "a.txt"),
+        ('FORM-DATA; FileName = "a.txt"; NAME = "f"', "a.txt"),
+        (r'form-data; filename="a\"b; name=\"x\".txt"; name="f"', 'a"b; name="x".txt'),
+        (r'form-data; filename="C:\\a\\"; name="f"', "C:\\a\\"),
+        ('form-data; filename="a\\"; name="f"', "a\\"),  # browsers write a backslash as it is
+        ("form-data; filename*=UTF-8''b%C3%A4r.txt; name=\"f\"", "bär.txt"),
+        ("form-data; name=\"f\"; filename*=utf-8'de'b%C3%A4r.txt", "bär.txt"),
+        ("form-data; filename*=iso-8859-1''b%E4r.txt; filename=\"b_r.txt\"; name=f", "bär.txt"),
+        ("form-data; filename*=x-none''b; filename=\"b.txt\"; name*=UTF-8''f", "b.txt"),
+        ('form-data; filename="bär ü.txt"; name="f"', "bär ü.txt"),
+        ('form-data; filename=""; name="f"', ""),
+    ],
+)
+def test_name_of_a_part_and_of_its_file_in_any_order_and_notation(disposition: str, filename: str) -> None:
+    body = f"--x\r\nContent-Type: text/plain\r\nContent-Disposition: {disposition}\r\n\r\na\r\n--x--\r\n".encode()
+    assert form_parts(KIND, body, 10) == [("f", Upload(filename, b"a"))]
+
+
+@pytest.mark.parametrize(
+    "disposition", ['form-data; filename="a; name=f"', "form-data", "form-data; name=", "form-data; name*=x", "name=f"]
+)
+def test_part_without_a_name_is_refused(disposition: str) -> None:
+    body = f"--x\r\nContent-Disposition: {disposition}\r\n\r\na\r\n--x--\r\n".encode()
+    with pytest.raises(InvalidRequest, match="A part of the form has no name"):
+        form_parts(KIND, body, 10)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"), [("base64", b"w6Q="), ("Quoted-Printable", b"=C3=A4"), ("8bit", b"\xc3\xa4")]
+)
+def test_part_in_a_transfer_encoding_is_decoded(encoding: str, written: bytes) -> None:
+    body = HEAD + f"\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n".encode() + written + b"\r\n--x--\r\n"
+    assert form_parts(KIND, body, 10) == [("q", "ä".encode())]
+
+
+def test_fields_of_the_query_stand_beside_those_of_the_form() -> None:
+    client = Client()
+    answer = client.post("/translate?source=de&target=es", files={"q": (None, "hallo"), "target": (None, "en")})
+    assert answer.json() == {"translatedText": "en:hallo"}, "the form's own fields count more"
+    file = {"file": ("a.txt", b"hallo")}
+    assert client.post("/translate_file?source=de&target=en", files=file).status_code == 200
+    assert client.post("/translate_file", files=file).status_code == 400

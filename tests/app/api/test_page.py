@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.api.operations.web_pages import PAGE_POLICY, assets
+from app.api.web_pages import PAGE_POLICY, assets
 from tests.app.api.client import Client, described
 
 FILES = sorted(path for path in assets() if path != "index.html")

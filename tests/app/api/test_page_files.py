@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path, PurePosixPath
+from typing import get_args
 
 import pytest
 
-from app.api.operations.web_pages import assets
+from app.api.errors import HTTP_CODES
+from app.api.inspection.schemas import STEP_REASONS
+from app.api.web_pages import assets
+from app.engine.interface import NoticeCode
+from app.engine.registry.training_curves import CURVES
+from app.errors import error_kinds
+from models.inspection.word_alignment import CONVENTIONS
+from models.networks.cells import CELLS, shown_names
+from tests.app.api.client import described
 
 ROOT = Path(__file__).parents[3]
 TEXTS = {path: asset.body.decode() for path, asset in assets().items()}
@@ -90,6 +99,24 @@ def test_texts_of_the_page_are_complete_and_used() -> None:
     assert called <= known
     starts = tuple(re.findall(r"\bt\(`([a-z]+\.)\$\{", code))
     assert {key for key in known - named if not key.startswith(starts)} == set()
+
+
+def test_chinese_has_every_word_of_the_api_that_the_page_shows() -> None:
+    kinds = dict(re.findall(r"^  (\w+): \{(.*?)\},?$", TEXTS["shell/chinese_api.js"], re.M | re.S))
+    names = {kind: set(re.findall(r"\b([\w -]+?)[\"]?: \"", text)) for kind, text in kinds.items()}
+    assert described()  # all errors of the app are imported
+    codes = {kind.code for kind in error_kinds() if kind.__module__.startswith("app.")} - {"engine_error"}
+    codes |= set(HTTP_CODES.values()) | {"internal_error", "http_error"}
+    lacking = sorted(codes - names["errors"])
+    assert not lacking, f"app/web/shell/chinese_api.js needs a line for each of these errors: {lacking}"
+    assert names["steps"] == names["reasons"] == set(STEP_REASONS)
+    assert names["cells"] == set(CELLS)
+    assert names["curves"] == set(CURVES)
+    assert names["units"] == {unit for _, unit in CURVES.values() if unit}
+    assert names["conventions"] == set(CONVENTIONS)
+    texts = _texts("shell/english.js")
+    assert {f"gate.{gate}" for gate in shown_names()} <= set(texts)
+    assert {f"notice.{code}" for code in get_args(NoticeCode)} <= set(texts)
 
 
 def test_package_contains_the_page_files() -> None:

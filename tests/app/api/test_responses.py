@@ -1,16 +1,23 @@
-"""Large answers: compressed where the client accepts it, and encoded in a thread."""
+"""Answers: what of their fields is sent and documented. Large ones are compressed where the client accepts it, and
+encoded in a thread."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, Literal
 
+import msgspec
 import pytest
+from pydantic import TypeAdapter
 
-from app.api.inspection import attention_formats
+from app.api.inspection import attention_answer
+from app.api.request_fields import doc, example_of, optional
+from app.api.responses import Answer, copied
 from app.engine.interface import AttentionResult, ModelChange
 from app.text.language_detection import Detection, Identification
-from models.inspection.results import AttentionFindings, OutputStep
+from models.inspection.results import AttentionFindings, DecoderStep
 from tests.app.api.client import Client, described
 from tests.app.api.fake_engine import FakeEngine, translator
 
@@ -38,13 +45,13 @@ def test_gzip_only_if_accepted(accepted: str, is_packed: bool) -> None:
 
 def test_a_table_counts_as_digits_and_is_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, client = set[int](), Client()
-    media_type, table = attention_formats.FORMATS["csv"]
+    media_type, table = attention_answer.FORMATS["csv"]
 
     def watched(report: AttentionResult) -> str:
         threads.add(threading.get_ident())
         return table(report)
 
-    monkeypatch.setitem(attention_formats.FORMATS, "csv", (media_type, watched))
+    monkeypatch.setitem(attention_answer.FORMATS, "csv", (media_type, watched))
     answer = client.post("/attention?format=csv", json={"source": "bier", "encoding": "u8"})
     assert answer.text.startswith("kind,layer,head")
     assert client.engine.requests[0].max_values == 262_144
@@ -56,7 +63,7 @@ def test_a_table_counts_as_digits_and_is_written_in_a_thread(monkeypatch: pytest
 
 def test_suppressed_tokens_have_null_probabilities_as_documented() -> None:
     engine = FakeEngine()
-    engine.findings = AttentionFindings(float("-inf"), steps=[OutputStep(float("-inf"), 7, 0.5, [])])
+    engine.findings = AttentionFindings(float("-inf"), steps=[DecoderStep(float("-inf"), 7, 0.5, [])])
     client = Client(engine)
     answer = client.post("/attention", json={"source": "bier", "include": ["steps"]}).json()
     assert answer["target"]["logprob_sum"] is None
@@ -109,3 +116,48 @@ def test_json_ends_with_a_line_feed_for_those_who_use_curl(method: str, path: st
     assert answer.content.count(b"\n") == 1
     assert int(answer.headers["Content-Length"]) == len(answer.content)
     answer.json()
+
+
+class Word(Answer):
+    """A word."""
+
+    text: str = doc("How it reads.", "bier")
+    kind: Literal["word"] = doc("What it is.", "word", default="word")
+    place: int | None = doc("Where it is; null where it has none.", 3)
+    meaning: str | None = optional("Only where it was asked for.", "beer")
+    from_: str | None = optional("Its language.", "de", alias="from")
+
+
+class Sentence(Word):
+    """A sentence of words."""
+
+    words: list[Word] = doc("All of them.", [example_of(Word)])
+
+
+def test_answer_leaves_out_what_is_optional_and_nothing_else() -> None:
+    word = Word(text="bier", place=None)
+    assert msgspec.json.decode(msgspec.json.encode(word)) == {"text": "bier", "kind": "word", "place": None}
+    sentence = Sentence(text="bier", place=0, meaning="beer", from_="de", words=[word])
+    sent = msgspec.json.decode(msgspec.json.encode(sentence))
+    assert list(sent) == ["text", "kind", "place", "meaning", "from", "words"]
+
+
+@pytest.mark.parametrize("fields", [{"text": "bier"}, {"text": "bier", "place": 1, "since": 2}])
+def test_answer_takes_the_fields_that_it_describes_and_no_others(fields: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        Word(**fields)
+
+
+def test_answers_documented_as_they_are_described() -> None:
+    schema = TypeAdapter(Sentence).json_schema(mode="serialization")
+    word = schema["$defs"]["Word"]
+    assert (word["description"], word["required"]) == ("A word.", ["text", "place"])
+    assert word["properties"]["place"]["description"] == "Where it is; null where it has none."
+    assert schema["required"] == ["text", "place", "words"]
+    assert "from" in word["properties"]
+
+
+def test_fields_of_another_object_are_copied_and_checked() -> None:
+    assert copied(SimpleNamespace(text="bier", kind="word", place=1), Word) == Word(text="bier", place=1)
+    with pytest.raises(msgspec.ValidationError):
+        copied(SimpleNamespace(text=3, kind="word", place=1), Word)

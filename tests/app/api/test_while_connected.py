@@ -10,8 +10,7 @@ import pytest
 from fastapi import Request
 from starlette.types import Message
 
-from app.api.event_stream import while_connected
-from app.api.request_body import ClientDisconnected
+from app.api.request_body import ClientDisconnected, while_connected
 from app.engine.admission import ORIGIN
 from app.errors import EngineFailed
 

@@ -6,6 +6,8 @@ import asyncio
 import io
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 
 from app import documents
 from app.translation import TextFormat
@@ -100,3 +102,200 @@ def open_document() -> bytes:
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()
+
+
+def with_word_paragraphs(xml: str) -> bytes:
+    """xml: the content of the document's body."""
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    main = f"<w:document {space}><w:body>{xml}</w:body></w:document>".encode()
+    return repacked(_WORD(), lambda name, data: main if name == "word/document.xml" else data)
+
+
+def with_open_paragraphs(xml: str) -> bytes:
+    """xml: appended to the content of the text."""
+    end = b"</office:text>"
+    return repacked(
+        _OPEN(), lambda name, data: data.replace(end, xml.encode() + end) if name == "content.xml" else data
+    )
+
+
+def office_file(kind: str) -> bytes:
+    """A spreadsheet or a presentation of one text."""
+    import odfdo
+
+    document = odfdo.Document(kind)
+    document.body.clear()
+    if kind == "spreadsheet":
+        part = odfdo.Table("A sheet", width=1, height=1)
+        part.set_value((0, 0), "hello world")
+    else:
+        part = odfdo.DrawPage("page1", name="Page 1")
+        part.append(odfdo.Frame.text_frame("hello world", size=("7cm", "5cm"), position=("1cm", "1cm")))
+    document.body.append(part)
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+_WORD, _OPEN = cache(word_document), cache(open_document)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A file of one format. pieces: of files that the fuzz tests put together with `made_of`; () for a format whose
+    reader has the pieces of another one."""
+
+    content: Callable[[], bytes]
+    pieces: tuple[str, ...] = ()
+    made_of: Callable[[str], bytes] = _encoded
+
+
+def _text(text: str) -> Callable[[], bytes]:
+    return text.encode
+
+
+_PAGE = _text("<!doctype html><title>Hello</title><p class=a>Hello <b>world</b></p><script>let a = 1</script>\n")
+
+_CATALOGUE = _text('msgid ""\nmsgstr "Language: de\\n"\n\n#, fuzzy\nmsgid "hello"\nmsgstr ""\n')
+
+# Every row of `app.documents.readers.READERS` has a sample here; tests/app/documents/test_readers.py says so.
+SAMPLES = {
+    ".txt": Sample(_text("Hello world.\r\n\r\n  Goodbye.\n")),
+    ".md": Sample(
+        _text("# Hello\n\n```\ncode\n```\n\n- one *two*\n"),
+        (
+            "```",
+            "\n",
+            "---",
+            "*",
+            "_",
+            "[a](b)",
+            "# ",
+            "| a |",
+            "Subject: ",
+            "From: a\n",
+            "wort",
+            " ",
+            "~~",
+            "\t",
+            ". ",
+        ),
+    ),
+    ".srt": Sample(
+        _text("1\n00:00:01,000 --> 00:00:02,000\nHello <i>world</i>\n"),
+        (
+            "1\n",
+            "00:00:01,000 --> 00:00:02,000",
+            "\n",
+            "\r\n",
+            "-->",
+            "<i>",
+            "</i>",
+            "- ",
+            "text",
+            " ",
+            "999999999999999999999999999999",
+            "<",
+        ),
+    ),
+    ".vtt": Sample(
+        _text("WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.000\nHello world\n"),
+        ("WEBVTT", "\n", "\n\n", "00:01.000 --> 00:02.000", "NOTE ", "<v A>", "<00:01.000>", "Language: de", "a", " "),
+    ),
+    ".html": Sample(
+        _PAGE,
+        (
+            "<b>",
+            "</b>",
+            "<p>",
+            "</p>",
+            "<code>",
+            "</code>",
+            "<!--",
+            "-->",
+            "<pre>",
+            "<svg/>",
+            "<br",
+            ">",
+            "&amp;",
+            "<title>",
+            "<script>",
+            "</script>",
+            " translate=no",
+            "\xa0",
+            "{1}",
+            "wort",
+            " ",
+            "\n",
+            "\x00",
+            "ä",
+            "</",
+        ),
+    ),
+    ".htm": Sample(_PAGE),
+    ".docx": Sample(
+        _WORD,
+        (
+            "<w:p>",
+            "</w:p>",
+            "<w:r>",
+            "</w:r>",
+            "<w:t>wort</w:t>",
+            "<w:tab/>",
+            "<w:rPr><w:b/></w:rPr>",
+            "<w:hyperlink>",
+            "</w:hyperlink>",
+            "<w:ins>",
+            "</w:ins>",
+            "<w:noBreakHyphen/>",
+            "<w:del/>",
+            "&amp;",
+            " ",
+            "<!-- a -->",
+        ),
+        with_word_paragraphs,
+    ),
+    ".odt": Sample(
+        _OPEN,
+        (
+            "<text:p>",
+            "</text:p>",
+            "<text:span>",
+            "</text:span>",
+            "wort",
+            "<text:s text:c='9'/>",
+            "<text:tab/>",
+            "<text:note/>",
+            "<text:h>",
+            "</text:h>",
+            "&lt;",
+            " ",
+            "<!-- a -->",
+        ),
+        with_open_paragraphs,
+    ),
+    ".ods": Sample(partial(office_file, "spreadsheet")),
+    ".odp": Sample(partial(office_file, "presentation")),
+    ".po": Sample(
+        _CATALOGUE,
+        (
+            'msgid "',
+            'msgstr "',
+            'msgstr[0] "',
+            'msgctxt "',
+            'msgid_plural "',
+            '"',
+            "\n",
+            "#, fuzzy\n",
+            "#~ ",
+            "\\",
+            "\\n",
+            "a",
+        ),
+    ),
+    ".pot": Sample(_CATALOGUE),
+}

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from app import documents
-from app.documents.reader_pool import IN_PLACE_BYTES, ReaderPool, is_small
-from app.documents.reader_process import File, Job, Texts, answer, messages
+from app.documents import reader_pool
+from app.documents.reader_pool import IN_PLACE_BYTES, File, Job, ReaderPool, Texts, answer, is_small, messages
 from app.errors import InvalidRequest
+from models.child_process import frame
 from tests.app.documents.sample_documents import Backwards, open_document, repacked, through, word_document
 from tests.app.documents.test_hostile_files import word_file
 
@@ -22,7 +23,7 @@ from tests.app.documents.test_hostile_files import word_file
 def reader_pids() -> list[int]:
     """The children of this process that read documents."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(child) for child in children if b"reader_process" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in children if b"reader_pool" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def reader_processes() -> int:
@@ -104,6 +105,24 @@ def test_file_that_takes_too_much_memory_is_refused() -> None:
         await pool.close()
 
     asyncio.run(large())
+
+
+@pytest.mark.parametrize("said", [b"\xff" * 8, bytes(2), frame([{"type": "Job"}]), frame([7])])
+def test_process_that_a_file_has_taken_over_costs_that_file_alone(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may send what it likes, and the server goes on."""
+
+    async def taken_over() -> None:
+        pool = ReaderPool(processes=1)
+        with monkeypatch.context() as patch:
+            code = f"import os, sys; os.read(int(sys.argv[-1]), 1000); os.write(int(sys.argv[-1]), {said!r})"
+            patch.setattr(reader_pool, "_PROGRAM", f"'reader_pool'; {code}")
+            with pytest.raises(InvalidRequest, match="send it in parts"):
+                await pool.run(".txt", b"eins")
+        assert isinstance(await pool.run(".txt", b"zwei"), Texts)
+        await pool.close()
+        assert reader_processes() == 0
+
+    asyncio.run(taken_over())
 
 
 def test_process_that_was_killed_while_it_had_nothing_to_read_refuses_no_file() -> None:

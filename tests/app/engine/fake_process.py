@@ -19,7 +19,7 @@ class FakeProcess:
         self.pid, self.cores = 1, None
         self.sent: list[Any] = []
 
-    async def start(self, first: list[Any], cores: Any = None) -> None:
+    async def start(self, environment: Any, first: list[Any], cores: Any = None) -> None:
         self.cores = cores
         self.started.append(self)
         if self.fails is not None:
@@ -36,7 +36,7 @@ class FakeProcess:
         self.killed += 1
         self.on_death(self.device)
 
-    async def stop(self, timeout_s: float) -> None:
+    async def stop(self, timeout_s: float, last: Any) -> None:
         self.on_death(self.device)
 
 

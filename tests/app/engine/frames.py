@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.engine.protocol import messages as m
+from models.child_process import frame
 
 
 def framed(messages: Sequence[m.ToDevice | m.FromDevice]) -> bytes:
-    return m.frame(messages)
+    return frame(messages)

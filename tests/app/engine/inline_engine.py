@@ -11,15 +11,16 @@ from app.engine.admission import Admission
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.supervisor import Supervisor
 from app.engine.interface import TranslationRequest
-from app.engine.metrics.collector import Metrics
+from app.engine.metrics import Metrics
 from app.engine.protocol import messages as m
-from app.engine.protocol.messages import HEADER
 from app.engine.tasks.alignment_task import AlignmentTask
 from app.engine.tasks.attention_task import AttentionTask
+from app.engine.tasks.gates_task import GatesTask
 from app.engine.tasks.generation_task import GenerationTask
 from app.engine.tasks.translation_task import TranslationTask
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
+from models.child_process import HEADER
 from models.decoding.options import DecodingOptions
 from tests.app.engine.frames import framed
 from tests.app.engine.registries import read_registry
@@ -44,6 +45,7 @@ class Inline:
         rooms = self.registry, self.admission, dispatcher
         self.translating = TranslationTask(*rooms, DecodingOptions(beam_size=beam_size, length_penalty=1.0), SLOTS)
         self.attending = AttentionTask(*rooms, self.translating)
+        self.looking = GatesTask(*rooms)
         self.continuing, self.aligning, self.dispatcher = GenerationTask(*rooms), AlignmentTask(*rooms), dispatcher
 
     def least_busy(self, model: str) -> Inline:

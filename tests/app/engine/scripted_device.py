@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_metrics import RequestMetrics
+from app.engine.metrics import Metrics, RequestMetrics
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
 from models.decoding.options import Hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,24 @@ def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monk
     running.do(running.pool.generate(generation_request(prompt="分开", max_new_tokens=3, n=3, seed=1)))
     limited = [bool(message.start_by) for message in sent if isinstance(message, m.Decode)]
     assert limited == [True, False, False, False, False, True, False, False]
+
+
+def test_server_is_not_ready_without_a_model_that_it_was_told_to_serve(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    running = Running(options(root, models="tiny-lyrics,de-en"))
+    try:
+        running.until(lambda: running.pool.models(), "nothing was loaded")
+        assert running.do(running.pool.generate(generate()))
+        status = running.pool.status()
+        assert not status.ready
+        assert status.problems == (f"de-en is not in {root}: fetch it with `parlance import de-en --into {root}`.",)
+        shutil.copytree(root / "tiny-de-en", root / "opus-mt-de-en")
+        running.do(running.pool.load_model("opus-mt-de-en"))
+        running.ready()
+        [problem] = running.pool.status().problems
+        assert problem.startswith(f"{root}/opus-mt-de-en is served for de-en, and it was trained, not imported")
+    finally:
+        running.close()
 
 
 def test_server_without_any_model_says_that_it_serves_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

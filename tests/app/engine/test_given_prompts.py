@@ -9,7 +9,7 @@ import pytest
 
 from app import errors
 from app.engine import input_processor
-from app.engine.interface import ScoreQuery
+from app.engine.interface import ScoreQuery, TokenQuery
 from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint
 from tests.app.engine.engine_thread import Running, generate
@@ -52,6 +52,21 @@ def test_token_ids_outside_the_vocabulary_are_refused(tiny_checkpoints: Path, id
     with pytest.raises(errors.InvalidRequest, match=f"^{sentence}$") as refused:
         input_processor.given_prompt_ids(read(tiny_checkpoints), ids)
     assert refused.value.field == "prompt"
+
+
+def test_text_is_tokenized_with_its_unknown_characters(tiny_checkpoints: Path) -> None:
+    lyricist = read(tiny_checkpoints)
+    result = input_processor.tokenized(lyricist, TokenQuery("分x开"))
+    first, last = lyricist.target_ids("分开")
+    assert (result.ids, result.pieces) == ((first, 0, last), ("分", "<unk>", "开"))
+    assert input_processor.tokenized(lyricist, TokenQuery("", ids=result.ids)).text == "分开"
+    assert result.special == {"bos": None, "eos": None, "unk": "<unk>", "pad": None}
+    assert input_processor.tokenized(lyricist, TokenQuery("<unk>")).ids == (0,)
+    with pytest.raises(errors.InvalidRequest, match=r"^There is no token 99: tiny-lyrics has 26 of them"):
+        input_processor.tokenized(lyricist, TokenQuery("", ids=(99,)))
+    begun = replace(lyricist, config=replace(lyricist.config, target_prefix=(5,), eos=7))
+    assert input_processor.tokenized(begun, TokenQuery("分", start=True)).ids == (5, first)
+    assert input_processor.tokenized(begun, TokenQuery(lyricist.tokenizers["target"].piece(7))).ids == (7,)
 
 
 @pytest.mark.slow

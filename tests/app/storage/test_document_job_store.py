@@ -61,3 +61,48 @@ def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "documents").write_text("a file in its place")
     with pytest.raises(EngineUnavailable, match="cannot write to its folder PARLANCE_DATA"):
         DocumentJobStore(tmp_path, 600).add(".txt", "")
+
+
+def test_estimate_is_told_while_a_document_is_translated_and_ends_with_it(tmp_path: Path) -> None:
+    one, other = DocumentJobStore(tmp_path, 600), DocumentJobStore(tmp_path, 600)
+    job, key = one.add(".txt", "")
+    one.beat(job.id, 7)
+    assert other.find(job.id, key) == job, "it is queued still"
+    translating = msgspec.structs.replace(job, state="translating", seconds_remaining=1)
+    one.save(translating)
+    one.beat(job.id, 7)
+    assert other.find(job.id, key) == msgspec.structs.replace(translating, seconds_remaining=7)
+    done = msgspec.structs.replace(job, state="done", name="stored.txt")
+    one.save(done)
+    one.beat(job.id, 7)
+    assert other.find(job.id, key) == done, "a beat on its way does not undo the end"
+
+
+@pytest.mark.parametrize("wrong_by_s", [86_400, -86_400])
+def test_document_is_neither_lost_nor_expired_by_another_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_by_s: float
+) -> None:
+    store = DocumentJobStore(tmp_path, 600)
+    job, key = store.add(".txt", "")
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + wrong_by_s)
+    assert DocumentJobStore(tmp_path, 600).find(job.id, key) == job, "as another machine with the folder sees it"
+    assert store.find(job.id, key) == job, "after this machine's clock was set"
+    store.add(".txt", "")
+    assert store.find(job.id, key) == job
+
+
+def test_document_with_a_time_in_the_future_is_lost_and_expires_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DocumentJobStore(tmp_path, 600)
+    job, key = store.add(".txt", "")
+    aged(tmp_path, -86_400)
+    assert store.find(job.id, key) == job
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 31)
+    lost = store.find(job.id, key)
+    assert lost is not None
+    assert lost.state == "error"
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 601)
+    assert store.find(job.id, key) is None

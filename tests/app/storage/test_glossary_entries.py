@@ -23,10 +23,15 @@ from app.storage.glossary_store import EntriesFormat, entries_as_tsv, parse_entr
         ("\ufeffBier;ale;de;en\n\n", "csv", {"Bier": "ale"}),
         ("Bier,ale; beer\nWirt,host", "csv", {"Bier": "ale; beer", "Wirt": "host"}),
         ("\ufeffBier\tale", "tsv", {"Bier": "ale"}),
+        ("\ufeffBier\tale\n\ufeffWirt\thost", "tsv", {"Bier": "ale", "Wirt": "host"}),
         ("", "tsv", {}),
+        ("Bier\tale\rWirt\thost\r", "tsv", {"Bier": "ale", "Wirt": "host"}),
+        ("Bier,ale\rWirt,host\r\r", "csv", {"Bier": "ale", "Wirt": "host"}),
+        ("\r\rBier;ale\r\nWirt;host", None, {"Bier": "ale", "Wirt": "host"}),
+        ("Bier, hell\tale\rWirt\thost", None, {"Bier, hell": "ale", "Wirt": "host"}),
     ],
 )
-def test_parse_entries(lines: str, form: EntriesFormat, entries: dict[str, str]) -> None:
+def test_parse_entries(lines: str, form: EntriesFormat | None, entries: dict[str, str]) -> None:
     assert parse_entries(lines, form) == entries
 
 
@@ -45,6 +50,25 @@ def test_parse_entries(lines: str, form: EntriesFormat, entries: dict[str, str])
             'Line 2 of "entries" has 1 cell; write a source term, a comma or semicolon, and its target term.',
         ),
         ("a\tb\na\tc", "tsv", 'Line 2 of "entries" has a source term that an earlier line has; leave one out.'),
+        ("a,b\ra,c", "csv", 'Line 2 of "entries" has a source term that an earlier line has; leave one out.'),
+        ("a\tb\rc", "tsv", 'Line 2 of "entries" has 1 cell; write a source term, a tab, and its target term.'),
+        *(
+            (lines, form, 'Line 2 of "entries" has a term with a control character; terms are text of one line.')
+            for lines, form in (
+                ("a\tb\nc\x0bd\te", "tsv"),
+                ("a,b\nc,d\x1f", "csv"),
+                ("a,b\nc,d\0e", "csv"),
+                ("a\tb\nc\0\td", "tsv"),
+                ("a,b\n\u2028c,d", "csv"),
+                ('a,b\nc,"d\te"', "csv"),
+                ('a,b\nc,"d\re"', "csv"),
+            )
+        ),
+        (
+            "a\t",
+            "tsv",
+            'Line 1 of "entries" has an empty term; each takes at least one character that is not white space.',
+        ),
         ('a,"b', "csv", '"entries" is not csv (unexpected end of data); quote cells as RFC 4180 says.'),
     ],
 )

@@ -114,3 +114,33 @@ def test_a_folder_of_many_files_is_looked_through_rarely(tmp_path: Path, monkeyp
     files.keep(".txt", b"a" * 50)
     with pytest.raises(Overloaded):
         files.keep(".txt", b"a")
+
+
+@pytest.mark.parametrize("wrong_by_s", [86_400, -86_400])
+def test_retention_trusts_no_other_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_by_s: float) -> None:
+    store = TranslatedFileStore(tmp_path, 600, 10)
+    name = store.keep(".txt", b"12345678")
+    clock, monotonic = time.time, time.monotonic
+    monkeypatch.setattr(time, "time", lambda: clock() + wrong_by_s)
+    for each in (store, TranslatedFileStore(tmp_path, 600, 10)):  # this machine's clock was set; another machine
+        each.remove_expired()
+        assert each.read(name) == b"12345678"
+        with pytest.raises(Overloaded) as full:
+            each.keep(".txt", b"12345678")
+        assert 590 <= full.value.retry_after_s <= 600
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 601)
+    assert store.read(name) is None
+    store.remove_expired()
+    assert not list((tmp_path / "files").iterdir())
+
+
+def test_file_with_a_time_in_the_future_expires_after_its_retention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = TranslatedFileStore(tmp_path, 600, 100)
+    name = store.keep(".txt", b"a")
+    aged(tmp_path, name, -86_400)
+    assert store.read(name) == b"a"
+    monotonic = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 601)
+    assert store.read(name) is None

@@ -9,8 +9,8 @@ import pytest
 
 from app.engine.interface import TranslationResult
 from app.text.inline_markup import markup_of
-from app.translation.prepare import segmented
-from app.translation.text_translator import Translator
+from app.translation.driver import Translator
+from app.translation.segments import segmented
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 
@@ -52,9 +52,9 @@ def test_alignment_and_tokens_have_the_signs() -> None:
     assert words == [("EIN", 0), ("HUND", 6), ("DA", 15)]
 
 
-def test_link_whose_words_are_lost_is_written_with_its_own() -> None:
+def test_link_whose_words_are_lost_is_written_with_its_own_and_an_emphasis_is_on_the_word_in_its_place() -> None:
     engine = WordEngine(words={"hier": ""})
-    assert translate(engine, "Der *hier* Hund [hier](u) da").text == "DER HUND [hier](u) DA"
+    assert translate(engine, "Der *hier* Hund [hier](u) da").text == "DER *HUND* [hier](u) DA"
 
 
 def test_sign_around_several_sentences_stays_at_their_edges() -> None:

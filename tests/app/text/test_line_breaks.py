@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.translation.prepare import segmented
+from app.translation.segments import segmented
 
 MAIL = """\
 Hallo Bob,

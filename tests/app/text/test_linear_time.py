@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from app.engine.interface import TranslationOptions
 from app.text.html_page import page_sections, parse_page
 from app.text.text_blocks import text_sections, untranslatable_blocks
-from app.translation.prepare import PreparedSentence, segmented, split_to_fit
+from app.translation.reading import Reading, Sentence, read_without_holes
+from app.translation.segments import segmented, split_to_fit
+from app.translation.steps import Room
 from tests.time_limits import processor_seconds
 
 
@@ -30,23 +32,28 @@ def test_long_passage_is_cut_between_words() -> None:
     assert "".join(page.pieces([(text, None) for text in page.texts])).count("<b>Wort</b>") == 1500
 
 
-async def _fitted(text: str, room: int) -> tuple[tuple[int, int], ...]:
-    async def count_tokens(texts: Sequence[str]) -> list[int]:
-        return [len(each.encode()) for each in texts]
-
-    return (await split_to_fit(segmented(text, "de", split=False), room, count_tokens)).spans
+def _fitted(text: str, room: int) -> tuple[tuple[int, int], ...]:
+    options = TranslationOptions("de", "en")
+    steps = split_to_fit(segmented(text, "de", split=False), options, lambda piece: read_without_holes(piece, "de"))
+    answers: list[Any] | None = None
+    while True:
+        try:
+            (question,) = steps.send(answers)
+        except StopIteration as end:
+            return end.value.spans  # type: ignore[no-any-return]
+        answers = [room] if isinstance(question, Room) else [[len(each.encode()) for each in question.texts]]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("cluster", ["a" + "\ufe0f" * 30, "a" + "\u0301" * 30, "\U0001f468\u200d" * 20, "a\u200d"])
 def test_characters_of_many_code_points_are_cut(cluster: str) -> None:
     with processor_seconds(2):
-        spans = asyncio.run(_fitted(cluster * (40_000 // len(cluster)) + "Ende", 500))
+        spans = _fitted(cluster * (40_000 // len(cluster)) + "Ende", 500)
     assert spans
 
 
 def test_whole_characters_where_they_are_short() -> None:
     text = "👨‍👩‍👧e\u0301❤️" * 300 + "x"
-    for start, end in asyncio.run(_fitted(text, 200)):
+    for start, end in _fitted(text, 200):
         assert text[start] in "👨e❤", text[start - 2 : start + 2]
         assert text[end - 1] != "\u200d"
 
@@ -67,13 +74,54 @@ def test_whole_characters_where_they_are_short() -> None:
     ],
 )
 def test_long_texts_are_prepared(text: str) -> None:
-    from app.engine.interface import TranslationOptions
-
     with processor_seconds(2):
         pieces = segmented(text, "de").pieces
         for piece in pieces:
             if len(piece) < 2000:
-                PreparedSentence.of(piece, TranslationOptions("de", "en"), None)
+                Reading.of(Sentence(piece, TranslationOptions("de", "en")), "numbers")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "a. ",
+            "(1.2.3.",
+            "[1] ",
+            "- [x] ",
+            "> - ",
+            ":) ",
+            "¯\\_(ツ)_/¯ ",
+            "(((",
+            "^ ",
+            " ##",
+            "\\",
+            "{#a",
+            "a:)",
+            "....",
+        ),
+        *(
+            "_ ",
+            "· ",
+            "[b]",
+            "[/b]",
+            "[a][b]",
+            "https://a[b] ",
+            "<<a,",
+            "[[a|",
+            "`a <b>`_",
+            "||a||",
+            "''",
+            "&a ",
+            "a;b\n",
+        ),
+        *('"a";', "a,b,c\n", "k=v\n", '"a": "b",', "a: b\n", '[1]: a "b\n', "[a]\nb=c\n", "From:\n a\n", '!!! a "b\n'),
+        *("<!-- ", "[code]", "$$\n", "a\\n", "x. 😀 "),
+    ],
+)
+def test_layout_is_found(pattern: str) -> None:
+    with processor_seconds(2):
+        segmented((pattern * 20_000)[:20_000], "de")
 
 
 def test_sections_join_to_their_text_and_keep_code_whole() -> None:
@@ -98,15 +146,3 @@ def test_sections_of_a_page_read_as_they_do_within_it() -> None:
     assert "".join(sections) == page
     assert len(sections) > 20
     assert [text for section in sections for text in parse_page(section).texts] == parse_page(page).texts
-
-
-def test_numbers_that_a_translation_lost_are_repaired() -> None:
-    """A table of times of which the model has kept nothing."""
-    from app.engine.interface import TranslationOptions, TranslationResult
-    from app.translation.repair.marks_and_numbers import with_lost_numbers
-
-    times = " ".join(f"{number}:3{number % 10}" for number in range(200))
-    sentence = PreparedSentence.of(times, TranslationOptions("de", "en"), None)
-    with processor_seconds(2):
-        repaired = with_lost_numbers(sentence, TranslationResult(" ".join("7" * 200), alignment=()))
-    assert "0:30" in repaired.text

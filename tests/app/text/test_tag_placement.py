@@ -38,6 +38,9 @@ from tests.app.text.scripted_translation import backwards, ordered, translated
         ("nimm <code>f(x)</code> hier", "here=hier take=nimm {1}={1}", "here take <code>f(x)</code>"),
         ("nimm <code>f(x)</code> hier", "take=nimm here=hier", "take <code>f(x)</code> here"),
         ("nimm <code>f(x)</code>", "take=nimm", "take <code>f(x)</code>"),
+        # a part of a word replaces no other part of it
+        ("die <kbd>Strg</kbd>-Taste da", "the=die Strg=Strg-Taste key=Strg-Taste there=da",
+         "the <kbd>Strg</kbd> key there"),
         # tags without their partner
         ("a</b> c", "c=c a=a", "c a</b>"),
     ],

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from app.text.text_blocks import untranslatable_blocks
-from app.translation.prepare import segmented
+from app.translation.segments import segmented
 
 
 def kept(text: str) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 
 from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
 from app.errors import TextTooLong
+from app.interpreter import each_in_thread
 from app.translation.cached_engine import CachedEngine, TranslationCache
-from app.translation.slices import each_in_thread
-from app.translation.text_translator import Translator
+from app.translation.driver import Translator
 from models.decoding.options import DecodingOptions
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.translation.word_engine import WordEngine, with_reload
@@ -35,6 +35,7 @@ OTHERS = {
     "temperature": 0.5,
     "top_k": 3,
     "top_p": 0.5,
+    "min_p": 0.1,
     "seed": 1,
     "scores": False,
     "logprobs": True,
@@ -153,9 +154,9 @@ def test_pair_too_long_to_align_leaves_the_others_aligned(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(engine, "align", refuses_long)
     requests = [translation_request(text, "de", "en") for text in ("ein hund", "long", "zwei hunde")]
-    translations = [TranslationResult(request.text, (), "stop", "m") for request in requests]
-    results = asyncio.run(CachedEngine(engine, TranslationCache()).aligned(requests, translations))
-    assert [result.alignment is not None and len(result.alignment) for result in results] == [2, False, 2]
+    pairs = [(request, request.text) for request in requests]
+    results = asyncio.run(CachedEngine(engine, TranslationCache()).aligned(pairs))
+    assert [None if words is None else len(words) for words in results] == [2, None, 2]
 
 
 def test_cancelled_work_ends_with_its_slice() -> None:

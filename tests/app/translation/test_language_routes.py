@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.translation.language_routes import LanguageRoutes
+from app.translation.pivot import LanguageRoutes
 from tests.app.api.fake_engine import FakeEngine, translator
 
 

@@ -12,9 +12,8 @@ from app.engine.interface import ModelInfo, Notice, TranslationRequest, Translat
 from app.errors import InvalidRequest, Overloaded, UnknownPair
 from app.translation import TextRequest
 from app.translation.cached_engine import TranslationCache
-from app.translation.language_routes import LanguageRoutes
-from app.translation.pivot_translator import PivotTranslator
-from app.translation.text_translator import Translator
+from app.translation.driver import Translator
+from app.translation.pivot import LanguageRoutes, PivotTranslator
 from tests.app.api.fake_engine import FakeEngine, translator
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
@@ -35,7 +34,8 @@ class TwoEngines(WordEngine):
         pair = options.source_language, options.target_language
         if not any(pair in model.language_pairs for model in self.loaded):
             raise UnknownPair("no such model")
-        return replace(super()._translation(request), model=f"tiny-{pair[0]}-{pair[1]}")
+        notices = self.notices.get(request.text, ())
+        return replace(super()._translation(request), model=f"tiny-{pair[0]}-{pair[1]}", notices=notices)
 
 
 def pivoting(engine: FakeEngine, cache: TranslationCache | None = None) -> PivotTranslator:
@@ -96,6 +96,19 @@ def test_notices_of_the_first_model_keep_their_places() -> None:
     assert [notice.code for notice in result.notices] == ["pivot", "unknown_words", "low_probability"]
     assert result.notices[1:] == (unknown, Notice("low_probability", "z"))  # its place would be in the English text
     assert result.finish_reason == "repetition"
+
+
+def test_words_that_the_answer_has_no_more_are_not_marked() -> None:
+    engine = FakeEngine([translator("de", "en"), translator("en", "fr")])
+    invented = [Notice("invented_words", word, 0, 3, word=word) for word in ("hunder", "hund", "en")]
+    engine.notices = {"hund": tuple(invented)}
+    (direct,) = translated(engine, text_request("hund", "de", "en"))
+    assert direct.notices == tuple(invented[1:])
+    (pivoted,) = translated(engine, text_request("hund", "de", "fr"))
+    assert pivoted.notices[1:] == tuple(invented[1:])
+    first = Notice("invented_words", "dog", 0, 4, word="dog")
+    (second,) = translated(TwoEngines(notices={"hund": (first,)}), text_request("hund", "de", "fr"))
+    assert [notice.code for notice in second.notices] == ["pivot"], "the French text has no dog"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from app.engine.interface import TranslationOptions
-from app.translation.prepare import PreparedSentence, SegmentedText, one_plain_sentence, segmented
+from app.translation.reading import Reading, Sentence
+from app.translation.segments import SegmentedText, one_plain_sentence, segmented
 
 LANGUAGES = ("de", "en", "fr", "es", "el", "ru", "zh", "ja", "hi", "my", "xx")
 WORDS = (
@@ -35,8 +36,8 @@ def test_other_texts_are_not_plain(text: str) -> None:
     assert not one_plain_sentence(text)
 
 
-def ways(text: str, language: str) -> tuple[SegmentedText, PreparedSentence]:
-    return segmented(text, language), PreparedSentence.of(text, TranslationOptions("de", "en"), None)
+def ways(text: str, language: str) -> tuple[SegmentedText, Reading]:
+    return segmented(text, language), Reading.of(Sentence(text, TranslationOptions("ru", "en")), "numbers")
 
 
 def test_quick_test_changes_no_result() -> None:
@@ -50,8 +51,6 @@ def test_quick_test_changes_no_result() -> None:
             continue
         seen += 1
         short = ways(text, language)
-        with (
-            patch("app.translation.prepare.one_plain_sentence", return_value=False),
-        ):
+        with patch("app.translation.segments.one_plain_sentence", return_value=False):
             assert ways(text, language) == short, text
     assert seen > 700

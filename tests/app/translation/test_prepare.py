@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.text.layout_characters import JOINERS, MARK, is_spelling_joiner
-from app.translation.prepare import cut_spans, segmented
-from app.translation.text_translator import Translator
+from app.translation.driver import Translator
+from app.translation.segments import cut_spans, segmented
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 
@@ -82,7 +82,7 @@ def wide_spaces(text: str) -> int:
     return sum(len(run) for run in re.findall(" {2,}", text))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(TEXTS, st.booleans(), st.booleans(), st.booleans())
 def test_layout_survives_any_translation(text: str, backwards: bool, aligns: bool, split: bool) -> None:
     engine = WordEngine(backwards=backwards, aligns=aligns)
@@ -91,7 +91,7 @@ def test_layout_survives_any_translation(text: str, backwards: bool, aligns: boo
     assert wide_spaces(result.text) >= wide_spaces(text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(TEXTS)
 def test_copying_engine_gives_the_text_back(text: str) -> None:
     engine = WordEngine(copies=True)

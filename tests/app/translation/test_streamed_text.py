@@ -10,8 +10,8 @@ from app.engine.interface import TranslationResult
 from app.errors import EngineUnavailable, Overloaded
 from app.translation import TextRequest
 from app.translation.cached_engine import TranslationCache
-from app.translation.text_translator import Translator
-from tests.app.translation.repair.test_sentence_repair import without_symbols
+from app.translation.driver import Translator
+from tests.app.translation.test_sentence import without_symbols
 from tests.app.translation.word_engine import WordEngine
 from tests.request_builders import text_request
 

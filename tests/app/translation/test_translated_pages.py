@@ -10,25 +10,27 @@ from typing import Any
 
 import pytest
 
-from app.engine.interface import AlignedWord, TranslationRequest, TranslationResult, Usage
+from app.engine.interface import AlignedWord, FinishReason, TranslationRequest, TranslationResult, Usage
 from app.text.html_page import HtmlPage, parse_page
-from app.translation import TextRequest, text_translator
-from app.translation.text_translator import Translator, translated_pages
+from app.text.page_parser import TagRules
+from app.translation import TextRequest, pipeline
+from app.translation.driver import Translator
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.translation.word_engine import WordEngine
-from tests.request_builders import changed, text_request
+from tests.request_builders import changed, text_request, translation_request
 
 
-class Capitals:
+class Capitals(FakeEngine):
     def __init__(self, alignment: bool = True) -> None:
-        self.calls: list[list[TextRequest]] = []
+        super().__init__()
+        self.calls: list[list[TranslationRequest]] = []
         self._alignment = alignment
 
-    async def __call__(self, requests: Sequence[TextRequest]) -> list[TranslationResult]:
+    async def translate(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult]:
         self.calls.append(list(requests))
-        return [self._answer(request) for request in requests]
+        return [self._translation(request) for request in requests]
 
-    def _answer(self, request: TextRequest) -> TranslationResult:
+    def _translation(self, request: TranslationRequest) -> TranslationResult:
         results = list(re.finditer(r"\S+", request.text))
         results[:2] = reversed(results[:2])
         out, alignment = "", []
@@ -36,15 +38,15 @@ class Capitals:
             out += " " * bool(out)
             alignment.append(AlignedWord(len(out), len(out) + len(result[0]), *result.span(), 1.0))
             out += result[0].upper()
-        reason = "length" if "endless" in request.text else "stop"
+        reason: FinishReason = "length" if "endless" in request.text else "stop"
         usage = Usage(len(results), 2 * len(results), 0.25, None, len(results) / 10)
         alignment_ = tuple(alignment) if self._alignment and "alignment" in request.options.wants else None
         scores = (-float(len(results)),) if "scores" in request.options.wants else None
         return TranslationResult(out, (), reason, "tiny-de-en", usage, scores, None, alignment_)
 
 
-async def one_page(request: TextRequest, translate: Capitals) -> TranslationResult:
-    (translated,) = await translated_pages([request], translate)
+async def one_page(request: TextRequest, engine: Capitals) -> TranslationResult:
+    (translated,) = await Translator(engine).translate([request])
     return translated
 
 
@@ -53,14 +55,15 @@ def page(text: str, **fields: Any) -> TextRequest:
 
 
 def test_texts_of_all_pages_are_translated_in_one_call() -> None:
-    translate = Capitals()
-    plain = text_request("<b>as it is</b>", "de", "en", alternatives=2)
-    requests = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei", glossary={"two": "zwei"}), plain, page("<hr>")]
-    answers = asyncio.run(translated_pages(requests, translate))
-    first = text_request("one two", "de", "en", prefix="Zwei", glossary={"two": "zwei"}, wants=frozenset({"alignment"}))
-    assert translate.calls == [[first, changed(first, text="three", prefix=""), plain]]
+    engine = Capitals()
+    plain = text_request("as it is", "de", "en", alternatives=2)
+    requests = [page("<p>one <b>two</b></p><p>three</p>", prefix="Zwei"), plain, page("<hr>")]
+    answers = asyncio.run(Translator(engine).translate(requests))
+    first = translation_request("one two", "de", "en", prefix="Zwei", wants=frozenset({"alignment"}))
+    third = translation_request("as it is", "de", "en", alternatives=2)
+    assert engine.calls == [[first, changed(first, text="three", prefix=""), third]]
     texts = [answer.text for answer in answers]
-    assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT <B>AS IS</B>", "<hr>"]
+    assert texts == ["<p><b>TWO</b> ONE</p><p>THREE</p>", "IT AS IS", "<hr>"]
 
 
 def test_scores_usage_and_finish_reason_of_a_page() -> None:
@@ -72,11 +75,10 @@ def test_scores_usage_and_finish_reason_of_a_page() -> None:
 
 
 def test_page_without_text_is_not_translated() -> None:
-    translate = Capitals()
-    assert asyncio.run(translated_pages([page("<p><code>x</code> </p>")], translate))[0] == TranslationResult(
-        "<p><code>x</code> </p>"
-    )
-    assert translate.calls == []
+    engine = Capitals()
+    answer = asyncio.run(one_page(page("<p><code>x</code> </p>"), engine))
+    assert answer == TranslationResult("<p><code>x</code> </p>")
+    assert engine.calls == []
 
 
 @pytest.mark.parametrize("alignment", [True, False])
@@ -128,12 +130,12 @@ def test_many_pages_are_parsed_and_translated_a_batch_at_a_time(monkeypatch: pyt
 
     pages = 0
 
-    def parse(source: str) -> HtmlPage:
+    def parse(source: str, rules: TagRules) -> HtmlPage:
         nonlocal pages
         pages += 1
-        return parse_page(source)
+        return parse_page(source, rules)
 
-    monkeypatch.setattr(text_translator, "parse_page", parse)
+    monkeypatch.setattr(pipeline, "parse_page", parse)
     texts = [f"<p>seite {number}</p>" + "<p>ein haus</p>" * 2000 for number in range(6)]
     results = asyncio.run(Translator(CountingEngine()).translate([page(text) for text in texts]))
     assert [result.text.count("EIN HAUS") for result in results] == [2000] * 6

@@ -113,7 +113,7 @@ class WordEngine(FakeEngine):
         return written, tuple(alignment)
 
     def _word(self, request: TranslationRequest, word: str) -> str:
-        core = word.strip(".,;:!?()")
+        core = word.strip(".,;:!?()\"'")
         known = core if self.copies else self.words.get(core.lower(), core.upper())
         if self.writes_terms:
             for forms in request.required:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from models.backends.top_k import Continuations
-from models.decoding.active_request import ActiveRequest
-from models.decoding.beam import Beams
+from models.decoding.beam import ActiveRequest, Beams
 from models.decoding.options import DecodingOptions, Hypothesis
 from models.interface import Prompt
 

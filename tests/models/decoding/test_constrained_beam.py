@@ -61,7 +61,7 @@ def test_wide_beam_finds_the_best_satisfying_hypothesis(required: Required, word
 
 
 @given(terms, st.integers(0, 50), st.integers(2, 4), st.integers(0, 4), st.booleans(), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_narrow_beam_satisfies_all_terms_that_fit(
     required: Required, seed: int, width: int, spare: int, forced_end: bool, shares: bool
 ) -> None:
@@ -80,7 +80,7 @@ def test_narrow_beam_satisfies_all_terms_that_fit(
 
 @given(terms, st.integers(0, 10**6), st.integers(2, 4), st.integers(0, 2), flags, flags)
 @example((((C,),), ((C,),), ((C, A),)), 297, 2, 0, [C], [A, B, C])  # a token between them that can be continued is none
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_word_boundaries_between_terms_are_reserved(
     required: Required, seed: int, width: int, spare: int, continues: list[int], open_: list[int]
 ) -> None:
@@ -93,7 +93,7 @@ def test_word_boundaries_between_terms_are_reserved(
 
 
 @given(terms, st.integers(0, 50), st.integers(2, 4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_terms_in_texts_that_never_end(required: Required, seed: int, width: int) -> None:
     needed = sum(min(map(len, term)) for term in required)
     chosen = options(max_new_tokens=needed, beam_size=width, required=required)

@@ -17,7 +17,7 @@ texts = st.lists(st.sampled_from([A, B, C, 0]), max_size=9)
 
 
 @given(terms, texts, st.sampled_from([NO_PARTS, SOME, parts((A, B, C), (A, B, C))]))
-@settings(max_examples=120)
+@settings(max_examples=48)
 def test_constraint_state_equals_exhaustive_search(required: Required, text: list[int], words: WordParts) -> None:
     automaton = TermAutomaton(required, words)
     state = automaton.states[automaton.read(text)]
@@ -38,7 +38,7 @@ def test_constraint_state_equals_exhaustive_search(required: Required, text: lis
 
 
 @given(terms, texts, st.sampled_from([NO_PARTS, SOME]))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_remaining_constraint_tokens_are_counted(required: Required, text: list[int], words: WordParts) -> None:
     """Useful tokens lead there: within `safe` tokens of any kind, and in fewer than `left` nothing does."""
     automaton = TermAutomaton(required, words)

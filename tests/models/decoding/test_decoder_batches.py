@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.decoding.active_request import StepResult
 from models.decoding.decoder import Decoder, decode
-from models.decoding.options import DecodingOptions, Hypothesis
+from models.decoding.options import DecodingOptions, Hypothesis, StepResult
 from models.interface import Prompt
 from tests.models.decoding.decoders import NO_END, PROMPT, RULES, decoder_of, one, options, same
 from tests.models.scripted import Scripted
@@ -53,7 +52,7 @@ def test_mixed_requests_equal_single_requests_for_any_number_of_slots(slots: int
 
 
 @given(st.lists(st.tuples(st.sampled_from(["join", "step", "step", "leave"]), st.integers(0, 5)), max_size=40))
-@settings(max_examples=60)
+@settings(max_examples=24)
 def test_join_and_leave_at_any_time(actions: list[tuple[str, int]]) -> None:
     """Remaining requests get the same result as alone, however other requests come and go."""
     network = Scripted(8, seed=1)

@@ -76,7 +76,7 @@ def test_greedy_texts_equal_the_formulas(way: dict[str, Any]) -> None:
 
 
 @given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 5))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_banned_tokens_equal_the_processor(written: list[int], size: int) -> None:
     from transformers import NoRepeatNGramLogitsProcessor
 

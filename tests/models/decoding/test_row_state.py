@@ -11,10 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.decoding.active_request import StepResult
 from models.decoding.decoder import decode
-from models.decoding.options import DecodingOptions, TokenRules
-from models.decoding.row_state import RowState
+from models.decoding.options import DecodingOptions, StepResult, TokenRules
+from models.decoding.row_state import COLUMNS, RowState
 from models.interface import Prompt
 from tests.models.decoding.draws import number_of, sampled
 from tests.models.scripted import Scripted
@@ -93,7 +92,7 @@ def test_log_probabilities_of_rows_that_request_them() -> None:
         logits = torch.randn(3, 8)
         logits[:, EOS] = -math.inf
         expected = logits.double().log_softmax(-1)
-        token = sampled(logits[2:], [(0.7, 0, 1.0, number_of(4, position))])[0]
+        token = sampled(logits[2:], [({"temperature": 0.7}, number_of(4, position))])[0]
         drawn.append(token)
         total[0] += expected[0].max().item()
         total[1] += expected[2, token].item()
@@ -128,11 +127,14 @@ def test_requesting_scores_does_not_change_tokens(eos: int | None) -> None:
 
 
 def test_moved_rows_keep_their_state() -> None:
-    rows = started(options(), options(temperature=0.9, top_k=3, top_p=0.8, seed=7, max_new_tokens=4), options())
+    chosen = options(temperature=0.9, top_k=3, top_p=0.8, seed=7, max_new_tokens=4)
+    rows = started(options(), chosen, options())
     advance(rows, certain(3, 4, 5))
     rows.move([1], [0])
     rows.move([], [])
-    assert (rows.temperature[0], rows.top_k[0], rows.top_p[0], rows.seed[0], rows.limits[0]) == (0.9, 3, 0.8, 7, 4)
+    assert {name: column[0] for name, column in rows.options.items()} == {
+        name: getattr(chosen, name) for name in COLUMNS
+    }
     assert (rows.feed[0], rows.lengths[0]) == (4, 1)
     rows.refresh([0])
     advance(rows, certain(6))
@@ -145,7 +147,12 @@ def test_reused_row_starts_clean() -> None:
     rows = started(options(temperature=1.0, seed=3, streamed=False))
     advance(rows, certain(3))
     rows.start(0, options())
-    assert (rows.lengths[0], rows.log_probability[0], rows.temperature[0], rows.streamed[0]) == (0, 0.0, 0.0, True)
+    assert (rows.lengths[0], rows.log_probability[0], rows.options["temperature"][0], rows.streamed[0]) == (
+        0,
+        0.0,
+        0.0,
+        True,
+    )
 
 
 @pytest.mark.parametrize("seed", [0, -1, 2**63, 2**64 + 5, -(2**70)])
@@ -154,7 +161,7 @@ def test_numbers_of_any_size(seed: int, top_k: int) -> None:
     rows = started(options(temperature=1.0, seed=seed, top_k=top_k), eos=None)
     logits = torch.randn(1, 8, generator=torch.Generator().manual_seed(3))
     advance(rows, logits.clone())  # which are written over
-    expected = sampled(logits, [(1.0, min(top_k, 2**63 - 1), 1.0, number_of(seed, 0))])
+    expected = sampled(logits, [({"top_k": min(top_k, 2**63 - 1)}, number_of(seed, 0))])
     assert rows.feed[0] == expected[0]
 
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.decoding.sampling import uniform
-from tests.models.decoding.draws import ALMOST_1, drawn, near, number_of, reachable, sampled
+from models.backends.torch.token_choice import uniform
+from tests.models.decoding.draws import ALMOST_1, Options, drawn, near, number_of, reachable, sampled
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -59,8 +59,8 @@ def test_filtered_distribution_is_inverted_likeliest_first() -> None:
         (0.875, 3),
         (ALMOST_1, 3),
     ]:
-        assert drawn(probabilities, number, k=4) == token
-        assert drawn(probabilities, number, p=ALMOST_1) == token
+        assert drawn(probabilities, number, top_k=4) == token
+        assert drawn(probabilities, number, top_p=ALMOST_1) == token
 
 
 def test_full_distribution_is_inverted_in_token_order() -> None:
@@ -85,21 +85,21 @@ def test_sampled_frequencies_equal_the_probabilities() -> None:
 def test_temperature() -> None:
     sharp = [p**2 for p in (0.1, 0.4, 0.3, 0.2)]
     flat = [p**0.5 for p in (0.1, 0.4, 0.3, 0.2)]
-    assert reachable([0.1, 0.4, 0.3, 0.2], t=0.5) == near({i: p / sum(sharp) for i, p in enumerate(sharp)})
-    assert reachable([0.1, 0.4, 0.3, 0.2], t=2.0) == near({i: p / sum(flat) for i, p in enumerate(flat)})
-    assert reachable([0.1, 0.4, 0.3, 0.2], t=1e5) == pytest.approx(dict.fromkeys(range(4), 0.25), abs=1e-3)
+    assert reachable([0.1, 0.4, 0.3, 0.2], temperature=0.5) == near({i: p / sum(sharp) for i, p in enumerate(sharp)})
+    assert reachable([0.1, 0.4, 0.3, 0.2], temperature=2.0) == near({i: p / sum(flat) for i, p in enumerate(flat)})
+    assert reachable([0.1, 0.4, 0.3, 0.2], temperature=1e5) == pytest.approx(dict.fromkeys(range(4), 0.25), abs=1e-3)
 
 
 @pytest.mark.parametrize("t", [1e-3, 1e-30, 1e-300])
 def test_temperature_near_0_is_greedy(t: float) -> None:
-    assert reachable([0.1, 0.4, 0.3, 0.2], t=t) == {1: 1.0}
+    assert reachable([0.1, 0.4, 0.3, 0.2], temperature=t) == {1: 1.0}
 
 
 def test_many_seeds_follow_the_distribution() -> None:
     torch.manual_seed(3)
     logits = torch.randn(1, 12) * 1.5
     count, t = 20_000, 0.8
-    draws = [(t, 0, 1.0, number_of(seed, 5)) for seed in range(count)]
+    draws = [({"temperature": t}, number_of(seed, 5)) for seed in range(count)]
     tokens = torch.tensor(sampled(logits.log_softmax(dim=-1).expand(count, -1), draws))
     expected = (logits[0].double() / t).softmax(dim=-1) * count
     observed = torch.bincount(tokens, minlength=12)
@@ -109,36 +109,41 @@ def test_many_seeds_follow_the_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("k", "p", "expected"),
+    ("options", "expected"),
     [
-        (1, 1.0, {1: 1}),
-        (2, 1.0, {1: 4 / 7, 2: 3 / 7}),
-        (3, 1.0, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
-        (4, 1.0, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
-        (99, 1.0, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),  # more than the vocabulary
-        (2**63 - 1, 1.0, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
-        (0, 0.39, {1: 1}),
-        (0, 0.41, {1: 4 / 7, 2: 3 / 7}),  # the smallest set with a mass of at least p
-        (0, 0.69, {1: 4 / 7, 2: 3 / 7}),
-        (0, 0.71, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
-        (0, 0.95, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
-        (0, 1e-12, {1: 1}),  # never nothing
-        (2, 0.5, {1: 1}),  # p of what k leaves: 4/7 reaches it
-        (2, 0.6, {1: 4 / 7, 2: 3 / 7}),
-        (3, 0.75, {1: 4 / 7, 2: 3 / 7}),  # 7/9 reaches it
-        (3, 0.8, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
+        ({"top_k": 1}, {1: 1}),
+        ({"top_k": 2}, {1: 4 / 7, 2: 3 / 7}),
+        ({"top_k": 3}, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
+        ({"top_k": 4}, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
+        ({"top_k": 99}, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),  # more than the vocabulary
+        ({"top_k": 2**63 - 1}, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
+        ({"top_p": 0.39}, {1: 1}),
+        ({"top_p": 0.41}, {1: 4 / 7, 2: 3 / 7}),  # the smallest set with a mass of at least p
+        ({"top_p": 0.69}, {1: 4 / 7, 2: 3 / 7}),
+        ({"top_p": 0.71}, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
+        ({"top_p": 0.95}, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
+        ({"top_p": 1e-12}, {1: 1}),  # never nothing
+        ({"top_k": 2, "top_p": 0.5}, {1: 1}),  # p of what k leaves: 4/7 reaches it
+        ({"top_k": 2, "top_p": 0.6}, {1: 4 / 7, 2: 3 / 7}),
+        ({"top_k": 3, "top_p": 0.75}, {1: 4 / 7, 2: 3 / 7}),  # 7/9 reaches it
+        ({"top_k": 3, "top_p": 0.8}, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),
+        ({"min_p": 0.2}, {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}),
+        ({"min_p": 0.26}, {1: 4 / 9, 2: 3 / 9, 3: 2 / 9}),  # of 0.4, the probability of the likeliest
+        ({"min_p": 1.0}, {1: 1}),
+        ({"top_k": 3, "min_p": 0.6}, {1: 4 / 7, 2: 3 / 7}),
+        ({"min_p": 0.6, "top_p": 0.5}, {1: 1}),  # p of what min_p leaves: 4/7 reaches it
     ],
 )
-def test_filters_keep_the_documented_tokens(k: int, p: float, expected: dict[int, float]) -> None:
-    assert reachable([0.1, 0.4, 0.3, 0.2], k=k, p=p) == near(expected)
+def test_filters_keep_the_documented_tokens(options: Options, expected: dict[int, float]) -> None:
+    assert reachable([0.1, 0.4, 0.3, 0.2], **options) == near(expected)
 
 
 def test_the_temperature_comes_before_the_filters() -> None:
     # at temperature 1/2 the shares are 1/30, 16/30, 9/30, 4/30
-    assert reachable([0.1, 0.4, 0.3, 0.2], t=0.5, p=0.53) == {1: 1}
-    assert reachable([0.1, 0.4, 0.3, 0.2], t=0.5, p=0.54) == near({1: 16 / 25, 2: 9 / 25})
+    assert reachable([0.1, 0.4, 0.3, 0.2], temperature=0.5, top_p=0.53) == {1: 1}
+    assert reachable([0.1, 0.4, 0.3, 0.2], temperature=0.5, top_p=0.54) == near({1: 16 / 25, 2: 9 / 25})
 
 
 def test_ties_fall_to_the_lower_ids() -> None:
-    assert reachable([0.25] * 4, k=2) == near({0: 0.5, 1: 0.5})
-    assert reachable([0.1, 0.3, 0.3, 0.3], k=1) == {1: 1}
+    assert reachable([0.25] * 4, top_k=2) == near({0: 0.5, 1: 0.5})
+    assert reachable([0.1, 0.3, 0.3, 0.3], top_k=1) == {1: 1}

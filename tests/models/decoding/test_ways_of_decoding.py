@@ -16,6 +16,7 @@ from models.decoding.decoder import Decoder
 from models.decoding.device_step import needs_host
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import BeamTable, EndedBeam, Prompt
+from tests.models.decoding.draws import CUTS
 
 ROW, BEAM = (
     DecodingOptions(max_new_tokens=4, scores=False, streamed=False),
@@ -29,8 +30,7 @@ WAYS: dict[str, tuple[Any, bool | None, bool | None, bool]] = {
     "n_best": (2, None, False, False),
     "length_penalty": (0.5, False, False, False),
     "temperature": (0.7, True, None, False),
-    "top_k": (2, False, False, False),  # nothing is drawn at temperature 0
-    "top_p": (0.5, False, False, False),
+    **{name: (value, False, False, False) for cut in CUTS for name, value in cut.items()},  # none is drawn at 0
     "seed": (1, False, False, False),
     "scores": (True, True, False, False),
     "logprobs": (True, True, None, False),

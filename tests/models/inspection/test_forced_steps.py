@@ -12,7 +12,7 @@ from models import scoring
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.inspection.forced_pass import forced_pass, forced_steps
-from models.inspection.results import OutputStep
+from models.inspection.results import DecoderStep
 from models.interface import Prompt
 from tests.models import tiny
 
@@ -35,7 +35,7 @@ LIMIT = 9
 
 def steps_of(
     network: Any, hypothesis: Hypothesis, rules: TokenRules, prompt: Prompt = PROMPT, top_k: int = 0
-) -> list[OutputStep]:
+) -> list[DecoderStep]:
     outputs = [*hypothesis.tokens, *([2] if hypothesis.finished else [])]
     inputs = [*prompt.prefix, *outputs[:-1]]
     logits = forced_pass(network, prompt.source, inputs, ()).logits
@@ -52,8 +52,9 @@ def test_log_probabilities_equal_decoding(name: str, rules: TokenRules) -> None:
             DecodingOptions(max_new_tokens=LIMIT),
             DecodingOptions(max_new_tokens=LIMIT, beam_size=4, n_best=4),
         ):
-            for prompt in (PROMPT, Prompt((3, 9), (1, 6, 4))):
-                for hypothesis in decode(network, rules, [prompt], options)[0]:
+            prompts = [PROMPT, Prompt((3, 9), (1, 6, 4))]
+            for prompt, found in zip(prompts, decode(network, rules, prompts, options), strict=True):
+                for hypothesis in found:
                     results = steps_of(network, hypothesis, rules, prompt)
                     total = sum(step.logprob for step in results)
                     assert total == pytest.approx(hypothesis.log_probability, abs=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from models.backends import select
 from models.inspection.gate_traces import gate_trace
 from models.inspection.selection import GateSelection, SelectionError
 from models.interface import Prompt
-from models.networks.cells import CELLS
+from models.networks.cells import CELLS, Step, gru
 from models.networks.recurrent import RecurrentLanguageModel
 from tests.models import tiny
 from tests.models.networks.test_recurrent import EACH_CELL, EACH_FUSED_CELL, EMBEDDINGS
@@ -156,6 +157,23 @@ def test_summaries_cover_all_units() -> None:
         assert result.hidden_change[t] == pytest.approx(change, abs=1e-6)
     assert max(result.high["f"]) > 0
     assert max(result.low["g"]) > 0
+
+
+def test_gate_that_leaves_the_bounds_of_its_cell_has_no_shares_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an edited formula may, where the entry in CELLS still has the old bounds; with others it has them."""
+
+    def doubled(projected: Tensor, recurrent: Tensor, hidden: Tensor, memory: Tensor) -> Step:
+        step = gru(projected, recurrent, hidden, memory)
+        return step._replace(gates={**step.gates, "z": 2 * step.gates["z"]})
+
+    network, cell = loud(cell="gru"), CELLS["gru"]
+    monkeypatch.setitem(CELLS, "gru", replace(cell, step=doubled))
+    summary, *_ = gate_trace(network, TOKENS, GateSelection()).summaries
+    assert list(summary.low) == list(summary.high) == ["r", "n", "h"]
+    assert max(summary.mean["z"]) > 1
+    monkeypatch.setitem(CELLS, "gru", replace(cell, step=doubled, gates={**cell.gates, "z": (0.0, 2.0)}))
+    summary, *_ = gate_trace(network, TOKENS, GateSelection()).summaries
+    assert list(summary.high) == ["r", "z", "n", "h"]
 
 
 @pytest.mark.parametrize(

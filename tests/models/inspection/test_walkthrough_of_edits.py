@@ -24,8 +24,16 @@ def test_every_formula_of_an_unedited_network_follows_from_its_numbers(name: str
         assert check_formulas(network, side, layer, 1, walk.steps) >= 11
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("name", edits.TRANSFORMER_NAMES)
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        *(pytest.param(*case.values, "post", marks=case.marks) for case in edits.TRANSFORMER_NAMES),
+        *(
+            pytest.param(name, "pre", marks=[pytest.mark.slow] * (name not in edits.ONE_OF_EACH_KIND))
+            for name in edits.TRANSFORMER
+        ),
+    ],
+)
 def test_no_formula_of_an_edited_network_contradicts_its_numbers(
     name: str, norm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

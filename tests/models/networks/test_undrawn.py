@@ -11,13 +11,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from models.checkpoint import Checkpoint, CheckpointConfig, read, write
-from models.exactness import as_written
+from models.exactness import DRAWS, Undrawn, as_written
 from models.networks import loading
 from models.networks.loading import build, load_network, save_weights
 from models.networks.recurrent import RecurrentConfig
 from models.networks.transformer import TransformerConfig
 from models.tokenizer import SpecialTokens, VocabularyTokenizer
-from models.undrawn import DRAWS, Undrawn
 
 SMALL: dict[str, Any] = {
     "d_model": 8,

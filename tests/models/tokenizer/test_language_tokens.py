@@ -14,12 +14,12 @@ CONFIG = TokenizerConfig(kind="sentencepiece", vocab_size=80)
 
 @pytest.fixture(scope="module")
 def tokenizer() -> SentencePieceTokenizer:
-    return sentencepiece_tokenizer(TEXTS, CONFIG, casefold=False, targets=["de", "pt-BR"])
+    return sentencepiece_tokenizer(TEXTS, CONFIG, targets=["de", "pt-BR"])
 
 
 def test_each_target_has_one_token_behind_the_special_ones(tokenizer: SentencePieceTokenizer) -> None:
     assert tokenizer.languages == {">>de<<": 4, ">>pt-BR<<": 5}
-    assert fit_tokenizer(CONFIG, TEXTS, casefold=False).kind == "sentencepiece"
+    assert fit_tokenizer(CONFIG, TEXTS).kind == "sentencepiece"
 
 
 def test_only_a_token_at_the_start_of_a_text_is_one(tokenizer: SentencePieceTokenizer) -> None:
@@ -31,12 +31,12 @@ def test_only_a_token_at_the_start_of_a_text_is_one(tokenizer: SentencePieceToke
     assert tokenizer.decode(inside) == ">>xx<< the dog"
 
 
-def test_pieces_and_samples_agree_with_encode(tokenizer: SentencePieceTokenizer) -> None:
+def test_pieces_agree_with_encode(tokenizer: SentencePieceTokenizer) -> None:
     text = ">>pt-BR<< the dog sees"
     pieces = tokenizer.pieces(text)
     assert [piece.id for piece in pieces] == tokenizer.encode(text)
     assert [text[piece.start : piece.end] for piece in pieces][:2] == [">>pt-BR<<", "the"]
-    assert tokenizer.sample([text, "the dog"], 0.0, seed=1) == [tokenizer.encode(text), tokenizer.encode("the dog")]
+    assert tokenizer.encode_all([text, "the dog"]) == [tokenizer.encode(text), tokenizer.encode("the dog")]
 
 
 def test_language_tokens_write_nothing(tokenizer: SentencePieceTokenizer) -> None:

@@ -103,9 +103,13 @@ def test_every_wrong_limit_is_named_in_one_message(
     assert not (here / "m").exists()
 
 
-@pytest.mark.parametrize("minutes", ["nan", "-inf", "-0.1"])
-def test_max_minutes_must_be_positive(here: Path, capsys: pytest.CaptureFixture[str], minutes: str) -> None:
-    assert f"max_minutes must be more than 0, not {minutes}" in refused(capsys, *SING, f"--max-minutes={minutes}")
+@pytest.mark.parametrize(
+    ("minutes", "problem"), [("nan", "a number or none"), ("-inf", "a number or none"), ("-0.1", "more than 0")]
+)
+def test_max_minutes_must_be_positive(
+    here: Path, capsys: pytest.CaptureFixture[str], minutes: str, problem: str
+) -> None:
+    assert f"max_minutes must be {problem}, not " in refused(capsys, *SING, f"--max-minutes={minutes}")
 
 
 @pytest.mark.parametrize("threads", ["0", "-2"])
@@ -131,17 +135,19 @@ def test_no_cuda(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
         assert refused(capsys, *arguments, "--device", "cuda") == expected
 
 
-@pytest.mark.parametrize("name", ["d2l-random", "d2l-consecutive"])
-def test_a_text_too_short_for_a_batch(here: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    (here / "song.txt").write_text("la" * 30)
-    expected = f"The text has 60 characters to train on; recipe {name} needs 65."
-    assert refused(capsys, *SING, "--recipe", name) == expected
-    (here / "song.txt").write_text("la" * 40)
-    expected = "This corpus is too small for a single batch of this recipe."
-    assert refused(capsys, *SING, "--recipe", name) == expected
+@pytest.mark.parametrize(("name", "least"), [("d2l-random", 32 * 35 + 1), ("d2l-consecutive", 32 * 36), ("small", 26)])
+def test_a_text_too_short_for_a_batch(here: Path, capsys: pytest.CaptureFixture[str], name: str, least: int) -> None:
+    """The sentence names a length of the whole text that is enough, and no shorter one is."""
+    (here / "song.txt").write_text("la" * 10)
+    problem = refused(capsys, *SING, "--recipe", name)
+    needed = int(re.search(r"needs ([\d,]+)", problem)[1].replace(",", ""))  # type: ignore[index]
+    assert needed == least
+    assert problem.startswith("The text has 20 characters, and a batch of ")
+    (here / "song.txt").write_text(text(needed - 1))
+    assert "needs" in refused(capsys, *SING, "--recipe", name)
     assert not checkpoints.is_checkpoint(here / "m")
-    (here / "song.txt").write_text(text(3000))
-    assert main([*SING, "--recipe", name, *SHORT]) == 0  # the failed run is not in the way
+    (here / "song.txt").write_text(text(needed))
+    assert main([*SING, "--recipe", name, "--max-epochs", "1", "--set", "network.hidden=8"]) == 0
 
 
 def test_pairs_that_are_all_too_long(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,7 +196,7 @@ def test_out_of_memory_is_reported_in_one_sentence(
     def without_memory(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("training.cli.commands.train_lyricist", without_memory)
+    monkeypatch.setattr("training.cli.train_commands.train_lyricist", without_memory)
     (here / "song.txt").write_text("la la la\n" * 40, encoding="utf-8")
     expected = "This machine has too little memory for this; a smaller recipe, batch or corpus needs less."
     assert refused(capsys, *SING) == expected

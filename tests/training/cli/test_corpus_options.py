@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.training.data.corpus_writers import refusal
-from training.cli.command_options import RULES, cleaning_of
+from training.cli.command_options import RULES, cleaning_overrides
+from training.config.overrides import assemble
 from training.config.run_config import NO_CLEANING, CleaningConfig, TranslatorConfig
+
+
+def cleaning_of(settings: list[str]) -> CleaningConfig:
+    stated = [override for setting in settings for override in cleaning_overrides(setting)]
+    return assemble(TranslatorConfig(recipe=""), stated).cleaning
 
 
 @pytest.mark.parametrize(
@@ -34,20 +40,25 @@ def test_every_field_is_named_in_the_help() -> None:
 def test_all_problems_are_named_together() -> None:
     settings = ["colour=on", "duplicates=perhaps", "ratio=much", "ratio-tolerance=off", "max-characters=0", "overlap=x"]
     assert refusal(cleaning_of, settings) == (
-        f"This cannot start: --clean has no rule 'colour'; the rules are {RULES};"
-        " --clean duplicates takes on or off, not 'perhaps'; --clean ratio takes a number or off, not 'much';"
-        " --clean ratio-tolerance takes a number, not 'off'; max_characters must be at least 1, not 0;"
-        " overlap must be off, pair, source or either, not 'x'."
+        "This cannot start: cleaning.colour is no option (--clean);"
+        " cleaning.duplicates must be true or false, not 'perhaps' (--clean);"
+        " cleaning.ratio must be a number or none, not 'much' (--clean);"
+        " cleaning.ratio_tolerance must be a whole number, not 'off' (--clean);"
+        " cleaning.overlap must be one of off, pair, source, either, not 'x' (--clean);"
+        " cleaning.max_characters must be at least 1, not 0."
     )
 
 
-@pytest.mark.parametrize("settings", [["ratio=0.5"], ["ratio=nan"], ["ratio-tolerance=-1"], ["identical-from=0"]])
+@pytest.mark.parametrize("settings", [["ratio=0.5"], ["ratio-tolerance=-1"], ["identical-from=0"]])
 def test_values_out_of_range(settings: list[str]) -> None:
-    assert refusal(cleaning_of, settings).startswith(f"This cannot start: {settings[0].split('=')[0][:5]}")
+    assert refusal(cleaning_of, settings).startswith(f"This cannot start: cleaning.{settings[0].split('=')[0][:5]}")
+    assert refusal(cleaning_of, ["ratio=nan"]) == (
+        "This cannot start: cleaning.ratio must be a number or none, not 'nan' (--clean)."
+    )
 
 
 def test_full_configuration_checks_its_rules() -> None:
     def build() -> TranslatorConfig:
         return TranslatorConfig(recipe="x", cleaning=CleaningConfig(ratio=0.0))
 
-    assert refusal(build) == "This cannot start: cleaning.ratio must be at least 1, not 0."
+    assert refusal(build) == "This cannot start: ratio must be at least 1, not 0."

@@ -8,28 +8,33 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
-import numpy as np
 import pytest
 import sacrebleu
-from sacrebleu.dataset import DATASETS
 
 from tests import tiny as folders
 from tests.training.small import CPU
 from training.__main__ import main
 from training.data.sentence_pairs import Pairs
+from training.evaluation import system_comparison
 from training.evaluation.ensemble import load_ensemble
 from training.evaluation.model_outputs import load_model, translate
 from training.evaluation.reranking import Reranker
 from training.evaluation.scores import score_lyricist, score_translator
+from training.evaluation.system_comparison import System, compare_systems
+from training.evaluation.text_metrics import TextMetrics, text_scores
 
 SENTENCES = 24
 TEST = ("--test", "test.de,test.en")
 SEEDS = ("seed-1", "seed-2", "seed-3")
+METRICS = TextMetrics(ter=True)
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_comparison, "RESAMPLES", 9)
 
 
 def corrupted(text: str, rate: float, generator: random.Random) -> str:
@@ -62,6 +67,8 @@ def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).symlink_to(models / name)
     (tmp_path / "test.de").write_text("".join(f"{source}\n" for source, _ in pairs), encoding="utf-8")
     (tmp_path / "test.en").write_text("".join(f"{target}\n" for _, target in pairs), encoding="utf-8")
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "seed-2.txt").write_text("of another evaluation\n")
     for name, rate in (("good", 0.1), ("near", 0.1), ("bad", 0.3)):
         lines = "".join(f"{corrupted(target, rate, generator)}\n" for _, target in pairs)
         (tmp_path / f"{name}.txt").write_text(lines, encoding="utf-8")
@@ -101,14 +108,24 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return last.removeprefix("error: ")
 
 
+def systems_of(folder: Path, *names: str) -> list[System]:
+    """The outputs of files, with scores of their own."""
+    references = [(folder / "test.en").read_text().splitlines()]
+    systems = []
+    for name in names:
+        outputs = (folder / f"{name}.txt").read_text().splitlines()
+        systems.append(System(name, outputs, {**text_scores(outputs, references, METRICS), "perplexity": 1.0}, None))
+    return systems
+
+
 def test_the_paired_bootstrap_is_that_of_sacrebleus_program(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every mean, interval and p-value, to the four digits of both."""
     assert evaluate("seed-1", *TEST, "--output", "model.txt") == 0
     capsys.readouterr()
     names = ("good", "near", "bad", "model")
     files = [f"{name}.txt" for name in names]
-    options = [part for file in files for part in ("--hypotheses", file)]
-    result = compared(capsys, *options, "--ter", "--paired-bs-n", "300")
+    references = [(here / "test.en").read_text().splitlines()]
+    result: Any = compare_systems(systems_of(here, *names), references, METRICS, resamples=300).as_json()
     assert [system["name"] for system in result["systems"]] == [*names]
     assert result["baseline"] == "good"
     program = [sys.executable, "-m", "sacrebleu", "test.en", "-i", *files]
@@ -130,30 +147,26 @@ def test_the_paired_bootstrap_is_that_of_sacrebleus_program(here: Path, capsys: 
     assert min(p_values) < 0.01 < 0.05 < max(p_values), "differences above and below what chance alone makes"
 
 
-def test_the_table_marks_the_baseline_and_what_chance_alone_would_not_make(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ("--hypotheses", "good=good.txt", "--hypotheses", "bad=bad.txt", "--hypotheses", "same=good.txt")
-    assert evaluate("--test", "test.de,test.en", *arguments) == 0
-    output = capsys.readouterr().out
-    rows = {row.split()[0]: row for row in output.splitlines() if "±" in row}
-    assert output.startswith("24 sentences of test.de,test.en\n")
+def test_the_table_marks_the_baseline_and_what_chance_alone_would_not_make(here: Path) -> None:
+    (here / "same.txt").write_bytes((here / "good.txt").read_bytes())
+    references = [(here / "test.en").read_text().splitlines()]
+    comparison = compare_systems(systems_of(here, "good", "bad", "same"), references, TextMetrics(), resamples=1000)
+    lines = list(comparison.lines())
+    rows = {row.split()[0]: row for row in lines if "±" in row}
     assert rows["good"].startswith("good (baseline)")
     assert "*" not in rows["good"] + rows["same"]
     assert rows["bad"].count("*") == 2
-    result = json.loads(output.splitlines()[-1])
+    result: Any = comparison.as_json()
     good, _, same = result["systems"]
     assert good["bleu"] == same["bleu"]
     assert same["paired_bs"]["bleu"]["p_value"] == 0.001, "sacreBLEU's own, for no difference at all"
-    assert "same has the outputs of the baseline: there is no difference to test.\n" in output
+    assert "same has the outputs of the baseline: there is no difference to test." in lines
     assert [rows["same"].split().count(cell) for cell in ("–", "0.0010")] == [2, 0]
-    assert "nats_per_token" not in good
-    assert "perplexity" not in output
 
 
 def test_an_ensemble_stands_beside_each_model_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shorten(here, 9)
-    result = compared(capsys, *SEEDS, "--ensemble", "--beam", "2", "--output", "out", "--paired-bs-n", "9")
+    result = compared(capsys, *SEEDS, "--ensemble", "--beam", "2", "--output", "out")
     pairs, alone = pairs_of(here), result["systems"][:3]
     for name, system in zip(SEEDS, alone, strict=True):
         expected = score_translator(*load_model(here / name, CPU), pairs, beam=2)
@@ -173,16 +186,13 @@ def test_an_ensemble_stands_beside_each_model_alone(here: Path, capsys: pytest.C
     assert outputs == translate(checkpoint, network, pairs.sources, beam=2)
     assert sorted(path.name for path in (here / "out").iterdir()) == ["ensemble.txt", *(f"{n}.txt" for n in SEEDS)]
     capsys.readouterr()
-    weighted = compared(capsys, "seed-1", "seed-2", "--ensemble", "--weights", "1000000,1", "--paired-bs-n", "9")
-    first, _, both = weighted["systems"]
-    assert both["nats_per_token"] == pytest.approx(first["nats_per_token"], abs=2e-4)
 
 
 def test_the_other_direction_chooses_from_each_systems_beam(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shorten(here, 9)
     names = ("seed-1", "seed-2")
     rerank = ("--beam", "3", "--rerank", "back", "--rerank-weight", "6")
-    result = compared(capsys, *names, "--ensemble", *rerank, "--output", "out", "--paired-bs-n", "9")
+    result = compared(capsys, *names, "--ensemble", *rerank, "--output", "out")
     reranker, sources = Reranker([here / "back"], CPU, ("de", "en"), 6.0), pairs_of(here).sources
     loaded = [load_model(here / name, CPU) for name in names]
     for name, model in zip((*names, "ensemble"), (*loaded, load_ensemble([here / n for n in names], CPU)), strict=True):
@@ -190,15 +200,6 @@ def test_the_other_direction_chooses_from_each_systems_beam(here: Path, capsys: 
         assert outputs == translate(*model, sources, beam=3, rerank=reranker)
         assert outputs != translate(*model, sources, beam=3)
     assert [(each["reranked_by"], each["rerank_weight"]) for each in result["systems"]] == [("back", 6.0)] * 3
-
-
-def test_a_model_reranks_a_direction_that_it_was_not_trained_for_where_that_is_wanted(
-    here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    shorten(here, 3)
-    folders.write_multilingual(tmp_path / "many", [("de", "en"), ("en", "de"), ("en", "fr"), ("fr", "en")])
-    wanted = ("many", "--source", "de", "--target", "fr", "--beam", "2", "--rerank", "many", "--zero-shot")
-    assert compared(capsys, *wanted)["reranked_by"] == "many"
 
 
 def test_a_model_that_names_no_languages_is_reranked_in_those_of_the_options(
@@ -224,33 +225,58 @@ def test_outputs_are_a_line_for_each_pair(here: Path, capsys: pytest.CaptureFixt
     assert score["precision"] == "int8"
 
 
+def test_output_is_replaced_where_the_user_says_so(here: Path) -> None:
+    (here / "earlier.txt").write_text("of another evaluation\n")
+    assert evaluate("seed-1", *TEST, "--output", "earlier.txt", "--overwrite") == 0
+    assert len((here / "earlier.txt").read_text().splitlines()) == 24
+
+
+@pytest.mark.parametrize("spelt", ["train.tsv", "./folder/../train.tsv", "renamed.tsv"])
+def test_scoring_on_the_training_file_is_noted(
+    here: Path, capsys: pytest.CaptureFixture[str], no_curves: None, spelt: str
+) -> None:
+    (here / "folder").mkdir()
+    (here / "train.tsv").write_text("".join(f"a b {i}\tB A {i}\n" for i in range(30)))
+    (here / "renamed.tsv").write_bytes((here / "train.tsv").read_bytes())
+    common = ["--source", "de", "--target", "en", "--device", "cpu", "--max-epochs", "1"]
+    small = ["--set", "network.d_model=16", "network.d_ff=16", "network.encoder_layers=1", "network.decoder_layers=1"]
+    small += ["network.heads=2", "network.head_width=8", "tokenizer.vocab_size=30"]
+    assert main(["translator", *common, "--train", "train.tsv", "--out", "own", *small]) == 0
+    capsys.readouterr()
+    assert evaluate("own", "seed-1", "--test", spelt) == 0
+    noted = [line for line in capsys.readouterr().err.splitlines() if "was trained on" in line]
+    file = Path(spelt).as_posix()
+    assert noted == [f"note: own was trained on {file}: its scores on it do not tell how well it does on other texts."]
+    assert evaluate("own", *TEST) == 0
+    assert "was trained on" not in capsys.readouterr().err
+
+
 def test_pairs_with_an_empty_side_keep_their_lines(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the files of the test set, of the outputs and of other systems, with any line endings."""
+    """In the files of the test set, of the outputs and of further references, with any line endings."""
     sources = (here / "test.de").read_text().splitlines()
     sources[3] = ""
     (here / "test.de").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(sources).encode())  # no line end at the end
     assert evaluate("seed-1", "--test", "test.de,test.en", "--output", "hyps.txt") == 0
-    assert "note: 1 of 24 pairs have an empty side and are not scored.\n" in capsys.readouterr().err
+    assert "note: 1 of 24 pairs not scored: empty side.\n" in capsys.readouterr().err
     lines = (here / "hyps.txt").read_text().split("\n")
     assert (len(lines), lines[3], lines[-1]) == (25, "", "")
     assert lines[4] != ""
     with_gap = (here / "good.txt").read_text().splitlines()
     (here / "kept.txt").write_bytes("\r\n".join(with_gap[:3] + with_gap[4:]).encode())
-    found = compared(capsys, "--hypotheses", "good.txt", "--hypotheses", "kept.txt", "--hypotheses", "hyps.txt")
-    good, kept, model = found["systems"]
-    assert good["bleu"] == kept["bleu"] > model["bleu"]
+    scores = [compared(capsys, "seed-1", "--reference", name)["chrf"] for name in ("good.txt", "kept.txt")]
     references = (here / "test.en").read_text().splitlines()
-    del with_gap[3], references[3]
-    assert good["bleu"] == round(sacrebleu.corpus_bleu(with_gap, [references]).score, 2)
+    del with_gap[3], references[3], lines[3], lines[-1]
+    assert scores == [round(sacrebleu.corpus_chrf(lines, [references, with_gap]).score, 2)] * 2
     (here / "short.txt").write_text("one\ntwo\n")
     sentence = "short.txt has 2 lines and test.de,test.en 24 pairs: line n must translate pair n."
-    assert refused(capsys, "--test", "test.de,test.en", "--hypotheses", "short.txt") == sentence
+    assert refused(capsys, "seed-1", "--test", "test.de,test.en", "--reference", "short.txt") == sentence
 
 
 def test_further_references_and_tokenizers_are_sacrebleus(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     references = [(here / name).read_text().splitlines() for name in ("test.en", "bad.txt")]
-    outputs = (here / "good.txt").read_text().splitlines()
-    (score,) = [compared(capsys, "--hypotheses", "good.txt", "--reference", "bad.txt", "--tokenize", "char")]
+    given = ("--reference", "bad.txt", "--tokenize", "char", "--output", "hyps.txt")
+    score = compared(capsys, "seed-1", *given)
+    outputs = (here / "hyps.txt").read_text().splitlines()
     assert score["bleu"] == round(sacrebleu.BLEU(tokenize="char").corpus_score(outputs, references).score, 2)
     assert score["chrf"] == round(sacrebleu.CHRF().corpus_score(outputs, references).score, 2)
     assert "nrefs:2" in score["signature"]
@@ -261,9 +287,9 @@ def test_perplexities_of_different_tokenizers_are_not_to_be_compared(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     warning = "their perplexities per token cannot be compared"
-    assert evaluate("seed-1", "other", *TEST, "--paired-bs-n", "9") == 0
+    assert evaluate("seed-1", "other", *TEST) == 0
     assert warning in capsys.readouterr().out
-    assert evaluate("seed-1", "seed-2", *TEST, "--paired-bs-n", "9") == 0
+    assert evaluate("seed-1", "seed-2", *TEST) == 0
     assert warning not in capsys.readouterr().out
 
 
@@ -282,44 +308,9 @@ def test_a_multilingual_model_is_scored_on_one_of_its_pairs(
     assert refused(capsys, "seed-1", *TEST, "--target", "fr").startswith("seed-1 translates de → en, and not")
     single = load_model(here / "many-1", CPU)[0].for_pair("de", "es")
     assert score_translator(single, load_model(here / "many-1", CPU)[1], pairs_of(here))["nats_per_token"] == scores[1]
-    result = compared(capsys, "many-1", "many-2", "--ensemble", "--target", "es", "--paired-bs-n", "9")
+    result = compared(capsys, "many-1", "many-2", "--ensemble", "--target", "es")
     assert result["systems"][0]["nats_per_token"] == scores[1]
     assert result["systems"][2]["members"] == 2
-
-
-def test_test_sets_of_sacrebleu_go_by_their_names(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data_set = DATASETS["wmt14"]
-    monkeypatch.setattr(data_set, "_outdir", str(here / "cache"))
-    monkeypatch.setattr(data_set, "_rawdir", str(here / "cache" / "raw"))
-
-    def no_network(url: str) -> None:
-        raise URLError("Name or service not known")
-
-    monkeypatch.setattr("urllib.request.urlopen", no_network)
-    assert refused(capsys, "seed-1", "--test", "sacrebleu:wmt14") == (
-        "sacrebleu:wmt14 cannot be downloaded (Name or service not known): try again with a network, or give the files"
-        " themselves."
-    )
-    for field in data_set.fieldnames("de-en"):
-        side = here / ("test.de" if field == "src" else "test.en")
-        (here / "cache" / f"wmt14.de-en.{field}").write_text(side.read_text())
-    found = []
-    for name in ("sacrebleu:wmt14", "sacrebleu:wmt14/de-en", "sacrebleu:wmt14:de-en", "test.de,test.en"):
-        assert evaluate("seed-1", "--test", name) == 0
-        found.append(json.loads(capsys.readouterr().out)["chrf"])
-    assert len(set(found)) == 1
-    assert refused(capsys, "seed-1", "--test", "wmt14") == (
-        "wmt14 is no file; sacreBLEU's test set is --test sacrebleu:wmt14."
-    )
-    sentence = refused(capsys, "back", "--test", "sacrebleu:wmt14/de-xx")
-    assert sentence.startswith("sacreBLEU's wmt14 has no pair de-xx; it has cs-en, ")
-    sentence = refused(capsys, "--hypotheses", "good.txt", "--test", "sacrebleu:wmt14")
-    assert sentence.startswith("sacreBLEU's wmt14 needs a pair; it has ")
-    assert refused(capsys, "seed-1", "--test", "sacrebleu:wmt114") == (
-        "sacreBLEU has no test set 'wmt114', did you mean wmt14?: `sacrebleu --list` prints all names."
-    )
 
 
 def test_lyricists_stand_side_by_side(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,64 +321,6 @@ def test_lyricists_stand_side_by_side(here: Path, capsys: pytest.CaptureFixture[
     for name, system, row in zip(("song-1", "song-2"), systems, table[1:], strict=True):
         assert system == {"name": name, **score_lyricist(*load_model(here / name, CPU), folders.LYRICS)}
         assert row.split()[:2] == [name, f"{system['bits_per_character']:.4f}"]
-
-
-COMET = """\
-#!{python}
-import json, sys
-given = sys.argv[1:]
-if "broken" in given:
-    sys.exit("OSError: broken is no model.")
-places = range(given.index("-t") + 1, given.index("-r"))
-read = lambda name: open(name, encoding="utf-8").read().splitlines()
-sources, references = read("source.txt"), read(given[given.index("-r") + 1])
-score = lambda source, text, reference: len(set(text.split()) & set(reference.split())) / len(reference.split())
-rows = {{
-    given[i]: [{{"COMET": score(*row)}} for row in zip(sources, read(given[i]), references, strict=True)]
-    for i in places
-}}
-json.dump(rows, open(given[given.index("--to_json") + 1], "w"))
-"""
-
-
-def comet_by_hand(outputs: Sequence[str], references: Sequence[str]) -> np.ndarray[Any, Any]:
-    pairs = zip(outputs, references, strict=True)
-    return np.array([len({*text.split()} & {*wanted.split()}) / len(wanted.split()) for text, wanted in pairs])
-
-
-def test_comet_is_of_its_own_program_and_resampled_as_bleu(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stand-in for unbabel-comet's program with its arguments and its JSON."""
-    (here / "bin").mkdir()
-    stand_in = here / "bin" / "comet-score"
-    stand_in.write_text(COMET.format(python=sys.executable), encoding="utf-8")
-    monkeypatch.setenv("PATH", str(here / "bin"))
-    stand_in.chmod(0o755)
-    found = compared(capsys, "--hypotheses", "good.txt", "--hypotheses", "bad.txt", "--comet")
-    references = (here / "test.en").read_text().splitlines()
-    good, bad = (comet_by_hand((here / f"{name}.txt").read_text().splitlines(), references) for name in ("good", "bad"))
-    assert [system["comet"] for system in found["systems"]] == [round(good.mean(), 4), round(bad.mean(), 4)]
-    assert found["systems"][0]["comet_model"] == "Unbabel/wmt22-comet-da"
-    samples = np.random.default_rng(12345).choice(SENTENCES, size=(1000, SENTENCES), replace=True)
-    differences = np.abs(good[samples].mean(axis=1) - bad[samples].mean(axis=1))
-    above = differences - differences.mean() > abs(good.mean() - bad.mean())
-    boot = found["systems"][1]["paired_bs"]["comet"]
-    assert boot["p_value"] == pytest.approx((above.sum() + 1) / 1001, abs=1e-3)
-    assert boot["mean"] == pytest.approx(bad[samples].mean(), abs=1e-4)
-    one = compared(capsys, "--hypotheses", "good.txt", "--comet", "own/model")
-    assert (one["comet"], one["comet_model"]) == (round(good.mean(), 4), "own/model")
-    sentence = refused(capsys, "--test", "test.de,test.en", "--hypotheses", "good.txt", "--comet", "broken")
-    assert sentence == "comet-score gave no scores with the model broken (OSError: broken is no model)."
-
-
-def test_comet_without_its_program_is_one_sentence(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(here))
-    sentence = refused(capsys, "--test", "test.de,test.en", "--hypotheses", "good.txt", "--comet")
-    assert sentence.startswith("--comet needs the program comet-score, which is not on the PATH: install it in an")
-    assert sentence.count("`pipx install unbabel-comet`") == 1
 
 
 @pytest.mark.parametrize(
@@ -404,19 +337,6 @@ def test_comet_without_its_program_is_one_sentence(
             " SOURCE,TARGET.",
         ),
         (("seed-1", *TEST, "--ensemble"), "This cannot start: --ensemble needs at least two folders."),
-        (("seed-1", *TEST, "--weights", "1"), "This cannot start: --weights are of the members of an --ensemble."),
-        (
-            ("seed-1", "seed-2", *TEST, "--ensemble", "--weights", "a,b"),
-            "--weights takes a number for each folder, such as 1,1,2, not 'a,b'.",
-        ),
-        (
-            ("seed-1", "seed-2", *TEST, "--ensemble", "--weights", "1"),
-            "An ensemble of 2 models needs 2 positive weights, not 1.",
-        ),
-        (
-            ("seed-1", *TEST, "--paired-bs-n", "0"),
-            "This cannot start: --paired-bs-n must be 1 to 100,000, not 0; --paired-bs-n is for two or more systems.",
-        ),
         (
             ("seed-1", "seed-2", *TEST, "--output", "-"),
             "This cannot start: --output - is for one system: name a folder for the translations of several.",
@@ -427,38 +347,30 @@ def test_comet_without_its_program_is_one_sentence(
         ),
         (("seed-1", *TEST, "--output", "seed-2"), "--output seed-2 is a folder: name a file in it."),
         (
+            ("seed-1", *TEST, "--output", "good.txt"),
+            "--output good.txt exists: choose another name, or replace it with --overwrite.",
+        ),
+        (
+            ("seed-1", "seed-2", *TEST, "--output", "earlier"),
+            "--output earlier/seed-2.txt exists: choose another name, or replace it with --overwrite.",
+        ),
+        (
             ("seed-1", *TEST, "--output", "test.en"),
             "--output test.en would overwrite a file that this command reads: choose another name.",
-        ),
-        (
-            ("--hypotheses", "good.txt", *TEST, "--output", "new.txt"),
-            "--output writes the translations of models, and there is none: give a FOLDER.",
-        ),
-        (
-            ("seed-1", "--hypotheses", "seed-1=good.txt", *TEST),
-            "Two systems are called 'seed-1': give --hypotheses other names, NAME=FILE.",
-        ),
-        (
-            ("--comet", "seed-1", *TEST),
-            "This cannot start: --comet took the folder seed-1 for its model: put --comet last, or write --comet=NAME.",
         ),
         (
             ("seed-1", *TEST, "--output", "good.txt/hyps.txt"),
             "The run cannot go on: good.txt is in the way: it is a file or a broken link.",
         ),
-        (("--hypotheses", "good.txt"), "--hypotheses are translations: give --test SOURCE,TARGET."),
-        (("--hypotheses", "x=no.txt", *TEST), "no.txt does not exist."),
-        (
-            ("--hypotheses", "=x", *TEST),
-            "--hypotheses takes NAME=FILE, such as deepl=deepl.txt, not '=x'.",
-        ),
+        (("seed-1",), "seed-1 is a translator: give --test SOURCE,TARGET."),
+        (("seed-1", *TEST, "--reference", "no.txt"), "no.txt does not exist."),
         (
             ("song-1", "--corpus", "good.txt", "--ensemble", "--output", "x"),
             "This cannot start: --ensemble needs at least two folders.",
         ),
         (
             ("song-1", "song-2", "--corpus", "good.txt", "--ensemble", "--output", "x"),
-            "song-1 is a lyricist: give --corpus FILE and no --output and no --ensemble.",
+            "song-1 is a lyricist: give --corpus FILE and no --ensemble and no --output.",
         ),
     ],
 )
@@ -466,6 +378,11 @@ def test_what_cannot_be_evaluated_is_one_sentence(
     here: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:
     assert refused(capsys, *arguments) == sentence
+
+
+def test_output_goes_to_a_pipe_or_device_that_exists(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate("seed-1", *TEST, "--output", "/dev/null") == 0
+    assert "bleu" in capsys.readouterr().out
 
 
 def test_a_tokenizer_that_needs_more_than_is_installed_is_one_sentence(

@@ -11,7 +11,7 @@ import pytest
 from tests.training.cli.commands import refused
 from tests.training.data.corpus_writers import tmx, tsv, write
 from training.__main__ import main
-from training.cli.commands import is_text
+from training.cli.inspect_command import is_text
 
 ROWS = [
     ("Der Hund schläft.", "The dog is asleep."),
@@ -101,15 +101,6 @@ def test_inspect_corpus_applies_cleaning_rules(folder: Path, capsys: pytest.Capt
     assert result["report"]["dropped"].keys() == {"empty side"}
 
 
-def test_subwords_option_counts_subwords(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert inspected(capsys, "p.tsv")["lengths"].keys() == {"words", "characters"}
-    result = inspected(capsys, "p.tsv", "--subwords", "60")["lengths"]
-    for side in ("source", "target"):
-        assert (
-            result["words"][side]["mean"] <= result["subwords"][side]["mean"] <= result["characters"][side]["mean"] + 1
-        )
-
-
 def test_languages_select_columns_of_a_translation_memory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "m.tmx", tmx(ROWS))
     result = inspected(capsys, "m.tmx", "--source", "en", "--target", "de")
@@ -168,9 +159,8 @@ def test_inspect_corpus_writes_no_file(folder: Path, capsys: pytest.CaptureFixtu
         ),
         (["a.de,b.en"], "a.de does not exist."),
         (["p.tsv", "--source", "de"], "Give --source and --target together, or neither."),
-        (["p.tsv", "--subwords", "0"], "--subwords must be at least 1, not 0."),
         (["p.tsv", "--columns", "3,1"], "p.tsv line 1 has 2 columns; --columns 3,1 asks for column 3."),
-        (["p.tsv", "--clean", "colour=on"], "This cannot start: --clean has no rule 'colour'"),
+        (["p.tsv", "--clean", "colour=on"], "This cannot start: cleaning.colour is no option (--clean)"),
         (["empty.txt"], "empty.txt has no text."),
     ],
 )

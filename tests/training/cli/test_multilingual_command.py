@@ -111,7 +111,7 @@ def weights(folder: str) -> str:
 
 def test_a_run_file_repeats_the_run_and_a_snapshot_goes_on_with_it(corpora: list[str]) -> None:
     Path("capitals.tsv").write_text("".join(Path("capitals.tsv").read_text().splitlines(keepends=True)[:3]))
-    more = ["--train", *corpora, "--set", "tokenizer.source_sampling=0.3"]
+    more = ["--train", *corpora]
     more += ["--set", "optimizer.schedule=constant", "--set", "optimizer.warmup_updates=0"]
     train(*more, "--max-epochs", "3", "--out", "whole")
     assert main(["translator", "--config", "whole/run.toml", "--out", "again"]) == 0
@@ -177,24 +177,23 @@ def test_a_model_of_several_pairs_is_used_for_one(corpora: list[str]) -> None:
     train("--train", corpora[0], "--both-directions", "--max-epochs", "1", "--out", "m")
     cpu, folder = torch.device("cpu"), Path("m")
 
-    def chosen(*pair: Any, zero_shot: bool = False) -> tuple[str | None, str | None, tuple[int, ...]]:
-        config = load_translator(folder, cpu, pair, zero_shot=zero_shot)[0].config
+    def chosen(*pair: Any) -> tuple[str | None, str | None, tuple[int, ...]]:
+        config = load_translator(folder, cpu, pair)[0].config
         return config.source_language, config.target_language, config.source_prefix
 
     assert chosen(None, "aa")[:2] == chosen("bw", None)[:2] == ("bw", "aa")
     assert chosen("aa", "bw")[2] != chosen("bw", "aa")[2]
-    assert chosen("cc", "aa", zero_shot=True) == ("cc", "aa", chosen("bw", "aa")[2])
     meant = r"m translates aa → bw, bw → aa: say which source and target language are meant \(--source, --target\)\."
     with pytest.raises(TrainingError, match=meant):
         chosen(None, None)
-    with pytest.raises(TrainingError, match="and not cc → aa; evaluate --zero-shot tries it all the same"):
+    with pytest.raises(TrainingError, match="m translates aa → bw, bw → aa, and not cc → aa"):
         chosen("cc", "aa")
     with pytest.raises(TrainingError, match="m translates aa → bw, bw → aa, and not aa → cc"):
-        chosen("aa", "cc", zero_shot=True)
+        chosen("aa", "cc")
 
 
 def test_a_tokenizer_without_the_language_tokens_is_refused() -> None:
-    tokenizer = fit_tokenizer(TokenizerConfig(vocab_size=30), ["a b c d e f g h"] * 9, casefold=False, languages=["bw"])
+    tokenizer = fit_tokenizer(TokenizerConfig(vocab_size=30), ["a b c d e f g h"] * 9, languages=["bw"])
     config = small.translator(
         multilingual=MultilingualConfig(language_pairs="aa-bw,aa-cap"), tokenizer=TokenizerConfig()
     )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.cli.commands import SING, TRANSLATE, refused
 from training.__main__ import parser
-from training.cli.option_names import OWN_NAMES
+from training.cli.commands import OWN_NAMES
 from training.config.overrides import options_of
 from training.config.run_config import LyricsConfig, TranslatorConfig
 

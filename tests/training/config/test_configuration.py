@@ -9,27 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from models import checkpoint as checkpoints
 from tests.training.cli.commands import SHORT, SING, TRANSLATE, refused
 from tests.training.small import lyricist, translator
 from training.__main__ import main, parser
 from training.cli.command_options import build_request
-from training.cli.commands import NOT_VALIDATED
+from training.cli.train_commands import NOT_VALIDATED
 from training.config import recipes
+from training.config.options import checked_value
 from training.config.overrides import (
     Override,
     assemble,
-    check_value,
     options_of,
-    parse_value,
     table_overrides,
-    with_current_keys,
 )
-from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig, recorded
+from training.config.run_config import LoopConfig, LyricsConfig, TranslatorConfig
 from training.config.run_file import explained_config, toml_literal
 from training.errors import CannotStart
-from training.loop import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 TRANSLATORS_ONLY = ["translator", "--config", "my.toml", "--out", "m", "--device", "cpu"]
@@ -51,7 +49,7 @@ tokens_per_batch = "many"
 optimiser.rate = 0.1
 [tokenizer]
 kind = "sentencepeace"
-casefold_source = true
+symbols = "<BT>,"
 joint = true
 [network]
 d_model = 0
@@ -92,7 +90,7 @@ threads = 0
         "machine.threads must be a whole number of at least 1, not 0 (my.toml)",
         "--target is missing",
         "--train is missing",
-        "recipe must be one of base, classic, finetune, small, tiny, not 'tinny', did you mean tiny?",
+        "recipe must be one of base, classic, finetune, small, tiny, toy, not 'tinny', did you mean tiny?",
         "loop.max_epochs is given twice: 0 (--max-epochs) and 7 (--set)",
         "tokens_per_batch must be a whole number, not 'many' (my.toml)",
         "optimiser.rate is no option, did you mean optimizer.learning_rate? (my.toml)",
@@ -104,8 +102,8 @@ threads = 0
         "loop is a group of options, such as loop.max_epochs (--set)",
         "zzz is no option (--set)",
         "network.d_model must be a whole number of at least 1, not 0",
-        "tokenizer.casefold_source needs joint = false: one vocabulary cannot fold the case of one side alone",
-        "tokenizer.casefold_source needs kind = sentencepiece, not word",
+        "tokenizer.symbols need kind = sentencepiece, not word",
+        "tokenizer.symbols must be words with commas between, such as <BT>,<BLANK>, not '<BT>,'",
         "optimizer.betas must lie in [0, 1), not 0.9, 2",
         "loop.patience must be at least 0, not -1",
         "source_language must be a language code such as de or pt-BR, not 'auto'",
@@ -159,8 +157,8 @@ def test_a_file_names_its_base(here: Path) -> None:
         ("none", str, "none"),
     ],
 )
-def test_parse_value_by_type(text: str, annotation: Any, value: Any) -> None:
-    result = parse_value(text, annotation)
+def test_text_is_read_as_the_options_type(text: str, annotation: Any, value: Any) -> None:
+    result = checked_value(FieldInfo(annotation=annotation), text, is_text=True)
     assert (result, type(result)) == (value, type(value))
 
 
@@ -172,12 +170,12 @@ def test_parse_value_by_type(text: str, annotation: Any, value: Any) -> None:
         ("1", float, "must be a number, not '1'"),
         (2.0, int, "must be a whole number, not 2.0"),
         ([1.0], tuple[float, float], "must be a list of 2, each a number, not [1.0]"),
-        ("x", float | None, "must be a number, not 'x'"),
+        ("x", float | None, "must be a number or none, not 'x'"),
     ],
 )
 def test_wrong_type_error_names_allowed_values(value: Any, annotation: Any, wanted: str) -> None:
     with pytest.raises(ValueError) as excinfo:
-        check_value(value, annotation)
+        checked_value(FieldInfo(annotation=annotation), value)
     assert str(excinfo.value) == wanted
 
 
@@ -190,10 +188,8 @@ def test_printed_recipe_is_parsed_back(recipe: Any) -> None:
     assert network.items() >= dict(config.network).items()
     defaults = {name: key.default for name, key in options_of(type(config)).items()}
     for name in network.keys() - config.network.keys():
-        assert (
-            check_value(network[name], options_of(type(config))[f"network.{name}"].annotation)
-            == defaults[f"network.{name}"]
-        )
+        option = options_of(type(config))[f"network.{name}"]
+        assert checked_value(option, network[name]) == defaults[f"network.{name}"]
     kind, (again, problem) = type(config), (type(config)(recipe="x"), [])
     stated = list(table_overrides({**content, "network": dict(config.network)}, "shown"))
     assert assemble(again, stated, problem) == config
@@ -220,61 +216,13 @@ def test_a_recipe_can_be_shown_and_is_explained(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("kind", [TranslatorConfig, LyricsConfig])
 def test_every_option_has_a_help_text(kind: Any) -> None:
-    assert {key for key, option in options_of(kind).items() if not option.help} <= {
+    assert {key for key, option in options_of(kind).items() if not option.description} <= {
         *("network.encoder_layers", "network.decoder_layers", "network.cell", "network.layers")
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "config"),
-    [
-        (TranslatorConfig, recipes.TRANSLATORS["tiny"].config),
-        (LyricsConfig, recipes.LYRICISTS["medium"].config),
-    ],
-)
-def test_former_keys_are_read_and_recorded(kind: Any, config: Any) -> None:
-    options = options_of(kind)
-    former = {key: option.formerly for key, option in options.items() if option.formerly}
-    assert len(former) >= 5
-    assert not set(former.values()) & options.keys()
-    values, old = asdict(config), recorded(config)
-    for key, formerly in former.items():
-        value, recorded_value = values, old
-        for name, old_name in zip(key.split("."), formerly.split("."), strict=True):
-            value, recorded_value = value[name], recorded_value[old_name]
-        assert value == recorded_value
-        overrides, renamed = with_current_keys(
-            kind, [Override(formerly, value, "my.toml"), Override("recipe", "x", "")]
-        )
-        assert overrides == [Override(key, value, "my.toml"), Override("recipe", "x", "")]
-        assert renamed == [f"{formerly} is now called {key}"]
-
-
-def test_snapshots_of_older_runs_are_still_of_the_same_run() -> None:
-    recorded_before_the_renames = "1bf9833b5ab8442029de33f399afa6de43aabc4cd74357d81488b3f32b2adc35"
-    assert (
-        snapshot.fingerprint(recorded(recipes.LYRICISTS["d2l-adam"].config), [["a", "b"]])
-        == recorded_before_the_renames
-    )
-
-
-def test_former_names_of_options_are_noted_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "my.toml").write_text("[loop]\naverage_decay = 0.5\n")
-    given = ["--config", "my.toml", "--vocabulary", "77", "--set", "optimizer.rate=0.5", *SHORT]
-    assert main([*TRANSLATE, *given]) == 0
-    assert capsys.readouterr().err.splitlines()[0] == (
-        "--vocabulary is now called --vocab-size; loop.average_decay is now called loop.ema_decay;"
-        " optimizer.rate is now called optimizer.learning_rate."
-    )
-    training = checkpoints.read(here / "m").config.training
-    assert (training["tokenizer"]["vocab_size"], training["loop"]["ema_decay"]) == (77, 0.5)
-    assert training["optimizer"]["learning_rate"] == 0.5
-
-
-def test_one_option_under_both_names_is_given_twice(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, *TRANSLATE, "--vocabulary", "77", "--vocab-size", "78")
-    assert message == "This cannot start: tokenizer.vocab_size is given twice: 77 (--vocabulary) and 78 (--vocab-size)."
-    message = refused(capsys, *SING, "--bptt", "7", "--set", "steps=8")
+def test_one_option_in_two_spellings_is_given_twice(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *SING, "--bptt", "7", "--set", "bptt=8")
     assert message == "This cannot start: bptt is given twice: 7 (--bptt) and 8 (--set)."
 
 
@@ -305,7 +253,7 @@ def test_patience_without_held_out_text_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "wanted"),
     [
-        ("a = [", "my.toml is no TOML file: "),
+        ("a = [", "my.toml is no TOML file of options: "),
         ('command = "lyrics"', "my.toml is for `python -m training lyrics`, not for translator."),
         ("data = 3", "my.toml: data must be a table."),
     ],
@@ -334,7 +282,7 @@ def test_cleaning_is_configuration_like_any_other(here: Path, capsys: pytest.Cap
     assert (cleaning["ratio"], cleaning["duplicates"], cleaning["identical_from"]) == (6.0, False, None)
     capsys.readouterr()
     message = refused(capsys, *TRANSLATE, "--clean", "zzz=1", "--seed", "x")
-    assert "--clean has no rule 'zzz'" in message
+    assert "cleaning.zzz is no option (--clean)" in message
     assert "loop.seed must be a whole number, not 'x' (--seed)" in message
 
 
@@ -353,3 +301,74 @@ def test_a_recipe_that_chooses_by_bleu_trains_on_few_pairs_too(
     captured = capsys.readouterr()
     assert NOT_VALIDATED in captured.err.splitlines()
     assert captured.out == "{}\n", "as docs/training.md says"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("a = " + "[" * 100_000, "my.toml is nested too deeply: options have two levels"),
+        ("a = " + "{b = " * 3000 + "1" + "}" * 3000, "my.toml is nested too deeply"),
+        (f"[{'.'.join('a' * 3000)}]\nb = 1", "my.toml is nested too deeply"),
+        (f"[{'.'.join('a' * 60)}]\nb = 1", "my.toml is nested too deeply"),
+        (f"[loop]\nseed = {'1' * 5000}", "my.toml is no TOML file of options: Exceeds the limit (4300 digits)"),
+        (f"[loop]\nseed = 0x{'f' * 5000}", "loop.seed must be a whole number, not one of 20000 bits (my.toml)"),
+        (f"[loop]\nseed = 1{'0' * 400}", "loop.seed must be a whole number, not one of 1329 bits (my.toml)"),
+        (
+            f"[optimizer]\nlearning_rate = 1{'0' * 400}",
+            "optimizer.learning_rate must be a number, not one of 1329 bits",
+        ),
+        ("[optimizer]\nweight_decay = inf", "optimizer.weight_decay must be a number, not inf (my.toml)"),
+        ("[network]\ndropout = nan", "network.dropout must be a number, not nan (my.toml)"),
+        ("[optimizer]\nbetas = [0.9, 1e999]", "optimizer.betas must be a number, not inf (my.toml)"),
+        (f"[loop]\nseed = '{'x' * 3_000_000}'", "loop.seed must be a whole number, not 'xxx"),
+        (f"{'x' * 1_000_000} = 1", "xxx"),
+        ("".join(f"x{i} = 1\n" for i in range(5000)), "; and 4,950 more."),
+        ("[network]\nhidden = 1000000000000", "network.hidden must be at most 10,000,000, not 1,000,000,000,000"),
+        (
+            "[network]\nlayers = 9223372036854775807",
+            "network.layers must be at most 1,000, not 9,223,372,036,854,775,807",
+        ),
+        ("[machine]\nthreads = 9223372036854775807", "--threads must be at most "),
+        ("[command]\na = 1", "my.toml: command must be a text."),
+        ("#" * 5_000_000, "my.toml is no TOML file of options: it has 5,000,000 bytes, and the most is 4,000,000."),
+    ],
+)
+def test_deep_and_huge_run_files_are_one_short_sentence(
+    here: Path, capsys: pytest.CaptureFixture[str], content: str, problem: str
+) -> None:
+    (here / "my.toml").write_text(content)
+    sentence = refused(capsys, *SING, "--config", "my.toml")
+    assert problem in sentence
+    assert len(sentence) < 4000
+
+
+@pytest.mark.parametrize("value", ["1e999", "inf", "nan", "9" * 5000])
+def test_huge_numbers_of_the_command_line_are_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    assert "optimizer.learning_rate must be a number, not " in refused(capsys, *SING, "--learning-rate", value)
+    assert "loop.seed must be a whole number, not " in refused(capsys, *SING, "--seed", value)
+
+
+def test_integers_of_the_command_line_fit_the_run_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, *TRANSLATE, "--set", f"max_tokens={2**63}")
+    assert message == "This cannot start: max_tokens must be a whole number, not one of 64 bits (--set)."
+
+
+@pytest.mark.parametrize("value", ["x", "1", "0.9", "0.9,x,y", "nan", ""])
+def test_a_list_of_another_length_says_how_long_it_must_be(
+    here: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    message = refused(capsys, *TRANSLATE, "--set", f"optimizer.betas={value}")
+    assert message == f"This cannot start: optimizer.betas must be a list of 2, each a number, not {value!r} (--set)."
+
+
+def test_numbers_of_a_list_are_shown_without_the_spaces_between_them(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refused(capsys, *TRANSLATE, "--set", "optimizer.betas=0.9, 2")
+    assert message == "This cannot start: optimizer.betas must lie in [0, 1), not 2."
+
+
+def test_run_file_that_never_ends_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "it is no regular file" in refused(capsys, *SING, "--config", "/dev/zero")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ import pytest
 from models import checkpoint as checkpoints
 from tests.training.cli.commands import SHORT, SING
 from tests.training.runs import Killed, assert_same_run, kill_at, sing
-from tests.training.small import lyricist, text
+from tests.training.small import CPU, lyricist, text
 from training.__main__ import main
 from training.config import recipes
 from training.config.recipes import LYRICISTS, lyricist_for
+from training.lyricist_run import train_lyricist
+from training.starting_point import adapted, read_starting_point
+from training.training_run import TrainingRun
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -56,3 +60,19 @@ def test_all_dropout_masks_resume_exactly(tmp_path: Path, cell: str) -> None:
             sing(tmp_path / "parts", **changes)
     sing(tmp_path / "parts", resume=True, **changes)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_second_editions_recipes_read_letters_alone(tmp_path: Path) -> None:
+    """The normalisation is recorded with the tokenizer: prompts, scores and a tuned model read alike."""
+    config = replace(LYRICISTS["d2l2-gru"].config, batch_size=64)
+    config = replace(config, loop=replace(config.loop, max_epochs=2))
+    song = "The Time-Traveller; for so it will be CONVENIENT!\n" * 12
+    scores = train_lyricist(config, song, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), origin="made up")
+    assert {"nats_per_character", "perplexity"} <= scores["held-out end of the text"].keys()
+    checkpoint = checkpoints.read(tmp_path / "m")
+    tokenizer = checkpoint.tokenizers["target"]
+    assert set(tokenizer.decode(range(tokenizer.size))) <= set("abcdefghijklmnopqrstuvwxyz ")
+    assert tokenizer.encode("THE -- time") == tokenizer.encode("the time")
+    assert tokenizer.unknown("THE -- time") == []
+    start = read_starting_point(str(tmp_path / "m"), "lyrics")
+    assert adapted(LYRICISTS["finetune"].config, start).letters_only

@@ -107,7 +107,7 @@ def test_every_option_of_recipes_show_has_its_value(here: Path, arguments: list[
     assert derived["vocabulary"] == sizes
 
 
-def test_a_run_file_of_an_earlier_version_without_derived_values(here: Path) -> None:
+def test_derived_values_of_a_run_file_are_not_read(here: Path) -> None:
     assert main([*SING, "--max-epochs", "1"]) == 0
     path = here / "m/run.toml"
     path.write_text(path.read_text().split("\n[derived")[0])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from training.data.batches import batches_by_length, consecutive_windows, padded_pairs, pair_batch, random_windows
-from training.data.token_array import JoinedTokens, TokenArray
+from training.data.stored_corpus import JoinedTokens, TokenArray
 
 
 def log_normal(count: int) -> list[tuple[int, int]]:
@@ -177,29 +177,10 @@ def test_batches_equal_the_first_version(longest: int, budget: int) -> None:
         assert list(batches_by_length(lengths, budget, 3, epoch)) == greedy_batches(lengths, budget, 3, epoch)
 
 
-def test_windows_hold_every_pair_once_within_the_budget_and_repeatably() -> None:
-    lengths = log_normal(3000)
-    batches = batches_by_length(lengths, 300, 1, 4, window=500)
-    listed = list(batches)
-    assert len(listed) == len(batches)
-    assert sorted(index for batch in listed for index in batch) == list(range(3000))
-    assert all(len(batch) * max(max(lengths[i]) for i in batch) <= 300 for batch in listed)
-    again = batches_by_length(lengths, 300, 1, 4, window=500)
-    middle = len(listed) // 2  # as a resumed run begins: in the middle, without what came before
-    assert [again[i] for i in range(middle, len(again))] == listed[middle:]
-    assert again[middle : middle + 3] == listed[middle : middle + 3]
-    assert list(batches_by_length(lengths, 300, 1, 5, window=500)) != listed
-    assert list(batches_by_length(lengths, 300, 2, 4, window=500)) != listed
-
-
-def test_a_window_mixes_pieces_of_the_whole_corpus_and_others_in_each_epoch() -> None:
-    lengths = log_normal(4000)
-    firsts = []
-    for epoch in range(2):
-        batches = list(batches_by_length(lengths, 300, 1, epoch, window=1000))
-        first = {index for batch in batches[: len(batches) // 5] for index in batch}
-        assert max(first) - min(first) > 2000
-        firsts.append({index // 63 for index in first})  # pieces of a sixteenth of a window
-    assert firsts[0] != firsts[1]
-    padding = 1 - sum(t for _, t in lengths) / sum(len(b) * max(lengths[i][1] for i in b) for b in batches)
-    assert padding < 0.1
+def test_overlapping_windows_begin_at_every_character() -> None:
+    batches = list(random_windows(torch.arange(30), 5, 4, random.Random(1), stride=1))
+    starts = sorted(int(row[0]) for batch in batches for row in batch.inputs)
+    assert len(starts) == 25  # five whole batches of 26 windows
+    assert len(set(starts)) == 25
+    assert all(torch.equal(batch.outputs, batch.inputs + 1) for batch in batches)
+    assert max(int(batch.outputs.max()) for batch in batches) <= 29

@@ -172,5 +172,8 @@ def test_too_few_pairs_are_refused() -> None:
     def clean_all() -> Pairs:
         return clean(everything, CleaningConfig(), test=everything)
 
-    expected = "file has no pairs of 2 after cleaning (in the test set 2); training needs at least two."
+    expected = (
+        "file has no pairs of 2 after cleaning (in the test set 2); training needs at least two: these are the pairs of"
+        " --test, which takes others."
+    )
     assert refusal(clean_all) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -142,7 +143,7 @@ def test_broken_utf8_inside_gzip_names_the_line(tmp_path: Path, suffix: str) -> 
 @pytest.mark.parametrize("start", [b"PK\x03\x04\x14\0", b"%PDF-1.7\n"])
 def test_document_in_place_of_a_text_is_named(tmp_path: Path, start: bytes) -> None:
     path = write(tmp_path / "pairs.tsv", start + b"\xc3\x28\tb\n")
-    assert fault(path).startswith(f"{path} is a document or an archive, not a text: save it as plain text.")
+    assert fault(path).startswith(f"{path} is a document or an archive, not a text: save it as plain text,")
     assert "POST /translate_file" in fault(path)
 
 
@@ -161,3 +162,34 @@ def test_line_that_no_memory_takes_is_refused_by_its_number(tmp_path: Path, monk
         list(numbered_lines(path))
     path.write_bytes(gzip.compress(b"ein Bier\n" + b"x" * 9_999 + b"\nlast"))
     assert [(number, len(line)) for number, line in numbered_lines(path)] == [(1, 8), (2, 9_999), (3, 4)]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_cr_ends_the_lines_of_a_file_without_lf(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = write(tmp_path / f"p.tsv{suffix}", "\ufeffeins\tone\r\rzwei\ttwo\r")
+    pairs = read_pairs(str(table))
+    assert (pairs.sources, pairs.place(1)) == (["eins", "zwei"], f"{table}:3")
+    commas = write(tmp_path / f"p.csv{suffix}", 'eins,"one\rmore"\rzwei,two')
+    assert read_pairs(str(commas)).targets == ["one more", "two"]
+    records = write(tmp_path / f"p.jsonl{suffix}", '{"source":"a","target":"b"}\r{"source":"c","target":"d"}\r')
+    assert read_pairs(str(records)).sources == ["a", "c"]
+    source, target = write(tmp_path / f"a{suffix}", "a\rb\r"), write(tmp_path / f"b{suffix}", "c\nd\n")
+    assert read_pairs(f"{source},{target}").targets == ["c", "d"]
+    monkeypatch.setattr("training.data.corpus_files.LOOKED_AT_BYTES", 6)
+    assert [line for _, line in numbered_lines(write(tmp_path / f"c{suffix}", "a\rlong line\r\rd"))] == [
+        "a",
+        "long line",
+        "",
+        "d",
+    ]
+
+
+def test_pipe_is_read_once_and_whole() -> None:
+    """As `--train <(cut -f 2,4 corpus.tsv)` of a shell names it."""
+    numbers = range(300)
+    reading, writing = os.pipe()
+    with open(writing, "w") as file:  # noqa: PTH123 (a descriptor)
+        file.writelines(f"Satz {number}\tSentence {number}\n" for number in numbers)
+    pairs = read_pairs(f"/dev/fd/{reading}")
+    os.close(reading)
+    assert list(pairs.sources) == [f"Satz {number}" for number in numbers]

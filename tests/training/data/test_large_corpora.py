@@ -14,12 +14,11 @@ import pytest
 from tests.training.runs import Killed, assert_same_run, kill_at
 from tests.training.small import CPU, pairs, translator
 from training.config.run_config import CleaningConfig, LoopConfig, TokenizerConfig
-from training.data import batches, prepared_corpus, sentence_pairs
-from training.data.cache_folder import locked
+from training.data import prepared_corpus, sentence_pairs
 from training.data.cleaning import repeated_pairs
-from training.data.corpus_loading import read_run_corpora
+from training.data.run_corpora import read_run_corpora
 from training.data.sentence_pairs import Pairs
-from training.data.text_array import TextArray, TextWriter, blocks
+from training.data.stored_corpus import TextArray, TextWriter, blocks, locked
 from training.data.tokenizer_training import fit_translator_tokenizers, tokenizer_digest
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
@@ -44,7 +43,7 @@ TEXTS = [f"Zeile {i} " + "äß字😀"[i % 4] * (i % 5) for i in range(101)] + [
 
 @pytest.mark.usefixtures("cache")
 def test_a_text_array_is_a_sequence_of_its_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.data.text_array.BLOCK_TEXTS", 10)
+    monkeypatch.setattr("training.data.stored_corpus.BLOCK_TEXTS", 10)
     writer = TextWriter()
     writer.extend(TEXTS[:40])
     writer.extend(iter(TEXTS[40:]))
@@ -102,7 +101,7 @@ def test_equal_hashes_of_other_texts_drop_nothing(monkeypatch: pytest.MonkeyPatc
     given = Pairs(list("abcabdd"), list("xyzxyxx"))
     expected = [False, False, False, True, True, False, True]
     assert repeated_pairs(given).tolist() == expected
-    monkeypatch.setattr("training.data.text_array.hash", lambda _: 7, raising=False)
+    monkeypatch.setattr("training.data.stored_corpus.hash", lambda _: 7, raising=False)
     assert repeated_pairs(given).tolist() == expected
     assert repeated_pairs(Pairs([], [])).tolist() == []
 
@@ -118,7 +117,7 @@ def test_a_prepared_corpus_is_found_again_unless_something_differs(
 
     first = read()
     with monkeypatch.context() as patch:
-        patch.setattr("training.data.corpus_loading.clean", lambda *_, **__: pytest.fail("it was cleaned again"))
+        patch.setattr("training.data.run_corpora.clean", lambda *_, **__: pytest.fail("it was cleaned again"))
         again = read()
     for one, other in zip(first, again, strict=True):
         assert one is not None and other is not None
@@ -140,19 +139,16 @@ def test_a_prepared_corpus_is_found_again_unless_something_differs(
 
 
 @pytest.mark.usefixtures("no_curves")
-@pytest.mark.parametrize("sampling", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_a_large_corpus_gives_the_weights_of_a_small_one(
-    tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch, sampling: float
+    tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
-    tokenizer = TokenizerConfig(vocab_size=30, source_sampling=sampling, target_sampling=sampling)
+    tokenizer = TokenizerConfig(vocab_size=30)
     config = translator(
         tokenizer=tokenizer,
         tokens_per_batch=160,
         loop=LoopConfig(max_epochs=2),
-        bidirectional_epochs=1,
         max_tokens=12,
-        r_drop=1.0,
     )
     data = corpora(tmp_path)
     weights = []
@@ -186,9 +182,7 @@ def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
     tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
-    monkeypatch.setattr(batches, "WINDOW_PAIRS", 64)
-    monkeypatch.setattr(batches.batches_by_length, "__defaults__", (64,))
-    tokenizer = TokenizerConfig(vocab_size=30, source_sampling=0.1)
+    tokenizer = TokenizerConfig(vocab_size=30)
     config = translator(tokenizer=tokenizer, loop=LoopConfig(max_epochs=3, ema_decay=0.9))
     data = corpora(tmp_path)
 
@@ -209,7 +203,7 @@ def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
 @pytest.mark.slow
 def test_a_process_that_waits_for_a_lock_says_so(cache: Path) -> None:
     path = cache / "corpora" / "one"
-    imports = "import sys, pathlib; from training.data.cache_folder import locked"
+    imports = "import sys, pathlib; from training.data.stored_corpus import locked"
     code = f"{imports}\nwith locked(pathlib.Path(sys.argv[1])): pass"
     with locked(path):
         waiting = subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE, text=True)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.training.data.corpus_writers import fault
-from training.config.run_config import CleaningConfig, TranslatorConfig, recorded
-from training.data.corpus_loading import read_pairs, read_run_corpora
+from training.config.run_config import CleaningConfig
+from training.data.corpus_loading import read_pairs
+from training.data.run_corpora import read_run_corpora
 from training.data.sentence_pairs import LeftOutRow, Pairs, collect_pairs
 
 
@@ -23,7 +24,7 @@ def skipped(argument: str, languages: tuple[str, str] | None = None) -> tuple[Pa
 def test_malformed_lines_of_a_table_are_left_out_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"only one\neins\tone\nzw\xffei\ttwo\ndrei\tthree\textra\nv\x00ier\tfour\n\nf\xc3\xbcnf\tfive")
-    assert fault(str(path)) == f"{path} line 1 has 1 column; a pair is two texts with one tab between."
+    assert fault(str(path)).startswith(f"{path} line 1 has 1 column; a pair is two texts with one tab between;")
     pairs, places = skipped(str(path))
     assert list(zip(pairs.sources, pairs.targets, strict=True)) == [("eins", "one"), ("fünf", "five")]
     assert places == {
@@ -85,12 +86,6 @@ def test_a_run_skips_malformed_training_pairs_alone(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=r"is not valid UTF-8: line 2 has a broken character"):
             read_run_corpora(data, ("de", "en"), cleaning, seed=1)
-
-
-def test_snapshots_from_before_the_option_still_resume() -> None:
-    assert "malformed" not in recorded(TranslatorConfig(recipe=""))["cleaning"]
-    changed = TranslatorConfig(recipe="", cleaning=CleaningConfig(malformed="skip"))
-    assert recorded(changed)["cleaning"]["malformed"] == "skip"
 
 
 def test_a_reader_leaves_a_row_out_for_a_reason_of_its_own() -> None:

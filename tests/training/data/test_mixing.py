@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from training.config.run_config import CleaningConfig
-from training.data.mixing import MixedEpochs, drawn_indices, read_mix
+from training.data.run_corpora import MixedEpochs, drawn_indices, read_mix
 from training.data.segmentation import PairIds
 from training.data.sentence_pairs import Pairs
 

@@ -10,7 +10,7 @@ import pytest
 
 from training.config.corpus_languages import pair_name, parse_pair_name, split_languages
 from training.config.run_config import MultilingualConfig, TranslatorConfig
-from training.data.multilingual_corpora import read_multilingual_corpora
+from training.data.run_corpora import read_multilingual_corpora
 from training.data.segmentation import epoch_rows, epoch_sizes
 
 

@@ -8,7 +8,6 @@ import random
 import pytest
 import torch
 
-from benchmarks.mfu import operations
 from benchmarks.training_race import waste
 from models.networks.transformer import Transformer, TransformerConfig
 from training.config.recipes import TRANSLATORS
@@ -66,19 +65,3 @@ def test_loss_of_three_tokens_equals_manual_computation(
     expected = (2 * math.log(2) + 5 * math.log(5)) / 8  # of the logits, as the model has it
     each = [(1 - smoothing) * math.log(weight) + smoothing * math.log(10) / 3 for weight in (5, 1, 2)]
     assert features.grad.flatten().tolist() == pytest.approx([expected - mean for mean in each], rel=1e-5)
-
-
-def test_operation_count_equals_manual_count() -> None:
-    config = TransformerConfig(
-        source_vocabulary=7,
-        target_vocabulary=11,
-        d_model=4,
-        encoder_layers=1,
-        decoder_layers=1,
-        heads=2,
-        head_width=3,
-        d_ff=5,
-    )
-    encoder = 2 * (4 * 4 * 6 + 2 * 4 * 5) + 2 * 6 * 4  # two source tokens, C = 4, I = 6, F = 5
-    decoder = 3 * (4 * 4 * 6 + 2 * 4 * 6 + 2 * 4 * 5) + 2 * (2 * 4 * 6) + 2 * 6 * (1 + 2 + 3) + 2 * 6 * 2 * 3
-    assert operations(config, [(2, 3)]) == 6 * (encoder + decoder + 3 * 4 * 11)

@@ -18,7 +18,7 @@ TEXTS = st.text(CHARACTERS, min_size=1, max_size=30).map(str.strip).filter(lambd
 
 
 @pytest.mark.parametrize(("name", "spell"), [("p.tsv", tsv), ("p.jsonl", jsonl), ("p.tmx", tmx), ("p.tmx.gz", tmx)])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=24, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
 def test_round_trip(
     tmp_path: Path, name: str, spell: Callable[[Sequence[tuple[str, str]]], str], pairs: list[tuple[str, str]]

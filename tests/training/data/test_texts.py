@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,10 @@ def test_faults_in_a_folder_name_the_file(tmp_path: Path) -> None:
 def test_a_nul_in_a_text_names_the_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "la\nl\0\n")
     assert refusal(read_text, path) == f"{path} holds a NUL character in line 2: is it a text file?"
+
+
+def test_decomposed_and_composed_characters_are_the_same_text(tmp_path: Path) -> None:
+    for number, spelling in enumerate(("Café über Việt", unicodedata.normalize("NFD", "Café über Việt"))):
+        plain = write(tmp_path / f"{number}.txt", f"{spelling}\r\n")
+        record = write(tmp_path / f"{number}.jsonl", json.dumps({"text": spelling}))
+        assert read_text(plain) == read_text(record) == "Café über Việt\n"

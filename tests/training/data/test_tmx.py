@@ -21,7 +21,17 @@ def unit(german: str, english: str = "x") -> str:
     )
 
 
-@pytest.mark.parametrize("codes", [("de", "en"), ("de-DE", "en-GB"), ("DE", "EN_us"), ("DE_de", "EN_gb")])
+@pytest.mark.parametrize(
+    "codes",
+    [
+        ("de", "en"),
+        ("de-DE", "en-GB"),
+        ("DE", "EN_us"),
+        ("DE_de", "EN_gb"),
+        ("deu", "eng"),
+        ("ger-DE", "ENG_gb"),
+    ],
+)
 @pytest.mark.parametrize("attribute", ["xml:lang", "lang"])
 @pytest.mark.parametrize("name", ["m.tmx", "m.tmx.gz"])
 def test_units_become_pairs(tmp_path: Path, codes: tuple[str, str], attribute: str, name: str) -> None:
@@ -32,7 +42,7 @@ def test_units_become_pairs(tmp_path: Path, codes: tuple[str, str], attribute: s
     assert read_pairs(str(path), ("en", "de")).sources == [target for _, target in PAIRS]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "windows-1252"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf8", "utf-8-sig", "windows-1252"])
 def test_other_encodings_that_the_file_declares(tmp_path: Path, encoding: str) -> None:
     declared = tmx(PAIRS).replace("?>", f' encoding="{encoding.removesuffix("-sig")}"?>', 1)
     path = write(tmp_path / "m.tmx", declared.encode(encoding))
@@ -57,11 +67,66 @@ def test_inline_markup(tmp_path: Path, segment: str, text: str) -> None:
     assert read_pairs(str(path), DE_EN).sources == [text]
 
 
+@pytest.mark.parametrize(
+    ("written", "asked"), [("iw", "he"), ("in-ID", "id"), ("he", "iw"), ("cmn", "zh"), ("zh", "chi")]
+)
+def test_withdrawn_and_long_codes_are_found(tmp_path: Path, written: str, asked: str) -> None:
+    path = write(tmp_path / "m.tmx", tmx(PAIRS, (written, "en")))
+    assert len(read_pairs(str(path), (asked, "eng"))) == 2
+
+
+SOUND = "<tu><tuv xml:lang='de'><seg>gut</seg></tuv><tuv xml:lang='en'><seg>good</seg></tuv></tu>"
+BROKEN_UNITS = {
+    "bare ampersand": (unit("a & b"), "malformed: no well-formed XML"),
+    "illegal character": (unit("a \x02 b"), "malformed: no well-formed XML"),
+    "unclosed tag": (unit("a <hi>b"), "malformed: no well-formed XML"),
+    "no end": ("<tu><tuv xml:lang='de'><seg>a</seg></tuv>", "malformed: no well-formed XML"),
+    "entity": (unit("a&nbsp;b"), "malformed: no well-formed XML"),
+    "broken UTF-8": (unit("a \udcff b"), "malformed: characters or entities"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_UNITS)
+@pytest.mark.parametrize("chunk", [5, 1 << 16])
+@pytest.mark.parametrize("place", [0, 1])
+def test_malformed_unit_is_left_out_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, chunk: int, place: int
+) -> None:
+    monkeypatch.setattr("training.data.tmx.CHUNK", chunk)
+    broken, reason = BROKEN_UNITS[case]
+    lines = [f"<tmx><body>{SOUND}", f"{SOUND}<tu/>", "</body></tmx>"]
+    lines.insert(1 + place, broken.removeprefix('<tmx version="1.4"><body>').removesuffix("</body></tmx>"))
+    path = write(tmp_path / "m.tmx", "\n".join(lines).encode(errors="surrogateescape"))
+    assert "--clean malformed=skip leaves such units out" in fault(path, DE_EN) or case == "entity"
+    pairs = read_pairs(str(path), DE_EN, skip_malformed=True)
+    assert pairs.sources == ["gut", "gut"]
+    dropped = {name: [e.place for e in drops.examples] for name, drops in pairs.reported().dropped.items()}
+    assert dropped == {reason: [f"{path}:{2 + place}"], "no segment in de or en": [f"{path}:{3 - place}"]}
+
+
+def test_declared_encoding_is_read_where_malformed_units_are_left_out(tmp_path: Path) -> None:
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf8", "windows-1252"):
+        declared = tmx(PAIRS).replace("?>", f' encoding="{encoding}"?>', 1)
+        path = write(tmp_path / "m.tmx", declared.encode(encoding))
+        pairs = read_pairs(str(path), DE_EN, skip_malformed=True)
+        assert list(zip(pairs.sources, pairs.targets, strict=True)) == PAIRS
+
+
+def test_file_with_malformed_units_alone_names_the_first(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.tmx", unit("a & b"))
+    with pytest.raises(
+        ValueError, match=r"no unit with both de and en.*left out the first: .* line 1 is not well-formed"
+    ):
+        read_pairs(str(path), DE_EN, skip_malformed=True)
+
+
 def test_a_unit_without_one_of_the_languages_is_counted(tmp_path: Path) -> None:
     other = '<tu><tuv xml:lang="fr"><seg>Bonjour</seg></tuv><tuv xml:lang="en"><seg>Hello</seg></tuv></tu>'
     path = write(tmp_path / "m.tmx", tmx(PAIRS).replace("<body>", f"<body>{other}<tu/>"))
     result = read_pairs(str(path), DE_EN)
-    assert (result.sources, result.reported().left_out) == ([source for source, _ in PAIRS], 2)
+    assert result.sources == [source for source, _ in PAIRS]
+    counts = {name: drops.count for name, drops in result.reported().dropped.items()}
+    assert counts == {"no segment in de": 1, "no segment in de or en": 1}
 
 
 def test_of_two_variants_of_a_language_the_first_is_taken_and_a_region_keeps_apart(tmp_path: Path) -> None:

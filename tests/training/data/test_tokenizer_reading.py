@@ -12,8 +12,7 @@ import sentencepiece
 from models import checkpoint as checkpoints
 from tests.training.cli.commands import TRANSLATE, refused
 from training.__main__ import main
-from training.data.tokenizer_reading import read_tokenizers
-from training.data.tokenizer_training import sequence_ids, tokenizer_digest
+from training.data.tokenizer_training import read_tokenizers, sequence_ids, tokenizer_digest
 from training.errors import TrainingError
 
 pytestmark = pytest.mark.usefixtures("no_curves")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.data.corpus_writers import PAIRS, fault, refusal, write
+from tests.training.data.corpus_writers import PAIRS, fault, refusal, tsv, write
 from training.data.corpus_loading import parse_columns, read_corpora, read_pairs
 from training.data.sentence_pairs import Pairs
 
@@ -72,3 +72,55 @@ def test_several_corpora_are_one_in_their_order(tmp_path: Path) -> None:
     assert [result.place(i) for i in range(3)] == [f"{first}:1", f"{first}:3", f"{second}:1"]
     assert result.report is not None
     assert (result.report.read, result.report.kept) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("title", "noted"),
+    [
+        ("de\ten", "de, en"),
+        ("deu\tENG", "deu, ENG"),
+        ("Quelle\tZiel", "Quelle, Ziel"),
+        ("source\ttarget", "source, target"),
+    ],
+)
+def test_titles_are_no_pair_and_are_noted(tmp_path: Path, title: str, noted: str) -> None:
+    path = write(tmp_path / "p.tsv", f"{title}\n{tsv(PAIRS)}")
+    pairs = read_pairs(str(path), ("de", "en"))
+    assert of(pairs) == PAIRS
+    assert pairs.place(0) == f"{path}:2"
+    assert pairs.reported().notes == [f"{path} begins with titles, which are no pair: {noted}"]
+
+
+def test_titles_choose_the_columns_of_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.tsv", "id\ten\tde\n7\tyes\tja\n")
+    assert of(read_pairs(str(path), ("de", "en"))) == [("ja", "yes")]
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        ('"sag ""ja"""\tsay yes', ('sag "ja"', "say yes")),
+        ('"Ja", sagte er.\t"Yes," he said.', ('"Ja", sagte er.', '"Yes," he said.')),
+        ('"Ja"\t"Yes"', ('"Ja"', '"Yes"')),
+    ],
+)
+def test_quotes_of_a_spreadsheet_are_left_out_and_those_of_a_text_are_kept(
+    tmp_path: Path, line: str, pair: tuple[str, str]
+) -> None:
+    path = write(tmp_path / "p.tsv", f"nein\tno\n{line}\n")
+    pairs = read_pairs(str(path), ("de", "en"))
+    assert of(pairs)[1] == pair
+    noted = [f"{path} has cells in a spreadsheet's quotes (line 2), which are left out"]
+    assert pairs.reported().notes == (noted if '""' in line else [])
+
+
+def test_quotes_around_every_cell_are_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "p.tsv", '"de"\t"en"\n"ja"\t"yes"\n"nein"\t"no"\n')
+    assert of(read_pairs(str(path), ("de", "en"))) == [("ja", "yes"), ("nein", "no")]
+
+
+def test_a_cell_of_several_lines_is_pointed_to_csv(tmp_path: Path) -> None:
+    content = '"eine\nzweite"\tone\n'
+    expected = "line 1 has 1 column, and a quote that does not close: a spreadsheet's table is read as .csv."
+    assert fault(write(tmp_path / "p.tsv", content)) == f"{tmp_path / 'p.tsv'} {expected}"
+    assert of(read_pairs(str(write(tmp_path / "p.csv", content)))) == [("eine zweite", "one")]

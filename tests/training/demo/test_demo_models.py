@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.registry import model_card
+from models import model_card
 from tests.readme import ROOT
 from tests.training.loop.test_interrupts import signal_at_step
 from tests.training.small import lyricist, text
+from training import snapshot
 from training.__main__ import main
 from training.demo import demo_models
-from training.loop import snapshot
 from training.starting_point import read_starting_point
 
 DEMO = ["demo", "--out", "models", "--device", "cpu", "--only", "lyrics-zh"]

@@ -1,4 +1,4 @@
-"""A translator with R-Drop: killed processes, and other process counts at a resume."""
+"""A translator: killed processes, and other process counts at a resume."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from tests.training.group_runs import plain
 from tests.training.groups import together
 from tests.training.runs import assert_equal, timeless
 from tests.training.small import pairs, translator
+from training import snapshot
 from training.config.run_config import LoopConfig, TranslatorConfig
-from training.loop import snapshot
 
 pytestmark = pytest.mark.slow
-R_DROP = {"r_drop": 2.0, "r_drop_after_epochs": 1, "tokens_per_batch": 20}
 
 
 def limited(epochs: int, *, dropout: bool) -> TranslatorConfig:
     loop = LoopConfig(max_epochs=epochs, ema_decay=0.9, gradient_accumulation=2, sample_translations=0)
-    return translator(loop=loop, **R_DROP) if dropout else plain(loop=loop, **R_DROP)
+    return translator(loop=loop, tokens_per_batch=20) if dropout else plain(loop=loop, tokens_per_batch=20)
 
 
 def test_run_of_killed_processes_resumes_bit_for_bit(tmp_path: Path) -> None:
@@ -32,7 +31,7 @@ def test_run_of_killed_processes_resumes_bit_for_bit(tmp_path: Path) -> None:
         lines = [f"{s}\t{t}\n" for s, t in zip(given.sources, given.targets, strict=True)]
         (tmp_path / f"{name}.tsv").write_text("".join(lines))
     command = ["translator", "--source", "aa", "--target", "bb", "--train", "pairs.tsv", "--valid", "others.tsv"]
-    command += ["--device", "cpu", "--set", "r_drop=2.0", "--set", "r_drop_after_epochs=1"]
+    command += ["--device", "cpu"]
     assert processes(tmp_path, *command, "--out", "whole").returncode == 0
     for rank, at in (("0", "7"), ("1", "12")):
         killed = processes(tmp_path, *command, "--out", rank, MORTAL_RANK=rank, MORTAL_AT=at)

@@ -13,9 +13,9 @@ from tests.training import group_runs
 from tests.training.group_runs import plain
 from tests.training.groups import together
 from tests.training.runs import timeless
+from training import snapshot
 from training.config.run_config import LoopConfig
 from training.errors import TrainingError
-from training.loop import snapshot
 
 
 def assert_close(a: dict[str, Tensor], b: dict[str, Tensor], tolerance: float = 1e-5) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ import pytest
 from tests.training.small import pairs, text
 
 pytestmark = pytest.mark.slow
+LISTENS = "0A"  # TCP_LISTEN in /proc/net/tcp
 SING = ["lyrics", "--corpus", "song.txt", "--device", "cpu", "--max-epochs", "4"]
 
 
@@ -176,3 +181,51 @@ def test_signal_to_a_group_saves_once_and_resumes_bit_for_bit(folder: Path, numb
     assert processes(folder, *command[:-2], "--out", "m", "--resume").returncode == 0
     assert processes(folder, *command[:-2], "--out", "whole").returncode == 0
     assert weights(folder / "m") == weights(folder / "whole")
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads Linux's table of sockets")
+def test_processes_of_one_machine_listen_on_loopback_alone(folder: Path) -> None:
+    """Whoever connects to PyTorch's store can run code in the run: it holds pickles and has no password."""
+    with started(folder, *SING[:-1], "500", "--processes", "2", "--out", "m") as run:
+        while not (folder / "m" / "metrics.jsonl").exists():
+            assert run.poll() is None, run.communicate()
+            time.sleep(0.05)
+        listening = listening_addresses(str(folder))
+    assert len(listening) >= 2  # gloo's, of each process
+    assert {address for address in listening if not address.is_loopback} == set()
+
+
+@contextlib.contextmanager
+def started(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "tests.training.mortal", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1", "RUN_OF_TEST": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield run
+    finally:
+        run.terminate()
+        run.communicate(timeout=60)
+
+
+def listening_addresses(run: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """Of the TCP sockets of all processes whose environment names this run."""
+    inodes: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"RUN_OF_TEST={run}" in process.joinpath("environ").read_text().split("\0"):
+                links = [str(path.readlink()) for path in process.joinpath("fd").iterdir()]
+                inodes |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    addresses = []
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENS and fields[9] in inodes:
+                digits = bytes.fromhex(fields[1].partition(":")[0])
+                words = struct.unpack(f"={len(digits) // 4}I", digits)  # 32 bits each, in the machine's order
+                addresses.append(ipaddress.ip_address(struct.pack(f">{len(words)}I", *words)))
+    return addresses

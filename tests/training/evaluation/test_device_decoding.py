@@ -14,13 +14,11 @@ from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.loading import load_network
 from tests.cuda_simulator import simulated_cuda
-from tests.training.cli.commands import refused
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
-from training.evaluation import device_decoding
+from training.evaluation import model_outputs
 from training.evaluation.bleu_validator import BleuValidator
-from training.evaluation.device_decoding import decode_in_memory, default_precision
-from training.evaluation.model_outputs import translate
+from training.evaluation.model_outputs import decode_in_memory, default_precision
 from training.evaluation.scores import score_translator
 from training.translation.line_translator import LineTranslator
 
@@ -52,7 +50,7 @@ def _no_gpu_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_gpu_cache")
 def test_slots_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     decoding, finished = Decoding(300), list[int]()
-    monkeypatch.setattr(device_decoding, "decode", decoding)
+    monkeypatch.setattr(model_outputs, "decode", decoding)
     prompts, options = [Prompt((3,), (2,))] * 9, [DecodingOptions()] * 9
     network: Any = None
     _, slots = decode_in_memory(
@@ -81,12 +79,12 @@ def test_validation_and_scores_use_the_settings_of_the_device(
     checkpoint = checkpoints.read(tiny_checkpoints / TRANSLATOR)
     pairs = Pairs(SOURCES, SOURCES, "made up")
     decoding = Decoding(1 << 20)
-    monkeypatch.setattr(device_decoding, "decode", decoding)
+    monkeypatch.setattr(model_outputs, "decode", decoding)
     expected = {"cpu": ("fp32", 64), "cuda": ("bf16", 1024)}
     with simulated_cuda(), torch.inference_mode(False), torch.no_grad():
         for kind, settings in expected.items():
             network: Any = load_network(checkpoint, torch.device(kind))
-            BleuValidator(checkpoint, network, pairs, LoopConfig(choose_by="bleu"))()
+            BleuValidator(checkpoint, network, pairs, LoopConfig(choose_by="bleu"))(1.0)
             monkeypatch.setattr("training.evaluation.scores.reference_nats", lambda *arguments: 1.0)
             score = score_translator(checkpoint, network, pairs)
             assert score.get("precision", "fp32") == settings[0]
@@ -104,24 +102,8 @@ def test_a_translator_keeps_the_slots_that_fitted(
         hypothesis = SimpleNamespace(tokens=[], log_probability=0.0, score=0.0, finished=True)
         return [[hypothesis] for _ in arguments[2]]
 
-    monkeypatch.setattr(device_decoding, "decode", answers)
+    monkeypatch.setattr(model_outputs, "decode", answers)
     translator = LineTranslator([tiny_checkpoints / TRANSLATOR], CPU, "fp32")
     for _ in range(2):
         translator.translate(SOURCES, DecodingOptions())
     assert [call["slots"] for call in decoding.calls] == [128, 64, 64]
-    translator = LineTranslator([tiny_checkpoints / TRANSLATOR], CPU, None, slots=7)
-    decoding.calls.clear()
-    translator.translate(SOURCES, DecodingOptions(beam_size=2))
-    assert [(call["slots"], call["precision"]) for call in decoding.calls] == [(7, "fp32")]
-
-
-def test_slots_do_not_change_translations(tiny_checkpoints: Path) -> None:
-    checkpoint = checkpoints.read(tiny_checkpoints / TRANSLATOR)
-    network = load_network(checkpoint, CPU)
-    assert translate(checkpoint, network, SOURCES, slots=1) == translate(checkpoint, network, SOURCES)
-
-
-@pytest.mark.parametrize("command", [["evaluate"], ["translate"], ["distil", "--train", "x"], ["backtranslate"]])
-def test_fewer_than_one_slot_are_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    name, *more = command
-    assert "--slots must be at least 1, not 0" in refused(capsys, name, "folder", *more, "--slots", "0")

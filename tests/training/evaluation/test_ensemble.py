@@ -29,7 +29,6 @@ from training.evaluation.model_outputs import hypotheses, load_model
 from training.evaluation.scores import reference_nats
 
 RULES = TokenRules(2, (0,))
-WEIGHTS = (0.25, 0.75)
 SEARCHES = [
     DecodingOptions(max_new_tokens=7),
     DecodingOptions(max_new_tokens=7, beam_size=4, n_best=4),
@@ -39,18 +38,18 @@ SEARCHES = [
 
 
 class MeanOfScripted(Scripted):
-    """The ensemble as one network without members: its logits are the log of the weighted mean, by hand."""
+    """The ensemble as one network without members: its logits are the log of the mean, by hand."""
 
-    def __init__(self, members: Sequence[Scripted], weights: Sequence[float]) -> None:
+    def __init__(self, members: Sequence[Scripted]) -> None:
         super().__init__(members[0].vocabulary)
-        self.members, self.weights = members, weights
+        self.members = members
 
     def logits(self, history: History) -> list[float]:
         mean = [0.0] * self.vocabulary
-        for member, weight in zip(self.members, self.weights, strict=True):
+        for member in self.members:
             exponentials = [math.exp(logit) for logit in member.logits(history)]
             for token, exponential in enumerate(exponentials):
-                mean[token] += weight * exponential / sum(exponentials)
+                mean[token] += exponential / sum(exponentials) / len(self.members)
         return [math.log(probability) for probability in mean]
 
 
@@ -76,21 +75,19 @@ def test_every_search_decodes_the_mean_by_hand() -> None:
     members = [Scripted(9, seed=1), Scripted(9, seed=2)]
     prompts = [Prompt((3 + n % 4,) * (1 + n % 3), (1,)) for n in range(12)]
     options = [SEARCHES[n % len(SEARCHES)] for n in range(12)]
-    mixed = Decoded(EnsembleDecodable(members, [math.log(weight) for weight in WEIGHTS]))
+    mixed = Decoded(EnsembleDecodable(members))
     found = decode(mixed, RULES, prompts, options, slots=6)
-    expected = decode(MeanOfScripted(members, WEIGHTS), RULES, prompts, options, slots=6)
+    expected = decode(MeanOfScripted(members), RULES, prompts, options, slots=6)
     same(found, expected)
     alone = decode(members[1], RULES, prompts, options, slots=6)
     assert [h.tokens for beam in found for h in beam] != [h.tokens for beam in alone for h in beam]
 
 
-@pytest.mark.parametrize("weights", [None, (1.0, 3.0)])
-def test_steps_of_networks_of_different_shapes_give_the_log_of_the_mean(weights: tuple[float, ...] | None) -> None:
+def test_steps_of_networks_of_different_shapes_give_the_log_of_the_mean() -> None:
     members = [tiny.transformer(1), tiny.transformer(2, norm="pre", d_model=24, decoder_layers=1)]
-    shares = [0.5, 0.5] if weights is None else [0.25, 0.75]
     given = [full(member, RAGGED, CONTINUATIONS).double().softmax(-1) for member in members]
-    mean = shares[0] * given[0] + shares[1] * given[1]
-    found = stepped(Ensemble(members, weights).decodable(), RAGGED, CONTINUATIONS)
+    mean = (given[0] + given[1]) / 2
+    found = stepped(Ensemble(members).decodable(), RAGGED, CONTINUATIONS)
     torch.testing.assert_close(found.double(), mean.log(), rtol=0, atol=2e-5)
 
 
@@ -149,10 +146,9 @@ def test_nats_of_references_are_of_the_mean_probability(seeds: list[Path]) -> No
 
 
 def test_folders_load_as_one_translator(seeds: list[Path]) -> None:
-    checkpoint, ensemble = load_ensemble(seeds, CPU, [2, 1, 1])
+    checkpoint, ensemble = load_ensemble(seeds, CPU)
     assert isinstance(ensemble, Ensemble)
     assert checkpoint.folder == seeds[0]
-    assert ensemble.log_weights == pytest.approx([math.log(0.5), math.log(0.25), math.log(0.25)])
     results = hypotheses(checkpoint, ensemble, folders.GERMAN, beam=3, n_best=3)
     assert [len(beam) for beam in results] == [3] * 4
     _, alone = load_ensemble(seeds[:1], CPU)
@@ -163,17 +159,15 @@ def test_models_that_cannot_vote_on_one_token_are_refused(seeds: list[Path], tmp
     lyricist = folders.write_lyricist(tmp_path / "song")
     backwards = folders.write_translator(tmp_path / "back", "en", "de")
 
-    def refused(*members: Path, weights: Sequence[float] | None = None) -> str:
+    def refused(*members: Path) -> str:
         with pytest.raises(TrainingError) as error:
-            load_ensemble(members, CPU, weights)
+            load_ensemble(members, CPU)
         return str(error.value)
 
     assert refused(seeds[0], lyricist) == f"{lyricist} is a lyricist, not a translator."
     prefix = f"{backwards} cannot join {seeds[0]} in an ensemble: "
     direction = "it translates en→de and the other de→en; give models of one direction."
     assert refused(seeds[0], seeds[1], backwards) == prefix + direction
-    assert refused(seeds[0], seeds[1], weights=[1]) == "An ensemble of 2 models needs 2 positive weights, not 1."
-    assert refused(seeds[0], seeds[1], weights=[1, -2]) == "An ensemble of 2 models needs 2 positive weights, not 1,-2."
     assert "is not a checkpoint" in refused(seeds[0], tmp_path)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.checkpoint import Checkpoint
 from models.decoding.options import Hypothesis
 from models.networks.transformer import Transformer
 from tests import tiny as folders
@@ -31,9 +32,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def reverse_log_probability(folder_list: list[Path], hypothesis: str, source: str) -> tuple[float, int]:
+def reverse_log_probability(
+    loaded: list[tuple[Checkpoint, torch.nn.Module]], hypothesis: str, source: str
+) -> tuple[float, int]:
     """log p(source | hypothesis) of the mean of these networks, token by token, and the tokens of the source."""
-    loaded = [load_model(folder, CPU) for folder in folder_list]
     checkpoint = loaded[0][0]
     ids = [*checkpoint.target_ids(source), checkpoint.config.eos]
     total = 0.0
@@ -49,6 +51,7 @@ def reverse_log_probability(folder_list: list[Path], hypothesis: str, source: st
 @pytest.mark.parametrize("weight", [3.0, 6.0])
 def test_scores_are_the_sum_by_hand_and_order_the_beam(root: Path, back: list[str], weight: float) -> None:
     back_folders = [root / name for name in back]
+    loaded = [load_model(folder, CPU) for folder in back_folders]
     checkpoint, network = load_model(root / "forth", CPU)
     beams: list[list[Hypothesis]] = []
 
@@ -62,7 +65,7 @@ def test_scores_are_the_sum_by_hand_and_order_the_beam(root: Path, back: list[st
     for source, beam, found in zip(folders.GERMAN, beams, reranked, strict=True):
         expected = []
         for hypothesis in beam:
-            nats, tokens = reverse_log_probability(back_folders, checkpoint.decode(hypothesis.tokens), source)
+            nats, tokens = reverse_log_probability(loaded, checkpoint.decode(hypothesis.tokens), source)
             expected.append((hypothesis.score + weight * nats / tokens, hypothesis))
         assert len(beam) == 4
         expected.sort(key=lambda pair: -pair[0])

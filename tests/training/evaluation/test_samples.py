@@ -15,6 +15,7 @@ from models.networks.loading import load_network
 from tests.training.runs import sing
 from training.evaluation.bleu_validator import validation_sample
 from training.evaluation.model_outputs import sample_lyrics
+from training.progress import Validation
 from training.report import progress_report as reports
 from training.report.progress_report import ProgressReport
 
@@ -44,7 +45,7 @@ def test_resume_removes_later_samples(tmp_path: Path) -> None:
     for update in (10, 20, 30):
         report.samples({"update": update, "epoch": 1}, [("a", "b", str(update))])
     again = ProgressReport(tmp_path, "", quiet=True)
-    again.resumed(20, 0.0, 0)
+    again.resumed(20, 0.0, 0, {"update": 20}, validated=20)
     again.samples({"update": 30, "epoch": 1}, [("a", "b", "new")])
     rows = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [(row["update"], row["samples"][0][2]) for row in rows] == [(10, "10"), (20, "20"), (30, "new")]
@@ -76,11 +77,11 @@ def test_speed_excludes_earlier_sessions_and_validations(tmp_path: Path, monkeyp
     clock = Clock(monkeypatch)
     report = ProgressReport(tmp_path, "", quiet=True)
     clock.now += 50  # the snapshot is read
-    report.resumed(40, loss=99.0, tokens=1_000_000)
+    report.resumed(40, loss=99.0, tokens=1_000_000, last={"update": 40}, validated=0)
     clock.now += 2
     report.step(41, 0, 1.0, 100, 0.1, 0.5)
     clock.now += 60  # a validation
-    report.validation({"update": 41, "epoch": 1, "seconds": 0.0}, 1.0)
+    report.validation({"update": 41, "epoch": 1, "seconds": 0.0}, Validation(1.0))
     clock.now += 2
     report.step(42, 0, 1.0, 300, 0.1, 0.51)
     report.log(0.0)
@@ -93,13 +94,13 @@ def test_remaining_time_accounts_for_validation_and_resume(
 ) -> None:
     clock = Clock(monkeypatch)
     report = ProgressReport(None, "run")
-    report.resumed(40, 0.0, 0)
+    report.resumed(40, 0.0, 0, {"update": 40}, validated=40)
     report.bar.mininterval = 0
     for update in range(5):  # from 50 % on, one percent in 10 s of training and 2 s of validation
         clock.now += 10
         report.step(41 + update, 0, 1.0, 10, 0.1, 0.5 + update / 100)
         clock.now += 2
-        report.validation({"update": 41 + update, "epoch": 1, "seconds": 0.0}, 1.0)
+        report.validation({"update": 41 + update, "epoch": 1, "seconds": 0.0}, Validation(1.0))
     clock.now += 10
     report.step(46, 0, 1.0, 10, 0.1, 0.55)
     report.close()

@@ -26,10 +26,16 @@ from training.config.run_config import LoopConfig, TokenizerConfig
 from training.data.sentence_pairs import Pairs
 from training.evaluation import bleu_validator
 from training.evaluation.model_outputs import load_model
+from training.evaluation.scores import score_summary
 from training.evaluation.text_metrics import text_scores
 from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
+
+
+@pytest.fixture(autouse=True)
+def _short_translations() -> None:
+    """Instead of the fixture of that name: these scores are of translations within the limits that users get."""
 
 
 @pytest.fixture(scope="module")
@@ -241,11 +247,19 @@ def test_only_evaluate_mentions_tokenised_texts(
     monkeypatch.setattr(bleu_validator, "translate", lambda checkpoint, network, sources: ["A B A B ."] * len(sources))
     checkpoint, network = load_model(folders["translator"], CPU)
     validator = bleu_validator.BleuValidator(checkpoint, network, texts, LoopConfig(choose_by="bleu"))
-    assert validator().bleu == pytest.approx(100.0)
+    assert validator(1.0).bleu == pytest.approx(100.0)
     assert text_scores(["A B A B ."] * 100, [texts.targets])["bleu"] == pytest.approx(100.0)
     (tmp_path / "t.tsv").write_text("a b a b .\tA B A B .\n" * 100)
-    (tmp_path / "hyps.txt").write_text("A B A B .\n" * 100)
-    arguments = ["evaluate", "--test", str(tmp_path / "t.tsv"), "--hypotheses", str(tmp_path / "hyps.txt")]
-    assert main([*arguments, str(folders["translator"])]) == 0
+    assert main(["evaluate", "--test", str(tmp_path / "t.tsv"), str(folders["translator"])]) == 0
     assert capsys.readouterr().err.count("The references look tokenised (' .'), which changes BLEU") == 1
     assert "detokenize" not in caplog.text
+
+
+def test_interval_that_the_bootstrap_does_not_know_is_left_out() -> None:
+    """All of 15 sentences are right in every resample, and nobody knows how often the sixteenth would be."""
+    right = [f"sentence number {n} of the test set" for n in range(15)]
+    assert "bleu_interval" not in text_scores(right, [right])
+    summary = score_summary({**text_scores(right, [right]), "sentences": 15})
+    assert summary == "BLEU 100.00 on 15 sentences"
+    wrong = [*right[:-1], "something else entirely stands here now"]
+    assert text_scores(wrong, [right])["bleu_interval"] > 1

@@ -27,11 +27,11 @@ TEXTS = ("Guten Morgen.", "Ich möchte bitte ein Bier.", "Wo ist der Bahnhof?", 
 
 
 @cache
-def tokenizer(side: str, casefold: bool = False) -> SentencePieceTokenizer:
+def tokenizer(side: str) -> SentencePieceTokenizer:
     """side: de, en, or both for a common vocabulary; the sizes of de and en differ."""
     texts = [*lines("de"), *lines("en")] if side == "both" else list(lines(side))
     config = TokenizerConfig(vocab_size={"de": 190, "en": 170, "both": 200}[side])
-    return sentencepiece_tokenizer(texts, config, casefold=casefold)
+    return sentencepiece_tokenizer(texts, config)
 
 
 def write_random(
@@ -41,7 +41,7 @@ def write_random(
     checkpoint. eos_bias: on the end token's logit, with output_bias."""
     one = options.get("tied") == "all"
     tokenizers: dict[str, Tokenizer] = {
-        "source": tokenizer("both" if one else "de", casefold=not one),
+        "source": tokenizer("both" if one else "de"),
         "target": tokenizer("both" if one else "en"),
     }
     torch.manual_seed(seed)

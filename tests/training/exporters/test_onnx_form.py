@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # of the other libraries
 NETWORKS: dict[str, dict[str, Any]] = {
     "the default recipe": {"norm": "pre", "tied": "all"},
     "OPUS-MT": {"tied": "all", "positions": "marian", "output_bias": True, "activation": "silu"},
-    "two vocabularies, no biases": {"tied": "output", "attention_bias": False, "scale_embedding": False, "seed": 1},
+    "two vocabularies, no biases": {"tied": "output", "attention_bias": False, "scale_embedding": False, "seed": 13},
     "untied, narrow heads": {"tied": "none", "heads": 3, "head_width": 8, "attention_scale": 0.3, "decoder_layers": 1},
 }
 

@@ -52,7 +52,7 @@ def test_transformers_writes_our_tokens_and_an_import_has_our_weights(tmp_path: 
 
 @pytest.mark.parametrize("tied", ["all", "output"])
 def test_its_tokenizer_gives_our_ids_and_texts(tmp_path: Path, tied: str) -> None:
-    """tied = output has two vocabularies, and a source that is casefolded."""
+    """tied = output has two vocabularies."""
     checkpoint = write_random(tmp_path / "ours", tied=tied)
     export_checkpoint(checkpoint.folder, "transformers", tmp_path / "out")
     import_marian(str(tmp_path / "out"), tmp_path / "imported")

@@ -6,10 +6,13 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import constants
@@ -19,6 +22,9 @@ from tests.stand_in_hub import Repository, StandInHub
 from tests.training.importers.marian import folders
 from training.__main__ import main
 from training.importers import hub_download, model_import
+from training.importers.import_progress import LineProgress
+from training.importers.marian.convert_checkpoint import MarianConversion
+from training.importers.model_import import import_models
 
 NAME = "Helsinki-NLP/opus-mt-de-en"
 
@@ -105,6 +111,148 @@ def test_update_replaces_a_model_whose_repository_has_changed(
         assert json.load(served)["training"]["revision"] == repository.commit  # a server's open file is the old one
 
 
+def trained(model: Path) -> None:
+    """As a run leaves a model."""
+    folders.edit(model / "config.json", training={"epochs": 3})
+    (model / "config.sha256").unlink()
+
+
+def tuned(model: Path) -> None:
+    folders.edit(model / "config.json", training={"epochs": 3, "from": {"given": NAME}})
+    (model / "config.sha256").unlink()
+
+
+def others(model: Path) -> None:
+    folders.edit(model / "config.json", training={"imported_from": "someone/opus-mt-de-en", "revision": "a" * 40})
+    (model / "config.sha256").unlink()
+
+
+def resumed(model: Path) -> None:
+    (model / "resume").mkdir()
+    (model / "resume" / "state.pt").write_bytes(b"hours")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "trained": (trained, "was trained, not imported: it stays as it is"),
+    "tuned": (tuned, f"was tuned from {NAME}: it stays as it is"),
+    "of another owner": (others, "was imported from someone/opus-mt-de-en: it stays as it is"),
+    "with a run": (resumed, "holds resume, which no import writes: it stays as it is"),
+    "with notes": (lambda model: (model / "notes.txt").write_text("mine"), "holds notes.txt, which no import writes"),
+    "an edited card": (
+        lambda model: (model / "README.md").write_text("# Mine\n"),
+        "has been changed since its import (README.md)",
+    ),
+    "an edited config": (
+        lambda model: folders.edit(model / "config.json", max_new_tokens=7),
+        "cannot be told from a model of yours",
+    ),
+    "an edited config without its checksum": (
+        lambda model: (model / "config.sha256").unlink(),
+        "has been changed since its import (config.json)",
+    ),
+    "other weights": (
+        lambda model: (model / "model.safetensors").write_bytes(b"others"),
+        "cannot be told from a model of yours",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_model_of_ones_own_is_never_replaced(
+    change: str,
+    hub: StandInHub,
+    repository: Repository,
+    into: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert imported(into, "de-en") == 0
+    edit, sentence = CHANGES[change]
+    edit(into / "opus-mt-de-en")
+    before = contents(into)
+    hub.add(NAME, folders.write(tmp_path / "changed", seed=7))
+    capsys.readouterr()
+    assert imported(into, "de-en", "--update") == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"error: {into}/opus-mt-de-en ") and sentence in error
+    assert error.endswith("import de-en under another name, with --out.") and contents(into) == before
+    (into / "opus-mt-de-en").rename(into / "kept")  # what the sentence means is possible
+    assert imported(into, "de-en", "--update") == 0
+
+
+def contents(into: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in into.rglob("*") if path.is_file()}
+
+
+def test_name_of_ones_own_model_with_an_owner_is_no_import_of_it(
+    hub: StandInHub, repository: Repository, into: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported(into, "de-en") == 0
+    (into / "opus-mt-de-en").rename(into / "mine")
+    trained(into / "mine")
+    hub.add("someone/mine", folders.write(tmp_path / "other", seed=1))
+    before = contents(into)
+    for update in ((), ("--update",)):
+        hub.requests.clear()
+        assert imported(into, "someone/mine", *update) == 2
+        assert f"error: {into}/mine was trained, not imported: it stays" in capsys.readouterr().err
+        assert hub.requests == []
+    assert contents(into) == before
+    local = folders.write(tmp_path / "mine", seed=2)  # nor does a local folder of its name replace it
+    assert imported(into, str(local)) == 2
+    assert f"error: {into}/mine was trained, not imported: it stays" in capsys.readouterr().err
+    assert contents(into) == before
+
+
+def test_model_that_is_there_says_where_it_is_from(
+    hub: StandInHub, repository: Repository, into: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported(into, "de-en") == 0
+    for options in ((), ("--update",)):
+        capsys.readouterr()
+        assert imported(into, NAME, *options) == 0
+        there = f"{into}/opus-mt-de-en is there already: it was imported from {NAME} at commit {repository.commit}."
+        assert there in capsys.readouterr().err.splitlines()
+
+
+def test_hub_does_not_choose_the_folder_that_is_written(
+    hub: StandInHub, repository: Repository, into: Path, tmp_path: Path
+) -> None:
+    assert imported(into, "de-en") == 0
+    before = contents(into)
+    hub.add("someone/x", folders.write(tmp_path / "other", seed=1))
+    for name in (NAME, "../../x", "someone/..", "SOMEONE/X"):
+        hub.faults.info = lambda said, name=name: {**said, "id": name}
+        shutil.rmtree(into / "x", ignore_errors=True)
+        assert imported(into, "someone/x", "--update") == 0
+        assert entries(into) == {"opus-mt-de-en", "x"}
+    after = {path: content for path, content in contents(into).items() if "/opus-mt-de-en/" in path}
+    assert after == before
+
+
+def test_old_model_stays_where_the_new_one_does_not_load(
+    hub: StandInHub,
+    repository: Repository,
+    into: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert imported(into, "de-en") == 0
+    before = contents(into)
+    hub.add(NAME, folders.write(tmp_path / "changed", seed=7))
+    write = model_import.write_conversion
+
+    def write_half(made: MarianConversion, folder: Path) -> None:
+        write(made, folder)
+        os.truncate(folder / "model.safetensors", 1000)
+
+    monkeypatch.setattr(model_import, "write_conversion", write_half)
+    assert imported(into, "de-en", "--update") == 2
+    assert "opus-mt-de-en was not imported, since it cannot be loaded: " in capsys.readouterr().err
+    assert contents(into) == before
+
+
 def test_import_that_was_killed_between_two_renames_is_finished(
     hub: StandInHub, repository: Repository, into: Path
 ) -> None:
@@ -128,7 +276,7 @@ def test_full_disk_is_named_and_leaves_nothing(
 
     for module, written, way in (
         (model_import, "write_conversion", f"{into} cannot be written (disk full): make room for opus-mt-de-en, or"),
-        (hub_download, "download_blob", f"The cache {constants.HF_HUB_CACHE} cannot be written (disk full): make room"),
+        (hub_download, "_fetch_blob", f"The cache {constants.HF_HUB_CACHE} cannot be written (disk full): make room"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, written, fill)
@@ -207,12 +355,14 @@ def test_folders_that_cannot_be_imported_are_refused_in_a_sentence(
     assert entries(into) == {"original"}
 
 
-def test_progress_for_other_programs_is_lines_of_json(
-    hub: StandInHub, repository: Repository, into: Path, capsys: pytest.CaptureFixture[str]
+def test_progress_for_other_programs_is_a_message_for_each_stage(
+    hub: StandInHub, repository: Repository, into: Path
 ) -> None:
-    assert imported(into, "de-en", "--progress", "json") == 0
-    *lines, result = map(json.loads, capsys.readouterr().out.splitlines())
-    assert list(dict.fromkeys(line["stage"] for line in lines)) == ["look_up", "download", "verify", "convert", "done"]
-    last = {line["stage"]: line for line in lines}
+    messages: list[Any] = []
+    outcome = import_models(["de-en"], into, LineProgress(messages.append))
+    assert list(dict.fromkeys(each["stage"] for each in messages)) == [
+        *("look_up", "download", "verify", "convert", "done")
+    ]
+    last = {each["stage"]: each for each in messages}
     assert last["download"]["bytes"] == last["download"]["total"] > 100_000
-    assert result["models"][0]["out"] == str(into / "opus-mt-de-en")
+    assert outcome.models[0].folder == into / "opus-mt-de-en"

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from models.networks.transformer import Transformer
 from tests.cuda_simulator import simulated_cuda
 from tests.training.kernels.test_packed_transformer import VOCABULARY, network
-from training.kernels.chunked_cross_entropy import chunk_loss, chunked_cross_entropy, row_chunks
+from training.kernels.chunked_cross_entropy import chunk_loss, chunked_cross_entropy
 from training.kernels.training_backend import TranslatorBackend, plain_cross_entropy
 
 ROWS = 26
@@ -41,52 +40,36 @@ def assert_same(found: Result, expected: Result, rtol: float = 1e-5) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 5, 13, 1000])
-@pytest.mark.parametrize(("smoothing", "pull"), [(0.0, 0.0), (0.1, 0.0), (0.1, 5.0)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("changes", [{}, {"tied": "none", "output_bias": True}])
-def test_loss_and_gradients_equal_those_of_whole_logits(
-    changes: dict[str, Any], smoothing: float, pull: float, rows: int
-) -> None:
+def test_loss_and_gradients_equal_those_of_whole_logits(changes: dict[str, Any], smoothing: float, rows: int) -> None:
     made = network(**changes)
     features, targets = inputs(made)
-    expected = result(made, features, plain_cross_entropy(made, features, targets, smoothing, pull))
-    loss = chunked_cross_entropy(
-        features, targets, made.output_weight, made.output_bias, smoothing, pull, chunk_loss, rows
-    )
+    expected = result(made, features, plain_cross_entropy(made, features, targets, smoothing))
+    loss = chunked_cross_entropy(features, targets, made.output_weight, made.output_bias, smoothing, chunk_loss, rows)
     assert_same(result(made, features, loss), expected)
 
 
 def test_loss_and_gradient_of_one_row_equal_manual_computation() -> None:
     """Logits ln 1, ln 2, ln 5; smoothing 0.3 spreads 0.1 over each piece."""
-    loss, gradient = chunk_loss(torch.tensor([[1.0, 2.0, 5.0]]).log(), torch.tensor([2]), 0.3, 0.0)
+    loss, gradient = chunk_loss(torch.tensor([[1.0, 2.0, 5.0]]).log(), torch.tensor([2]), 0.3)
     assert loss.item() == pytest.approx(-0.1 * math.log(1 / 8) - 0.1 * math.log(2 / 8) - 0.8 * math.log(5 / 8))
     assert gradient[0].tolist() == pytest.approx([1 / 8 - 0.1, 2 / 8 - 0.1, 5 / 8 - 0.8], rel=1e-5)
-
-
-def test_gradient_with_a_pull_equals_autograds_in_fp64() -> None:
-    torch.manual_seed(0)
-    logits, targets = torch.randn(8, 11, dtype=torch.float64, requires_grad=True), torch.randint(0, 11, (8,))
-    first, second = logits.log_softmax(1).chunk(2)
-    expected = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=0.2)
-    expected = expected + 1.5 * ((first.exp() - second.exp()) * (first - second)).sum()
-    (gradient,) = torch.autograd.grad(expected, logits)
-    loss, found = chunk_loss(logits.detach(), targets, 0.2, 3.0)
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    torch.testing.assert_close(found.double(), gradient, rtol=1e-5, atol=1e-6)
 
 
 def test_products_are_in_autocasts_format_and_gradients_in_fp32() -> None:
     """No further from the gradients in fp32 than those of whole logits under autocast are."""
     made = network(output_bias=True)
     features, targets = inputs(made, 400)
-    exact = result(made, features, plain_cross_entropy(made, features, targets, 0.1, 0.0))
+    exact = result(made, features, plain_cross_entropy(made, features, targets, 0.1))
     errors = []
     for chunked in (False, True):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             if chunked:
                 arguments = features, targets, made.output_weight, made.output_bias
-                loss = chunked_cross_entropy(*arguments, 0.1, 0.0, chunk_loss, 50)
+                loss = chunked_cross_entropy(*arguments, 0.1, chunk_loss, 50)
             else:
-                loss = plain_cross_entropy(made, features, targets, 0.1, 0.0)
+                loss = plain_cross_entropy(made, features, targets, 0.1)
         found = result(made, features, loss)
         assert found[0] == pytest.approx(exact[0], rel=1e-2)
         assert found[0] != exact[0]
@@ -108,33 +91,22 @@ class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("learns", [True, False])
-@pytest.mark.parametrize("pull", [0.0, 5.0])
-def test_logits_of_one_chunk_are_the_largest_tensor(pull: float, learns: bool) -> None:
+def test_logits_of_one_chunk_are_the_largest_tensor(learns: bool) -> None:
     made = network()
     features, targets = inputs(made, 400)
     largest = Largest()  # type: ignore[no-untyped-call]
     with largest, torch.set_grad_enabled(learns):
-        loss = chunked_cross_entropy(features, targets, made.output_weight, None, 0.1, pull, chunk_loss, 160)
+        loss = chunked_cross_entropy(features, targets, made.output_weight, None, 0.1, chunk_loss, 160)
         if learns:
             loss.backward()  # type: ignore[no-untyped-call]
     assert largest.size == 160 * VOCABULARY
     assert loss.requires_grad == learns
 
 
-def test_chunks_hold_each_row_once_and_both_halves_alike() -> None:
-    assert row_chunks(7, 3, 1) == [(slice(0, 3),), (slice(3, 6),), (slice(6, 7),)]
-    assert row_chunks(10, 5, 2) == [
-        (slice(0, 2), slice(5, 7)),
-        (slice(2, 4), slice(7, 9)),
-        (slice(4, 5), slice(9, 10)),
-    ]
-    assert row_chunks(0, 5, 1) == []
-
-
 def test_a_second_backward_pass_is_refused() -> None:
     made = network()
     features, targets = inputs(made)
-    loss = chunked_cross_entropy(features, targets, made.output_weight, None, 0.1, 0.0)
+    loss = chunked_cross_entropy(features, targets, made.output_weight, None, 0.1)
     loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
     with pytest.raises(RuntimeError, match=r"differentiated once already.*compute it anew\."):
         loss.backward()  # type: ignore[no-untyped-call]
@@ -173,13 +145,12 @@ def test_fp16_has_whole_logits_for_its_loss_scale() -> None:
         torch.set_autocast_enabled("cuda", False)
 
 
-@pytest.mark.parametrize("pull", [0.0, 5.0])
-def test_on_a_gpu_the_loss_is_computed_in_chunks(pull: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_the_loss_is_computed_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a simulated one, where autograd's engine does not run: the loss alone."""
     monkeypatch.setattr("training.kernels.chunked_cross_entropy.CHUNK_BYTES", 4 * VOCABULARY * 10)
     made = network()
     features, targets = inputs(made)
-    expected = plain_cross_entropy(made, features, targets, 0.1, pull).item()
+    expected = plain_cross_entropy(made, features, targets, 0.1).item()
     sizes = list[int]()
 
     def counted(logits: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
@@ -188,6 +159,6 @@ def test_on_a_gpu_the_loss_is_computed_in_chunks(pull: float, monkeypatch: pytes
 
     monkeypatch.setattr("training.kernels.training_backend.chunk_loss", counted)
     with simulated_cuda(), torch.no_grad():
-        loss = TranslatorBackend(made.to("cuda:0")).cross_entropy(features.to("cuda"), targets.to("cuda"), 0.1, pull)
+        loss = TranslatorBackend(made.to("cuda:0")).cross_entropy(features.to("cuda"), targets.to("cuda"), 0.1)
         assert loss.item() == pytest.approx(expected, rel=1e-5)
     assert sizes == [10, 10, 6]

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.backends.native.build import TRAINING
 from models.networks.transformer import Transformer
 from tests.training.kernels.test_packed_transformer import VOCABULARY, batch, kernels, learnt, network, variant
 from training.kernels.autograd import Embed
 from training.kernels.packing import Dropout, Side
-from training.kernels.training_backend import TRAINING, TranslatorBackend
+from training.kernels.training_backend import TranslatorBackend
 
 SITES: tuple[dict[str, Any], ...] = (
     {"embedding_dropout": 0.3},

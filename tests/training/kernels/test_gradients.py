@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from models.backends.native.build import TRAINING
 from tests.training.kernels.test_packed_transformer import VOCABULARY, batch, kernels, network, variant
-from training.kernels.training_backend import TRAINING, TranslatorBackend
+from training.kernels.training_backend import TranslatorBackend
 
 
 def test_a_second_backward_pass_is_refused_in_a_sentence() -> None:

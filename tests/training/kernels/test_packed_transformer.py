@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from models.backends.native import build
-from models.backends.native.build import NONE
+from models.backends.native.build import NONE, TRAINING
 from models.networks.transformer import Transformer, TransformerConfig
 from tests.models.kernels import compiled, needs
 from training.kernels import training_backend
-from training.kernels.training_backend import TRAINING, TranslatorBackend
+from training.kernels.training_backend import TranslatorBackend
 
 VOCABULARY = 90
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -124,7 +124,7 @@ def test_two_predictions_are_pulled_together_as_the_formula_has_it(name: str, bi
         copy.load_state_dict(made.state_dict())
         read = features.flatten(0, 1).to(dtype).requires_grad_()
         with kernels(each):
-            loss = TranslatorBackend(copy).cross_entropy(read, targets, 0.1, 3.0)
+            loss = TranslatorBackend(copy).cross_entropy(read, targets, 0.1)
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = {n: p.grad.float() for n, p in copy.named_parameters() if p.grad is not None}
         assert read.grad is not None

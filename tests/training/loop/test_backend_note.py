@@ -24,7 +24,7 @@ def test_without_kernels_pytorch_trains(tmp_path: Path, monkeypatch: pytest.Monk
     notes: list[str] = []
     monkeypatch.setenv("PARLANCE_NATIVE", "none")
     monkeypatch.setattr(ProgressReport, "note", lambda report, text: notes.append(text))
-    train(tmp_path, 1)
+    train(tmp_path, 1, loop=LoopConfig(precision="fp32"))  # "auto" is bf16 on CPUs that have it
     backend = backend_line(tmp_path)
     assert backend.startswith("PyTorch in fp32, because ")
     assert notes[0] == f"Trains with {backend}."

@@ -9,11 +9,12 @@ import torch
 
 from tests.training.counting import Counting, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
+from training import snapshot
 from training.config.run_config import LoopConfig
 from training.errors import TrainingError
-from training.loop import snapshot
-from training.loop.progress import Validation
+from training.loop.trainer import Trainer
 from training.loop.weight_selection import BestWeights, Weights
+from training.progress import Validation
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -31,6 +32,25 @@ def test_the_loss_decides_among_validations_with_a_bleu_of_zero(tmp_path: Path) 
     results = [Validation(7.1, 0.0), Validation(6.5, 0.0), Validation(6.8, 0.0), Validation(9.0, 0.1)]
     candidates = BestWeights(tmp_path, 2)
     assert offer(candidates, *(result.cost("bleu") for result in results)) == [True, True, False, True]
+
+
+def scripted(*results: tuple[float, float]) -> Trainer:
+    """A run with these losses and BLEUs, chosen by BLEU."""
+    task, bleus = Counting([loss for loss, _ in results]), iter(bleu for _, bleu in results)
+    options = {"max_epochs": len(results), "choose_by": "bleu", "patience": 3}
+    return looping(task, validator=lambda loss: Validation(loss, next(bleus)), **options)
+
+
+def test_the_loss_decides_among_equal_bleus() -> None:
+    outcome = scripted((0.5, 99.0), (0.4, 100.0), (0.1, 100.0), (0.2, 100.0)).run()
+    assert outcome.chosen == "the weights of update 3"
+    assert outcome.validation == (0.1, 100.0, (), None)
+
+
+def test_an_equal_bleu_is_no_gain() -> None:
+    outcome = scripted((0.5, 100.0), (0.4, 100.0), (0.3, 100.0), (0.2, 100.0), (0.1, 100.0)).run()
+    assert outcome.ended_by.startswith("3 validations without a gain")
+    assert outcome.chosen == "the weights of update 4"
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
@@ -72,7 +92,7 @@ def test_files_are_removed_once_a_snapshot_no_longer_lists_them(tmp_path: Path) 
 def test_missing_weights_file_is_named(tmp_path: Path) -> None:
     looping(Counting([1.0]), tmp_path, max_epochs=1).run()
     (tmp_path / "resume" / "best-1.pt").unlink()
-    with pytest.raises(TrainingError, match=r"best-1\.pt cannot be read"):
+    with pytest.raises(TrainingError, match=r"best-1\.pt cannot be read \(no such file or directory\): restore it"):
         looping(Counting([1.0]), tmp_path, max_epochs=2).run(resume=True)
 
 

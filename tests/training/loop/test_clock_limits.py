@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.counting import STEP_BY_ONE, Counting, looping
 from tests.training.runs import Killed
-from training.loop import snapshot
+from training import snapshot
 from training.loop import trainer as loops
 from training.loop.trainer import Trainer
 

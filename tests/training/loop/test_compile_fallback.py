@@ -19,8 +19,8 @@ from tests.training.loop.test_task_losses import translation_task
 from tests.training.runs import timeless, translate
 from training.config.run_config import LoopConfig
 from training.distributed.process_group import Workers
-from training.kernels import compiler
-from training.kernels.compiler import missing_for_compile
+from training.kernels import torch_compile
+from training.kernels.torch_compile import missing_for_compile
 from training.kernels.training_backend import TranslatorBackend
 from training.report.progress_report import ProgressReport
 
@@ -28,7 +28,8 @@ pytestmark = [
     pytest.mark.usefixtures("no_curves"),
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),  # PyTorch's own, when it loads its compiler
 ]
-ON, OFF = LoopConfig(ema_decay=0.9, compile="on"), LoopConfig(ema_decay=0.9, compile="off")
+# "auto" is bf16 on CPUs that have it
+ON, OFF = (LoopConfig(ema_decay=0.9, precision="fp32", compile=choice) for choice in ("on", "off"))
 NO_COMPILER = "there is no compiler g++ (environment variable CXX)"
 
 
@@ -55,7 +56,7 @@ def without_compilers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 def test_a_missing_compiler_is_found_before_the_run(
     device: str, wanted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compiler, "find_spec", lambda name: name)
+    monkeypatch.setattr(torch_compile, "find_spec", lambda name: name)
     without_compilers(monkeypatch, tmp_path)
     assert missing_for_compile(device).startswith(wanted)
     program = tmp_path / "own-compiler"
@@ -80,11 +81,11 @@ def test_each_missing_part_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         noexec = f"its cache {tmp_path}/cache is on a file system mounted noexec: name another folder in"
         assert missing_for_compile("cpu") == f"{noexec} TORCHINDUCTOR_CACHE_DIR"
     (tmp_path / "file").touch()
-    monkeypatch.setattr(compiler, "find_spec", lambda name: name)
+    monkeypatch.setattr(torch_compile, "find_spec", lambda name: name)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "triton"))
     unwritable = f"its cache {tmp_path}/file/triton cannot be written (Not a directory): name another folder in"
     assert missing_for_compile("cuda") == f"{unwritable} TRITON_CACHE_DIR"
-    monkeypatch.setattr(compiler, "find_spec", lambda name: None)
+    monkeypatch.setattr(torch_compile, "find_spec", lambda name: None)
     assert missing_for_compile("cuda") == "this PyTorch comes without Triton"
 
 

@@ -20,11 +20,10 @@ from safetensors import SafetensorError
 from models import checkpoint as checkpoints
 from models.networks import loading
 from tests.training.small import CPU, lyricist, text
-from training import output_folder
+from training import output_folder, snapshot
 from training.__main__ import main
 from training.config import recipes
 from training.config.run_config import LoopConfig
-from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
 from training.report.progress_report import ProgressReport

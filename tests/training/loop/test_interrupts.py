@@ -18,8 +18,8 @@ from models import checkpoint as checkpoints
 from tests.training.cli.commands import SING, TRANSLATE
 from tests.training.runs import timeless
 from tests.training.small import text
+from training import snapshot
 from training.__main__ import main, way_on
-from training.loop import snapshot
 from training.loop import trainer as loops
 
 ROOT = Path(__file__).parents[3]

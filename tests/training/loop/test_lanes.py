@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -56,9 +57,11 @@ def test_uniform_network_gives_every_character_the_same_likelihood(monkeypatch: 
     calls: list[int] = []
     whole = negative_log_likelihood
 
-    def noted(network: RecurrentLanguageModel, text: Tensor, strands: int, lead: int) -> tuple[float, int]:
+    def noted(
+        network: RecurrentLanguageModel, text: Tensor, strands: int, lead: int, **options: Any
+    ) -> tuple[float, int]:
         calls.append(strands)
-        return whole(network, text, strands, lead)
+        return whole(network, text, strands, lead, **options)
 
     monkeypatch.setattr(tasks, "negative_log_likelihood", noted)
     assert LyricsTask(network, text, text, lyricist()).validate() == pytest.approx(math.log(tiny.TARGET))

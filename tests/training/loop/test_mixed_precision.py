@@ -14,10 +14,11 @@ from models.backends.native import build
 from tests.models.kernels import compiled
 from tests.training.counting import STEP_BY_ONE, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
+from training import snapshot
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
 from training.kernels import training_backend
-from training.loop import mixed_precision, snapshot
+from training.loop import mixed_precision
 from training.loop.mixed_precision import AMX_WIDTH, INITIAL_SCALE, MAX_CONSECUTIVE_SKIPS, select_format
 
 pytestmark = pytest.mark.usefixtures("no_curves")

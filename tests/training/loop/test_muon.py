@@ -11,8 +11,8 @@ from torch import nn
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.networks.transformer import Transformer, TransformerConfig
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
+from training import snapshot
 from training.config.run_config import OptimizerConfig
-from training.loop import snapshot
 from training.loop.optimizers import build_optimizer, hidden_matrices, orthogonalize, set_learning_rate
 
 pytestmark = pytest.mark.usefixtures("no_curves")

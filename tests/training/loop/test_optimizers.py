@@ -11,7 +11,7 @@ from torch import nn
 from models.networks.transformer import Transformer, TransformerConfig
 from training.config.run_config import OptimizerConfig
 from training.loop.optimizers import build_optimizer, clip_gradients, set_learning_rate
-from training.loop.schedule import learning_rate
+from training.loop.run_plan import learning_rate
 from training.loop.weight_selection import MovingAverage
 
 
@@ -28,14 +28,6 @@ def test_no_warm_up_starts_at_the_peak() -> None:
 def test_inverse_sqrt_halves_when_the_updates_quadruple(update: int, wanted: float) -> None:
     config = OptimizerConfig(learning_rate=1.0, schedule="inverse_sqrt", warmup_updates=4)
     assert learning_rate(config, update, 0.0) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize(
-    ("progress", "wanted"), [(0.0, 2.0), (0.5, 1.1), (1.0, 0.2), (1.7, 0.2), (1 / 3, 0.2 + 1.8 * 0.75)]
-)
-def test_cosine_ends_at_its_final_fraction(progress: float, wanted: float) -> None:
-    config = OptimizerConfig(learning_rate=2.0, schedule="cosine", final_fraction=0.1)
-    assert learning_rate(config, 50, progress) == pytest.approx(wanted)
 
 
 def test_cosine_warms_up_too() -> None:

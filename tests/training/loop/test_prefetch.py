@@ -13,9 +13,9 @@ import pytest
 from tests.training.counting import Counting, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, translate
 from tests.training.small import CPU
+from training.distributed.watchdog import Stopped
 from training.loop import trainer as loops
 from training.loop.prefetch import BatchPrefetcher
-from training.loop.stop_signals import Stopped
 from training.loop.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("no_curves")

@@ -14,9 +14,9 @@ from models import checkpoint as checkpoints
 from tests.training.counting import Counting, looping
 from tests.training.runs import RUNS, Killed, assert_same_run, kill_at, sing, sing_unheard, timeless, translate
 from tests.training.small import CPU, lyricist, pairs, text, translator
+from training import snapshot
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.errors import TrainingError
-from training.loop import snapshot
 from training.loop import trainer as loops
 from training.lyricist_run import train_lyricist
 from training.training_run import TrainingRun
@@ -32,6 +32,18 @@ def test_patience_goes_on_counting_after_a_resume(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_snapshot_that_fits_no_more_is_not_called_another_run(tmp_path: Path) -> None:
+    """As after an edit of the network: the options and the corpus are those of the snapshot."""
+    sing(tmp_path / "m", 1)
+    state = snapshot.load(tmp_path / "m")
+    for changed in ({"network": {}}, {"average": [None]}, {"random": 3}, {"logged": None}, {"best": [1]}):
+        snapshot.save(tmp_path / "m", state | changed)
+        with pytest.raises(TrainingError) as refused:
+            sing(tmp_path / "m", 2, resume=True)
+        sentence = f"{tmp_path / 'm' / 'resume' / 'state.pt'} does not fit the code of this run, or is damaged: "
+        assert str(refused.value) == f"{sentence}restore it from a copy, or begin anew with another --out."
+
+
 @pytest.mark.parametrize("train", RUNS)
 def test_resumed_epochs_equal_an_uninterrupted_run(tmp_path: Path, train: Any, whole: Callable[..., Path]) -> None:
     train(tmp_path, 2)

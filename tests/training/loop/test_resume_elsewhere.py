@@ -14,13 +14,12 @@ from tests.training.cli.commands import SING, TRANSLATE, refused
 from tests.training.counting import Counting, looping
 from tests.training.group_runs import plain
 from tests.training.groups import together
-from tests.training.runs import Killed, kill_at, sing, translate
+from tests.training.runs import Killed, kill_at, translate
 from training.__main__ import main
 from training.config.run_config import LoopConfig, TokenizerConfig
 from training.data import tokenizer_training
 from training.distributed.process_group import Workers
 from training.errors import TrainingError, pluralize
-from training.loop import snapshot
 from training.report.progress_report import ProgressReport
 
 pytestmark = pytest.mark.usefixtures("no_curves")
@@ -44,17 +43,6 @@ def test_other_tokenizers_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         " versions of Parlance and SentencePiece that began it, or start anew with another --out."
     )
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-def test_a_snapshot_that_names_no_vocabulary_goes_on(tmp_path: Path) -> None:
-    for train in (translate, sing):
-        out = tmp_path / train.__name__
-        train(out, 1)
-        state = snapshot.load(out)
-        assert len(state.pop("vocabulary")) > 64
-        snapshot.save(out, state)
-        train(out, 2, resume=True)
-        assert snapshot.load(out)["progress"]["epoch"] == 2
 
 
 def test_resume_under_another_torch_version_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.models.kernels import compiled
 from tests.training.runs import translate
+from training import snapshot
 from training.config.run_config import LoopConfig
 from training.kernels import training_backend
-from training.loop import snapshot
 from training.report.progress_report import ProgressReport
 
 pytestmark = pytest.mark.usefixtures("no_curves")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.training.counting import STEP_BY_ONE, Counting, looping
-from tests.training.loop.test_schedule import Clock
+from tests.training.loop.test_run_plan import Clock
 from training.loop.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("no_curves")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 import torch
 
 from tests.training.runs import Killed
+from training import snapshot
 from training.errors import TrainingError
-from training.loop import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 
@@ -55,12 +56,29 @@ def test_snapshot_is_fsynced_before_and_after_its_rename(tmp_path: Path, monkeyp
     assert done == ["file", "rename", "directory"]
 
 
-def test_a_snapshot_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def not_a_snapshot() -> bytes:
+    torch.save([1, 2], file := io.BytesIO())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is damaged and cannot be read"),
+        (b"\0" * 5000, "is damaged and cannot be read"),
+        (b"PK\3\4 and text", "is damaged and cannot be read"),
+        (None, "is damaged and cannot be read"),  # cut
+        (not_a_snapshot(), "is no snapshot of a run"),
+    ],
+)
+def test_a_damaged_snapshot_is_one_sentence_with_a_way_on(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    """`--resume` cannot read it, and a run without `--resume` refuses its folder."""
     snapshot.save(tmp_path, {"number": 1})
     path = tmp_path / "resume" / "state.pt"
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(TrainingError, match=r"state\.pt cannot be read"):
+    path.write_bytes(path.read_bytes()[:100] if content is None else content)
+    with pytest.raises(TrainingError) as refused:
         snapshot.load(tmp_path)
+    assert str(refused.value) == f"{path} {problem}: restore it from a copy, or begin anew with another --out."
 
 
 def test_a_snapshot_cannot_run_code(tmp_path: Path) -> None:
@@ -70,7 +88,7 @@ def test_a_snapshot_cannot_run_code(tmp_path: Path) -> None:
 
     (tmp_path / "resume").mkdir()
     torch.save({"evil": Evil()}, tmp_path / "resume" / "state.pt")
-    with pytest.raises(TrainingError, match="cannot be read"):
+    with pytest.raises(TrainingError, match="is damaged and cannot be read"):
         snapshot.load(tmp_path)
     assert not (tmp_path / "ran").exists()
 

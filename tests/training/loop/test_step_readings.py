@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tests.training.counting import Counting, looping
 from tests.training.runs import timeless
+from training import snapshot
 from training.errors import TrainingError
-from training.loop import snapshot
 from training.loop import trainer as loops
 from training.loop.trainer import Trainer
 

@@ -158,3 +158,30 @@ def test_the_likelihood_of_a_text_is_that_of_every_character_but_the_first(windo
     nats, characters = negative_log_likelihood(task.network, text, window=window)
     assert characters == 14
     assert nats == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_character_that_is_never_written_is_no_target() -> None:
+    plain = lyrics_task("gru")
+    text = torch.tensor([0, 3, 4, 3, 5, 4, 3, 0, 3, 4] * 6)
+    task = LyricsTask(plain.network.eval(), text, text, plain.config, untaught=3)
+    (batch, *_) = task.batches(0)
+    logits = task.network(batch.inputs)[0].flatten(0, 1).detach()
+    targets = batch.outputs.flatten()
+    rows = [by_hand(logits[i], int(target), 0.0) for i, target in enumerate(targets) if target != 3]
+    loss, counted = task.loss(batch)
+    assert counted == len(rows) < len(targets)
+    assert float(loss.detach()) == pytest.approx(sum(rows) / len(rows), rel=1e-5)
+    with torch.inference_mode():
+        logits = task.network(text[None, :-1])[0][0]
+    rows = [by_hand(logits[t], int(text[t + 1]), 0.0) for t in range(len(text) - 1) if text[t + 1] != 3]
+    assert task.validate() == pytest.approx(sum(rows) / len(rows), rel=1e-5)
+
+
+def test_a_batch_without_a_target_leaves_the_network_as_it_is() -> None:
+    plain = lyrics_task("gru")
+    text = torch.full((60,), 3)
+    task = LyricsTask(plain.network, text, text, plain.config, untaught=3)
+    (batch, *_) = task.batches(0)
+    task.loss(batch)[0].backward()
+    assert all(not p.grad.any() for p in task.network.parameters() if p.grad is not None)
+    assert task.validate() is None

@@ -9,8 +9,8 @@ import pytest
 
 from tests.training.counting import Counting, looping
 from tests.training.runs import Killed
+from training import snapshot
 from training.config.run_config import LoopConfig
-from training.loop import snapshot
 from training.loop import trainer as loops
 from training.report.progress_report import read_rows
 

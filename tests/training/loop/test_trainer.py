@@ -9,11 +9,11 @@ import pytest
 from torch import Tensor
 
 from tests.training.counting import Counting, looping
+from training import snapshot
 from training.errors import TrainingError
-from training.loop import snapshot
 from training.loop import trainer as loops
-from training.loop.progress import Outcome
 from training.loop.weight_selection import MovingAverage
+from training.progress import Outcome
 
 pytestmark = pytest.mark.usefixtures("no_curves")
 

@@ -15,6 +15,7 @@ from models.networks import loading
 from tests.training.counting import Counting, looping
 from tests.training.runs import Killed, assert_same_run, kill_at, sing, translate
 from tests.training.small import CPU, lyricist, pairs, text, translator
+from training import snapshot
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError
@@ -22,10 +23,9 @@ from training.evaluation import bleu_validator, scores
 from training.evaluation.bleu_validator import subsample
 from training.evaluation.model_outputs import translate as translations
 from training.evaluation.scores import negative_log_likelihood
-from training.loop import snapshot
-from training.loop.progress import Quality
 from training.loop.tasks import LyricsTask, TranslationTask
 from training.lyricist_run import train_lyricist
+from training.progress import Validation
 from training.report.progress_report import ProgressReport, read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
@@ -85,10 +85,10 @@ class Said:
     def __init__(self, *scores: float) -> None:
         self.scores = iter(scores)
 
-    def __call__(self) -> Quality:
+    def __call__(self, loss: float) -> Validation:
         assert torch.is_inference_mode_enabled()
         torch.rand(5)
-        return next(self.scores), (("a", "b", "c"),)
+        return Validation(loss, next(self.scores), (("a", "b", "c"),))
 
 
 def test_choose_by_bleu_keeps_the_weights_of_the_best_bleu(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_validate_sentences_limits_validation_to_a_fixed_subsample(tmp_path: Pat
 def test_validate_characters_limits_validation(tmp_path: Path) -> None:
     given, lengths = text(300), list[int]()
 
-    def counted(network: Any, ids: torch.Tensor, lanes: int, lead: int) -> tuple[float, int]:
+    def counted(network: Any, ids: torch.Tensor, lanes: int, lead: int, **options: Any) -> tuple[float, int]:
         lengths.append(len(ids))
-        return negative_log_likelihood(network, ids, lanes, lead)
+        return negative_log_likelihood(network, ids, lanes, lead, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("training.loop.tasks.negative_log_likelihood", counted)

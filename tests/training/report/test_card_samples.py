@@ -10,10 +10,10 @@ from models import checkpoint as checkpoints
 from models.networks.loading import load_network
 from tests.training.runs import sing, timeless, translate
 from tests.training.small import lyricist, pairs, text
+from training import snapshot
 from training.config.run_config import LoopConfig, OptimizerConfig
 from training.evaluation.bleu_validator import validation_sample
 from training.evaluation.model_outputs import translate as translations
-from training.loop import snapshot
 from training.lyricist_run import split_text
 from training.report.progress_report import escape_markdown, read_rows
 

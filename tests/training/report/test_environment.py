@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from training.report.environment import hardware_summary
+from training.report.card_writer import hardware_summary
 
 CPU = torch.device("cpu")
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.training.runs import Killed
+from training import snapshot
 from training.errors import os_error_reason
-from training.loop import snapshot
-from training.report.progress_report import append_row, read_rows, rewrite_rows
+from training.report.progress_report import append_row, read_rows, remove_rows
 
 
-def without_later(row: dict[str, Any]) -> dict[str, Any] | None:
-    return row if row["update"] <= 2 else None
+def is_later(row: dict[str, Any]) -> bool:
+    return bool(row["update"] > 2)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def journal(tmp_path: Path) -> Path:
 def test_torn_line_is_removed_even_if_it_ends_like_a_complete_one(journal: Path) -> None:
     with journal.open("a") as file:
         file.write('{"update": 2, "text": "{}')
-    rewrite_rows(journal, without_later)
+    remove_rows(journal, is_later)
     assert [row["update"] for row in read_rows(journal)] == [1, 2]
 
 
@@ -44,9 +44,9 @@ def test_kill_while_removing_rows_loses_nothing(journal: Path, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(Path, moment, dying)
         with pytest.raises(Killed):
-            rewrite_rows(journal, without_later)
+            remove_rows(journal, is_later)
     assert [row["update"] for row in read_rows(journal)] == [1, 2, 3]
-    rewrite_rows(journal, without_later)
+    remove_rows(journal, is_later)
     assert [row["update"] for row in read_rows(journal)] == [1, 2]
     assert [path.name for path in journal.parent.iterdir()] == ["metrics.jsonl"]
 

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 
 from tests.training.small import CPU, pairs, translator
 from training.data.progress_bar import ProgressBar
-from training.report.environment import processor_name, source_revision
+from training.progress import Validation
+from training.report.card_writer import processor_name, source_revision
 from training.report.progress_report import ProgressReport, draw_curves, read_rows
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
@@ -30,7 +31,7 @@ def test_a_log_line_is_the_mean_over_tokens_since_the_last(tmp_path: Path) -> No
     report.log(1.234)
     report.log(9.0)  # nothing new: no line
     report.step(3, 2, 2.0, 5, 0.3, 1.0)
-    report.validation({"update": 3, "epoch": 2, "seconds": 2.0}, 1.5)
+    report.validation({"update": 3, "epoch": 2, "seconds": 2.0}, Validation(1.5))
     report.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert all(line.pop("tokens_per_second", 1) > 0 for line in lines)
@@ -43,35 +44,24 @@ def test_a_log_line_is_the_mean_over_tokens_since_the_last(tmp_path: Path) -> No
 
 def test_resume_removes_lines_of_later_updates(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n{"update": 3, "loss": 1.0}\n{"upd')
+    path.write_text('{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n{"update": 4, "loss": 1.0}\n{"upd')
     report = ProgressReport(tmp_path, "", quiet=True)
-    report.resumed(2, loss=12.0, tokens=4)
+    report.resumed(3, loss=12.0, tokens=4, last={"update": 3}, validated=0)
     assert path.read_text() == '{"update": 1, "loss": 3.0}\n{"update": 2, "loss": 2.0}\n'
-    report.step(3, 0, 1.0, 4, 0.1, 0.0)
+    report.step(4, 0, 1.0, 4, 0.1, 0.0)
     report.log(5.0)
     assert read_rows(path)[-1]["loss"] == 2.0  # (12 + 4 * 1) / 8
 
 
-def test_epochs_of_an_earlier_version_are_counted_from_1(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"update": 1, "epoch": 0, "loss": 3.0}\n{"update": 1, "valid_loss": 2.0}\n')
-    report = ProgressReport(tmp_path, "", quiet=True)
-    report.resumed(2, loss=12.0, tokens=4, last={"update": 2, "epoch": 1}, validated=1, epochs_from_0=True)
-    report.log(5.0)
-    rows = read_rows(path)
-    assert rows[:2] == [{"update": 1, "epoch": 1, "loss": 3.0}, {"update": 1, "valid_loss": 2.0}]
-    assert (rows[2]["update"], rows[2]["epoch"]) == (2, 2)
-
-
 def test_a_resumed_run_without_a_log_starts_one(tmp_path: Path) -> None:
-    ProgressReport(tmp_path, "", quiet=True).resumed(2, 0.0, 0)
+    ProgressReport(tmp_path, "", quiet=True).resumed(2, 0.0, 0, {"update": 2}, validated=0)
     assert read_rows(tmp_path / "metrics.jsonl") == []
 
 
 def test_bar_shows_loss_speed_and_validation(capsys: pytest.CaptureFixture[str]) -> None:
     report = ProgressReport(None, "de→en", loss_name="label-smoothed loss", sentences=40)
     report.step(1, 1, 2.5, 10, 0.1, 0.25)
-    report.validation({"update": 1, "epoch": 1, "seconds": 1.0}, 0.0, 12.5)
+    report.validation({"update": 1, "epoch": 1, "seconds": 1.0}, Validation(0.0, 12.5))
     report.step(2, 2, 1.25, 30, 0.1, 0.5)
     report.close()
     output = capsys.readouterr().err
@@ -174,6 +164,7 @@ def test_files_of_a_finished_run(model: Path) -> None:
         "curves.png",
         "metrics.jsonl",
         "model.safetensors",
+        "notices.json",
         "resume",
         "run.toml",
         "samples.jsonl",
@@ -201,7 +192,7 @@ def test_card_states_data_recipe_scores_and_limits(model: Path) -> None:
     assert f"torch {torch.__version__}" in card
     assert re.search(rf"{re.escape(processor_name())}, {os.cpu_count()} cores?, 1 thread, ", card)
     assert "Licence: not stated; that of the training data decides" in card
-    assert "ended by the limit of 4 epochs; best held-out loss" in card
+    assert "ended by the limit of 4 epochs; kept: the weights of update " in card
     assert f"`python -m training translator --train 'my pairs.tsv' --out '{model}'`" in card
 
 
@@ -232,4 +223,4 @@ def test_revision_without_git_is_unknown(monkeypatch: pytest.MonkeyPatch) -> Non
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", absent)
-    assert source_revision() == "unknown"
+    assert source_revision.__wrapped__() == "unknown"

@@ -144,6 +144,8 @@ def test_a_text_becomes_pairs_with_its_best_translations(
     output = json.loads(capsys.readouterr().out)
     assert (output["pairs"], output["too_long"]) == (len(expected), 1)
     assert output["empty"] + output["unfinished"] == len(lines) - 1 - len(expected)
+    back = read_pairs("d.jsonl", ("en", "de"))  # back-translation, to a student of the other direction
+    assert (back.sources, back.targets) == ([text for _, text in expected], [line for line, _ in expected])
 
 
 def test_text_without_a_line_is_refused(here: Path, tiny_checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,5 +211,4 @@ def test_files_of_pairs_are_no_texts(here: Path, tiny_checkpoints: Path, capsys:
     no_text = "is read as pairs, not as a text with a sentence on each line"
     for name in ("pairs.csv", "pairs.tsv"):
         assert f"{name} {no_text}: give it with --train" in refused(capsys, "distil", model, "--text", name, *out)
-        assert f"{name} {no_text}: write the side" in refused(capsys, "backtranslate", model, name, *out)
     assert not (here / "x.jsonl").exists()

@@ -6,45 +6,46 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-
-import yaml
 
 from models import checkpoint as checkpoints
 from models.checkpoint import MOST_TOKENS, CheckpointConfig, LanguagePair
+from models.child_process import limited
+from models.imported_folder import CARDS, IMPORTED_FROM, ORIGINAL_CARD, REVISION
+from models.model_card import CARD, card_licence
 from models.model_names import parse_model_name
 from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
 from training.importers.import_progress import ConsoleProgress, ImportProgress
-from training.importers.marian.generation_config import GenerationSettings, read_generation_settings
-from training.importers.marian.hub_folder import JsonObject, MarianFolder
+from training.importers.marian.hub_folder import (
+    ALLOCATORS,
+    GenerationSettings,
+    JsonObject,
+    MarianFolder,
+    first_line,
+    read_generation_settings,
+)
 from training.importers.marian.marian_languages import Languages, language_pairs
 from training.importers.marian.tokenizer_conversion import TOKENIZER_CONFIG_FILE, tokenizers_of
 from training.importers.marian.weight_conversion import NORM_OF_TYPE, complete_config, convert_network
 from training.output_folder import check_output_folder, claim_output_folder, save_weights, staging_folder
 from training.report.card_writer import front_matter
 
-ORIGINAL_CARD_FILE = "README.original.md"
-FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n", re.DOTALL)
+MOST_BYTES = 600_000_000  # that an import may allocate beside its weights; a vocabulary of 65,000 pieces takes a tenth
+OF_WEIGHTS = 6  # times their file: read, converted to fp32, written, and read again
+MOST_CPU_S = 30  # and a second for each CPU_BYTES of weights
+CPU_BYTES = 20_000_000
+MOST_MESSAGE = 1000  # characters of an error, which may quote a file
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e]+")
 CARD_METRICS = {"bleu": "bleu", "chr-f": "chrf", "chrf": "chrf", "comet": "comet"}
-NUMBER = re.compile(r"\d+(\.\d+)?")
+NUMBER = re.compile(r"\d{1,3}(\.\d{1,9})?")
+MOST_SCORES, MOST_NAME = 2000, 200  # of a card; a multilingual model of OPUS-MT has hundreds of test sets
 PUBLISHED = "published: "  # before the name of a score that the original card gives
-
-
-def card_licence(card: str) -> str | None:
-    """The licence in a card's front matter; the name of one that the Hub does not list."""
-    front = FRONT_MATTER.match(card)
-    try:
-        values = yaml.safe_load(front[1]) if front else None
-    except yaml.YAMLError:
-        return None
-    licence = values.get("license") if isinstance(values, dict) else None
-    if licence == "other" and isinstance(values, dict):
-        licence = values.get("license_name", licence)
-    return ", ".join(map(str, licence if isinstance(licence, list) else [licence])) if licence else None
 
 
 def card_scores(card: str) -> Iterator[tuple[str, dict[str, float]]]:
@@ -64,7 +65,7 @@ def card_scores(card: str) -> Iterator[tuple[str, dict[str, float]]]:
             for head, cell in row.items()
             if head in CARD_METRICS and NUMBER.fullmatch(cell) and float(cell)
         }
-        name = " ".join(row[head] for head in ("langpair", "testset") if row.get(head))
+        name = " ".join(row[head] for head in ("langpair", "testset") if row.get(head))[:MOST_NAME]
         if name and scores:
             yield name, scores
 
@@ -131,6 +132,36 @@ class MarianConversion:
     original: str
 
 
+@contextmanager
+def careful(folder: MarianFolder, *, download: bool = False) -> Iterator[None]:
+    """For reading what a stranger may have made: limits of memory and of the processor's time, and any error that it
+    leads to is a TrainingError of one line, which names a model of the Hub. OSErrors of this machine pass.
+
+    download: of a model that is not there yet, which has limits of its own time."""
+    name, size = folder.name, 0 if download else folder.weights_bytes
+    try:
+        with limited(MOST_BYTES + OF_WEIGHTS * size, None if download else MOST_CPU_S + size // CPU_BYTES):
+            yield
+    except TrainingError as error:
+        text = str(error)
+        if folder.commit is not None:
+            text = text.replace(f"{folder.path}/", "")
+            text = text if name in text else f"{name}: {text}"
+        if len(text) > MOST_MESSAGE:
+            text = f"{text[:MOST_MESSAGE]} …"
+        error.args = (UNPRINTABLE.sub("?", text.encode(errors="replace").decode()),)
+        raise
+    except OSError:
+        raise
+    except Exception as error:
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in ALLOCATORS):
+            raise TrainingError(f"{name} takes more memory than a model of its size: nothing was imported.") from None
+        reason = UNPRINTABLE.sub("?", f"{type(error).__name__}: {first_line(error)}")
+        raise TrainingError(
+            f"The files of {name} are not those of a Marian model ({reason:.200}): nothing was imported."
+        ) from error
+
+
 def convert_marian(
     folder: MarianFolder, *, source: str | None = None, target: str | None = None, prefix: str | None = None
 ) -> MarianConversion:
@@ -154,7 +185,7 @@ def convert_marian(
         LanguagePair(source=pair.source, target=pair.target, source_prefix=prefixes[pair])
         for pair in (chosen if first is None else ())
     )
-    scores = dict(card_scores(original))
+    scores = dict(islice(card_scores(original), MOST_SCORES))
     assert reader.special.eos is not None
     metadata = CheckpointConfig(
         kind="translator",
@@ -173,8 +204,8 @@ def convert_marian(
         max_new_tokens=min(generation.max_new_tokens, MOST_TOKENS),
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         training={
-            "imported_from": folder.name,
-            "revision": folder.commit,
+            IMPORTED_FROM: folder.name,
+            REVISION: folder.commit,
             "licence": card_licence(original),
             "generation": generation.recorded,
             "marian": config,
@@ -203,7 +234,8 @@ def marian_folder(given: str, progress: ImportProgress) -> MarianFolder:
         )
     from training.importers.hub_download import fetch_model  # it takes a fifth of a second, and folders need none
 
-    snapshot = fetch_model(name, NORM_OF_TYPE, progress)
+    with careful(MarianFolder(Path(), name.repositories[0]), download=True):
+        snapshot = fetch_model(name, NORM_OF_TYPE, progress)
     return MarianFolder(snapshot.path, snapshot.name, snapshot.commit)
 
 
@@ -224,8 +256,9 @@ def import_marian(
     try:
         folder = marian_folder(given, progress)
         progress.stage("convert", folder.name)
-        made = convert_marian(folder, source=source, target=target, prefix=prefix)
-        write_conversion(made, out)
+        with careful(folder):
+            made = convert_marian(folder, source=source, target=target, prefix=prefix)
+            write_conversion(made, out)
     finally:
         progress.close()
     if len(made.languages) == 1:
@@ -243,7 +276,10 @@ def write_conversion(made: MarianConversion, out: Path) -> None:
     card = imported_model_card(metadata, made.languages, made.generation, original, scores)
     with claim_output_folder(out, resume=False), staging_folder(out) as staging:
         save_weights(made.network, staging, out)
-        (staging / "README.md").write_text(card, encoding="utf-8")
-        if original:
-            (staging / ORIGINAL_CARD_FILE).write_text(original, encoding="utf-8")
-        checkpoints.write(staging, out, metadata, made.tokenizers)
+        cards = {CARD: card, **({ORIGINAL_CARD: original} if original else {})}
+        for name, text in cards.items():
+            (staging / name).write_text(text, encoding="utf-8")
+        written = {name: checkpoints.sha256(staging / name) for name in cards}
+        checkpoints.write(
+            staging, out, replace(metadata, training={**metadata.training, CARDS: written}), made.tokenizers
+        )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib import resources
 from typing import NamedTuple
 
 from models.language_names import code_problem
+from training.config.corpus_languages import LANGUAGE_GROUPS, THREE_LETTERS, TWO_LETTERS
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
 from training.importers.marian.weight_conversion import RECORD
@@ -18,14 +18,6 @@ CARD_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})*")  # and no name of a la
 SEVERAL = re.compile(r"[a-z]{2,3}(\+[a-z]{2,3})+|[a-z]{2,3}(_[a-z]{3})+")  # and no language with a region, as pt_br is
 MOST_PAIRS = 10_000  # of an import that names no languages: GET /languages lists them all
 NO_PREFIX = "none"
-_CODES = [
-    line.split()
-    for line in (resources.files("training.importers.marian") / "language_codes.txt").read_text("utf-8").splitlines()
-    if not line.startswith("#")
-]
-LANGUAGE_GROUPS = frozenset(code for star, *codes in _CODES if star == "*" for code in codes)
-THREE_LETTERS = {two: tuple(three) for two, *three in _CODES if two != "*"}
-TWO_LETTERS = {name: two for two, names in reversed(THREE_LETTERS.items()) for name in names}
 
 
 class TokenNeeded(TrainingError):

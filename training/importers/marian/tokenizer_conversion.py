@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
+from models.checkpoint import MOST_TOKENIZER_BYTES, require_file
 from models.tokenizer import MarianTokenizer, SpecialTokens
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject, MarianFolder, first_line
@@ -33,7 +34,7 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
         if piece not in ids:
             ids[piece] = known[piece] if piece in known else next(behind)
     pad, unknown, eos = (ids[special[name]] for name in ("pad_token", "unk_token", "eos_token"))
-    models = {side: folder.required(f"{side}.spm").read_bytes() for side in names}
+    models = {side: _model(folder.required(f"{side}.spm")) for side in names}
     # transformers decodes a common vocabulary with the source's model
     common = not separate and models["source"] != models["target"]
     tokenizers = {}
@@ -43,10 +44,18 @@ def tokenizers_of(folder: MarianFolder, rows: tuple[int, int]) -> dict[str, Mari
         specials, silent = SpecialTokens(pad, unknown, None, eos), [ids[piece] for piece in hidden]
         try:
             tokenizers[side] = MarianTokenizer(pieces, specials, models[side], writer, ids, silent, split)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             path = folder.path / f"{side}.spm"
             raise TrainingError(f"{path} is no SentencePiece model that can be read ({first_line(error)}).") from error
     return tokenizers
+
+
+def _model(path: Path) -> bytes:
+    try:
+        require_file(path, MOST_TOKENIZER_BYTES)
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise TrainingError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def _added_tokens(folder: MarianFolder, options: JsonObject) -> tuple[dict[str, str], list[str], dict[str, int]]:

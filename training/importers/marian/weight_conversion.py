@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from models.exactness import Undrawn
 from models.networks.transformer import NormPlacement, Transformer, TransformerConfig, sinusoids
-from models.undrawn import Undrawn
 from training.errors import TrainingError
 from training.importers.marian.hub_folder import JsonObject
 
@@ -29,6 +29,7 @@ SIZE_FIELDS = (
     *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads"),
     *("decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings", "pad_token_id"),
 )
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 CONFIG_DEFAULTS = {"max_position_embeddings": 1024, "activation_function": "gelu"}  # transformers' own
 
 # The last two parts of a parameter's name -> the axis of its tensor that runs over the channels.
@@ -68,13 +69,20 @@ def transformer_config(config: JsonObject, tied: str) -> TransformerConfig:
             activation_dropout=config.get("activation_dropout", 0.0),
         )
     except (TypeError, ValueError) as error:
-        raise TrainingError(f"config.json describes no network that can be built: {error}") from error
+        raise TrainingError(f"config.json describes no network that can be built: {str(error).rstrip('.')}.") from error
 
 
 def complete_config(config: JsonObject) -> JsonObject:
     """`config` with defaults. TrainingError names the first unsupported value."""
-    if (kind := config.get("model_type")) not in NORM_OF_TYPE:
-        known = " and ".join(NORM_OF_TYPE)
+    if "format_version" in config:
+        raise TrainingError(
+            "config.json is of a checkpoint of Parlance, which needs no import: copy its folder into the one that the"
+            " server reads (checkpoints), and serve it by the folder's name."
+        )
+    kind, known = config.get("model_type"), " and ".join(NORM_OF_TYPE)
+    if kind is None:
+        raise TrainingError(f"config.json names no model_type; only {known} models can be imported, such as OPUS-MT's.")
+    if not isinstance(kind, str) or kind not in NORM_OF_TYPE:
         raise TrainingError(f"config.json is of a model of type {kind!r}; import-marian reads only {known}.")
     filled = {**CONFIG_DEFAULTS, **config}
     for problem in _config_problems(filled):
@@ -88,10 +96,13 @@ def _config_problems(config: JsonObject) -> Iterator[str]:
         value = config.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             yield f"{name} must be a whole number of at least {least}, not {value!r}"
+    for name in DROPOUTS:
+        if not isinstance(value := config.get(name, 0.0), int | float) or value != value:
+            yield f"{name} must be a number, not {value!r}"
     for name, needed in SUPPORTED_VALUES.items():
         if config.get(name, needed) != needed:
             yield f"{name} is {config[name]!r}, and only {needed!r} is supported"
-    if (activation := config["activation_function"]) not in ACTIVATIONS:
+    if str(activation := config["activation_function"]) not in ACTIVATIONS:
         yield f"the activation {activation!r} is none of {', '.join(ACTIVATIONS)}"
     for name in ("attention_heads", "ffn_dim"):
         ours, theirs = config[f"encoder_{name}"], config[f"decoder_{name}"]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.errors import EngineFailed
-from tests.app.api.client import Client
+from tests.app.api.client import Client, recorded
 from tests.app.api.fake_engine import FakeEngine
 
 LETTER = {"file": ("brief.txt", b"Hallo Welt.\n\nEin Bier.\n", "text/plain")}
@@ -73,10 +73,15 @@ def test_unfinished_result_can_be_requested_again(tmp_path: Path) -> None:
     async def session(http: httpx.AsyncClient) -> None:
         made = (await http.post("/v2/document", data=PAIR, files=LETTER)).json()
         key = {"document_key": made["document_key"]}
+        status = {"status": "queued"}
+        while status["status"] == "queued":
+            status = (await http.post(f"/v2/document/{made['document_id']}", json=key)).json()
+        assert (status["status"], status["seconds_remaining"]) == ("translating", 1)
         early = await http.post(f"/v2/document/{made['document_id']}/result", json=key)
         assert (early.status_code, early.headers["retry-after"]) == (503, "2")
         gate.set()
-        assert (await ended(http, made))["status"] == "done"
+        status = await ended(http, made)
+        assert (status["status"], "seconds_remaining" in status) == ("done", False)
 
     within(client, session)
 
@@ -109,6 +114,22 @@ def test_servers_with_one_folder_answer_for_each_others_documents(tmp_path: Path
     within(Client(data=tmp_path), session)
 
 
+def test_several_glossaries_of_a_document_are_one_and_the_earlier_wins(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    texts = recorded(client)
+
+    async def session(http: httpx.AsyncClient) -> None:
+        ids = []
+        for entries in ("Bier\tale", "Bier\tlager\nWelt\tearth"):
+            fields = {"name": "x", "source_lang": "de", "target_lang": "en", "entries": entries}
+            ids.append((await http.post("/v2/glossaries", json=fields)).json()["glossary_id"])
+        made = await http.post("/v2/document", data=PAIR | {"glossary_ids": ",".join(ids)}, files=LETTER)
+        assert (await ended(http, made.json()))["status"] == "done"
+
+    within(client, session)
+    assert [dict(request.glossary) for request in texts.requests] == [{"Bier": "ale", "Welt": "earth"}]
+
+
 def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     async def session(http: httpx.AsyncClient) -> dict[str, Any]:
         files = {"file": ("brief.docx", b"PK, but no", "application/octet-stream")}
@@ -119,14 +140,46 @@ def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     assert "cannot be read" in status["error_message"]
 
 
+def test_glossaries_reach_the_translator_as_those_of_texts_do(tmp_path: Path) -> None:
+    client = Client(data=tmp_path)
+    spy = recorded(client)
+    ids = []
+    for entries in ("Bier\tale\nWirt\thost", "Bier\tbeer\nGlas\tpint"):
+        stored = {"name": "Pub", "source_lang": "DE", "target_lang": "EN", "entries": entries}
+        ids.append(client.post("/v2/glossaries", json=stored).json()["glossary_id"])
+    merged = {"Bier": "ale", "Wirt": "host", "Glas": "pint"}
+
+    async def session(http: httpx.AsyncClient) -> None:
+        for named, terms in (
+            ({"glossary_ids": ids}, merged),
+            ({"glossary_ids": ",".join(ids)}, merged),
+            ({"glossary_id": ids[0], "glossary_ids": [ids[1]]}, merged),
+            ({"glossary_id": ids[1]}, {"Bier": "beer", "Glas": "pint"}),
+        ):
+            spy.requests.clear()
+            made = await http.post("/v2/document", data=PAIR | named, files=LETTER)
+            assert made.status_code == 200, made.text
+            assert (await ended(http, made.json()))["status"] == "done"
+            assert spy.requests
+            assert all(dict(request.glossary) == terms for request in spy.requests), named
+        unknown = {"glossary_ids": ["559192ed-8e23-4b3c-b7a3-2fa1c6f5a9a2"]}
+        assert (await http.post("/v2/document", data=PAIR | unknown, files=LETTER)).status_code == 404
+
+    within(client, session)
+
+
 @pytest.mark.parametrize(
     ("fields", "name", "sentence"),
     [
-        ({}, "bild.png", '"file" is bild.png; this server translates files that end in .txt, .md, .srt'),
-        ({"target_lang": "FR"}, "a.txt", "There is no model for DE → FR here."),
+        ({}, "bild.png", '"file" is bild.png; this server takes the file extensions .txt, .md, .srt'),
+        ({"target_lang": "FR"}, "a.txt", "Value for 'target_lang' not supported. There is no model for DE → FR here."),
         ({"output_format": "pdf"}, "a.txt", '"output_format" is pdf; a .txt comes back as .txt. Leave it out.'),
         ({"formality": "more"}, "a.txt", '"formality" is "more", but these models have no formality'),
         ({"glossary_id": "x", "source_lang": ""}, "a.txt", '"glossary_id" needs "source_lang"'),
+        ({"glossary_ids": "x,y", "source_lang": ""}, "a.txt", '"glossary_ids" needs "source_lang"'),
+        ({"style_id": "x"}, "a.txt", "There is no field style_id; there are no styles, instructions and"),
+        ({"custom_instructions": "x"}, "a.txt", "There is no field custom_instructions; there are no styles,"),
+        ({"translation_memory_id": "x"}, "a.txt", "There is no field translation_memory_id; there are no styles,"),
     ],
 )
 def test_refusals(tmp_path: Path, fields: dict[str, str], name: str, sentence: str) -> None:
@@ -136,7 +189,7 @@ def test_refusals(tmp_path: Path, fields: dict[str, str], name: str, sentence: s
 
 
 def test_more_than_can_wait_is_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.api.document_jobs.MAX_PENDING_DOCUMENTS", 1)
+    monkeypatch.setattr("app.api.document_jobs.MAX_PENDING_DOCUMENTS", 2)
     client = Client(data=tmp_path)
 
     async def never(requests: Any) -> Any:

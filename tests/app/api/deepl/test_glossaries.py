@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pytest
 
 from tests.app.api.client import Client
+from tests.app.api.fake_engine import FakeEngine, translator
 
 PUB = {
     "name": "Pub",
@@ -180,3 +182,60 @@ def test_a_folder_that_cannot_be_written_is_no_fault_of_the_request(tmp_path: Pa
         assert "Retry-After" in answer.headers
         assert client.get(path).json() == {"glossaries": []}
         assert client.request("DELETE", f"{path}/00000000-0000-0000-0000-000000000000").status_code == 404
+
+
+ROUTES = ["POST /v2/glossaries", "POST /v3/glossaries", "PATCH /v3/glossaries/", "PUT /v3/glossaries/"]
+
+
+def stored(client: Client, route: str, **fields: Any) -> httpx.Response:
+    """A dictionary that reaches the storage by this route."""
+    dictionary = {"source_lang": "DE", "target_lang": "EN", "entries": "Bier\tale", "entries_format": "tsv"} | fields
+    method, _, path = route.partition(" ")
+    if path == "/v2/glossaries":
+        return client.post(path, json={"name": "Pub", **dictionary})
+    if method == "POST":
+        return client.post(path, json={"name": "Pub", "dictionaries": [dictionary]})
+    path += added(client, "/v3/glossaries", json=MANY)["glossary_id"]
+    if method == "PATCH":
+        return client.request(method, path, json={"dictionaries": [dictionary]})
+    return client.request(method, f"{path}/dictionaries", json=dictionary)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(("field", "code"), [("source_lang", "xx"), ("target_lang", "QQ-DE"), ("target_lang", "auto")])
+def test_language_that_does_not_exist_is_refused(client: Client, route: str, field: str, code: str) -> None:
+    answer = stored(client, route, **{field: code})
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        f"Value for '{field}' not supported: {code.lower()} is no language; GET /v2/glossary-language-pairs lists those"
+        " of the models here.",
+    )
+
+
+@pytest.mark.parametrize("code", ["fr", "EN-GB", "zh-Hant", "iw", "ab", "nb", "yue", "qqq"])
+def test_language_without_a_model_and_a_model_s_own_have_glossaries(tmp_path: Path, code: str) -> None:
+    client = Client(FakeEngine(loaded=[translator("qqq", "en")]), data=tmp_path)
+    assert stored(client, ROUTES[0], target_lang=code).status_code == 201
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("entries", "form", "sentence"),
+    [
+        ("", "tsv", '"entries" has 0 terms; one dictionary has 1 to 20,000.'),
+        ("\r\n\r", "csv", '"entries" has 0 terms; one dictionary has 1 to 20,000.'),
+        ("a\tb\ra\tc", "tsv", 'Line 2 of "entries" has a source term that an earlier line has; leave one out.'),
+        (
+            "a,b\rc,d\x1fe",
+            "csv",
+            'Line 2 of "entries" has a term with a control character; terms are text of one line.',
+        ),
+    ],
+)
+def test_entries_are_read_alike_on_every_route(
+    client: Client, route: str, entries: str, form: str, sentence: str
+) -> None:
+    if entries.strip() or not route.startswith("PATCH"):  # which adds to what is there
+        answer = stored(client, route, entries=entries, entries_format=form)
+        assert (answer.status_code, answer.json()["message"]) == (400, sentence)
+    assert stored(client, route, entries="a\tb\rc\td\r", entries_format="tsv").status_code in (200, 201)

@@ -74,17 +74,6 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body"), REQUESTS)
-def test_extensions_send_a_key_as_they_can(client: Client, path: str, body: dict[str, Any]) -> None:
-    query = "key" if "language" in path else "token"
-    for ways in ({"params": {query: USE}}, {"headers": {"KEY": USE}}, {"headers": {"Authorization": f"Bearer {USE}"}}):
-        assert client.post(path, json=body, **ways).status_code == 200
-    missing, wrong = client.post(path, json=body), client.post(path, json=body, params={query: "wrong"})
-    assert (missing.status_code, wrong.status_code) == ((403, 400) if "language" in path else (401, 401))
-    assert "This server needs an API key" in missing.text
-    assert "Invalid API key" in wrong.text
-
-
 def test_usage_tells_the_quota_that_has_fewer_characters_left(tmp_path: Path) -> None:
     client = Client()
     clock = with_gate(client, keys_file(tmp_path), quotas="25/month;10/day")

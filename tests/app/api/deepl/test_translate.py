@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -124,16 +125,30 @@ def test_options_without_effect_are_accepted() -> None:
     [
         ({"formality": "more"}, '"formality" is "more", but these models have no formality; send "prefer_more" or'),
         ({"formality": "rude"}, '"formality" is "rude"; it takes "default", "more", "less", "prefer_more" or'),
-        ({"splitting_tags": "par"}, '"splitting_tags" is not empty, and this server cannot honour it'),
+        ({"splitting_tags": "par"}, "The body has splitting_tags without tag_handling; send"),
+        ({"non_splitting_tags": ["par"]}, "The body has non_splitting_tags without tag_handling; send"),
         ({"ignore_tags": "x"}, 'The body has ignore_tags without tag_handling; send "tag_handling": "xml" or "html"'),
         ({"style_id": "x"}, '"style_id" names something that this server does not have; leave it out.'),
         ({"translation_memory_id": "x"}, '"translation_memory_id" names something that this server does not have'),
         ({"custom_instructions": ["rhyme"]}, '"custom_instructions" is not empty, and this server cannot honour it'),
-        ({"outline_detection": "0"}, '"outline_detection" is false, but this server finds sentences from the tags'),
         ({"tag_handling": "markdown"}, '"tag_handling" is "markdown"; it takes "html" or "xml".'),
         ({"tag_handling": "xml", "text": ["<a>b"]}, '"text" has a text that is not well-formed XML (mismatched tag,'),
+        (
+            {"tag_handling": "xml", "text": ["<?xml version='1.0'?>\n<a>b"]},
+            '"text" has a text that is not well-formed XML (no',
+        ),
+        (
+            {"tag_handling": "xml", "text": ["<!DOCTYPE a><a>&b;</a>"]},
+            '"text" has a text that is not well-formed XML (un',
+        ),
+        ({"tag_handling_version": "v3"}, '"tag_handling_version" is "v3"; it takes "v1" or "v2".'),
         ({"split_sentences": "2"}, '"split_sentences" is "2"; it takes "0", "1" or "nonewlines".'),
-        ({"target_lang": "FR"}, "There is no model for DE → FR here. Loaded pairs: de → en, en → es, es → en."),
+        (
+            {"target_lang": "FR"},
+            "Value for 'target_lang' not supported. There is no model for DE → FR here. Loaded pairs: de → en, en",
+        ),
+        ({"target_lang": "FR", "source_lang": ""}, "Value for 'target_lang' not supported. There is no model into FR"),
+        ({"source_lang": "XX"}, "Value for 'source_lang' not supported. There is no model for XX → EN-GB here."),
         ({"target_lang": " "}, '"target_lang" is empty; send at least one character that is not white space.'),
         ({"text": []}, '"text" has 0 items; it takes at least 1.'),
         ({"text": ["a", 5]}, '"text" holds 5; it takes a list of texts.'),
@@ -185,7 +200,7 @@ def test_split_sentences_and_tags_reach_the_translator() -> None:
         (False, "text"),
         (True, "text"),
         (True, "html"),
-        (True, "html"),
+        (True, "xml"),
     ]
 
 
@@ -228,12 +243,41 @@ class Shouting(FakeEngine):
         return [replace(request, text=request.text[3:].upper()) for request in await super().translate(requests)]
 
 
+XML = """
+<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE resources [<!ENTITY firma "Bier &amp; Co">]>
+<!-- Alle Texte -->
+<resources>
+    <string name="a > b">Ein <b>Bier</b></string>
+    <string
+        name="c">
+        Erste Zeile\r
+\tZweite  Zeile,\r
+    </string>
+
+    <link/><title>Eins</title><title>&firma; hier</title>
+    <raw>Bleibt
+        stehen</raw>
+</resources>
+"""
+
+
+def test_xml_document_keeps_its_prolog_lines_and_indentation() -> None:
+    body = BIER | {"text": [XML], "tag_handling": "xml", "ignore_tags": "raw"}
+    (result,) = Client(Shouting()).post("/v2/translate", json=body).json()["translations"]
+    wanted = XML
+    for text in ("Ein ", "Bier<", "Erste Zeile", "Zweite  Zeile", "Eins", "hier"):
+        wanted = wanted.replace(text, text.upper())
+    assert result["text"] == wanted
+
+
 @pytest.mark.parametrize(
     ("text", "kept", "translated"),
     [
         ('Ein <x id="1">Bier</x>', ['<x id="1">Bier</x>'], "EIN"),
         ("Ein <y/> Glas", ["<y/>"], "GLAS"),
         ('<x translate="no">Bier</x> hier', ['<x translate="no">Bier</x>'], "HIER"),
+        ('<x translate="no"/> hier <y translate="no" n="1"/>', ['<x translate="no"/>', '"no" n="1"/>'], "HIER"),
     ],
 )
 def test_ignored_elements_come_back_to_the_letter(text: str, kept: list[str], translated: str) -> None:
@@ -243,3 +287,23 @@ def test_ignored_elements_come_back_to_the_letter(text: str, kept: list[str], tr
     assert translated in result["text"]
     assert result["text"].count("translate=") == text.count("translate=")
     assert result["billed_characters"] == len(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ({}, ["Ein Bier", "und Wein"]),
+        ({"non_splitting_tags": "par"}, ["Ein Bier und Wein"]),
+        ({"outline_detection": "0"}, ["Ein Bier und Wein"]),
+        ({"outline_detection": False, "splitting_tags": ["b"]}, ["Ein", "Bier", "und Wein"]),
+        ({"splitting_tags": "b", "ignore_tags": ["b", "x"]}, ["Ein", "und Wein"]),
+    ],
+)
+def test_tags_divide_texts_as_the_request_says(options: dict[str, object], texts: list[str]) -> None:
+    source = "<par>Ein <b>Bier</b> </par><par>und Wein</par>"
+    client = Client(Shouting())
+    body = BIER | {"text": [source], "tag_handling": "xml"} | options
+    (result,) = client.post("/v2/translate", json=body).json()["translations"]
+    assert re.sub("<[^>]*>", "", result["text"]).upper() == "EIN BIER UND WEIN"
+    asked = [request.text for request in client.engine.requests]
+    assert asked == texts

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from models.decoding.options import ROW_PARAMETERS, RowParameter
 from tests.app.api.client import Client
 from tests.request_builders import generation_request
 
@@ -30,6 +31,10 @@ def test_every_field_reaches_the_engine() -> None:
         "seed": 2**63 - 2,
         "n": 2,
         "stop": ["\n", "。"],
+        "presence_penalty": 1,
+        "frequency_penalty": -1,
+        "repetition_penalty": 1.25,
+        "no_repeat_ngram_size": 4,
     }
     answer = client.post("/generate", json=fields)
     assert answer.json() == {
@@ -40,6 +45,20 @@ def test_every_field_reaches_the_engine() -> None:
         "alternatives": [{"text": "后1", "finish_reason": "length", "seed": 2**63 - 1}],
     }
     assert client.engine.requests == [generation_request(**fields | {"stop": ("\n", "。")})]
+
+
+@pytest.mark.parametrize("path", ["/generate", "/v1/completions"])
+@pytest.mark.parametrize(
+    "row", [row for row in ROW_PARAMETERS.values() if row.kind != "other"], ids=lambda row: row.name
+)
+def test_every_option_of_sampling_reaches_the_engine(path: str, row: RowParameter) -> None:
+    least, most = row.served or (row.least, row.most)
+    value = (least + most) / 2 if most == row.neutral else most
+    client = Client()
+    assert client.post(path, json={"prompt": "a", row.name: value}).status_code == 200
+    assert getattr(client.engine.requests[0].decoding, row.name) == value
+    beyond = client.post(path, json={"prompt": "a", row.name: most + 1})
+    assert beyond.status_code in (400, 422) and row.name in beyond.text
 
 
 def test_stop_may_be_one_text() -> None:

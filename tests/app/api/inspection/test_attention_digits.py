@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.api.inspection.attention_answer import AttentionAnswer
 from app.api.inspection.schemas import round_float32
 from models.inspection.results import (
     Ablation,
     Alignment,
     AttentionFindings,
     Candidate,
+    DecoderStep,
     HeadStatistics,
-    OutputStep,
     Rollout,
     WorkedRow,
 )
@@ -40,7 +39,7 @@ FOUND = AttentionFindings(
     stats={"cross": [[HeadStatistics(*(float(x) for x in WEIGHTS), "mixed")]]},
     rollout=Rollout(ENCODER.tolist(), CROSS.tolist(), SHARES.tolist(), "method", "caveat"),
     alignment=Alignment([(0, 0, float(WEIGHTS[0]) / 3)], "0-0", "word", [(0, 0)], "predicting", 0.0672),
-    steps=[OutputStep(float(x), 1, float(-x) / 3, [Candidate(5, float(x), "a", "a")]) for x in LOGPROBS],
+    steps=[DecoderStep(float(x), 1, float(-x) / 3, [Candidate(5, float(x), "a", "a")]) for x in LOGPROBS],
     ablation=Ablation([Head("cross", 0, 0)], -1 / 3, -2 / 3, [-1 / 3, 1e-9], [9], "ale"),
     qk=WorkedRow("cross", 0, 0, 1, 32**-0.5, SCORES.tolist(), [True] * 9, WEIGHTS.tolist()),
 )
@@ -50,7 +49,6 @@ def answer(**fields: Any) -> Any:
     made = Client(FakeEngine(findings=FOUND, weights=[[[WEIGHTS.tolist()]]])).post(
         "/attention", json={"source": "bier", **fields}
     )
-    AttentionAnswer.model_validate_json(made.content, strict=True)
     assert not re.search(rb"\d\.\d{10}", re.sub(rb'"timing_ms".*|"scale":[^,]*', b"", made.content)), "digits of noise"
     return made.json()
 

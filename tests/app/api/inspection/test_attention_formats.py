@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from app.api.inspection.attention_formats import _FORMULA, escape_cell
+from app.api.inspection.attention_answer import _FORMULA, escape_cell
 from app.engine.interface import AttentionQuery, AttentionResult
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import BEER, BIER, FakeEngine
@@ -20,8 +21,8 @@ PIECES = ('=1+1|"a"', "+1", "-2", "@sum", "\tx", "\r\n", "'=1", "'a", "1,5", "â–
 class Named(FakeEngine):
     async def attention(self, request: AttentionQuery) -> AttentionResult:
         result = await super().attention(request)
-        tokens = tuple(replace(BIER, piece=piece) for piece in PIECES)
-        return replace(result, source_tokens=tokens, input_tokens=(replace(BEER, piece="-1"),))
+        tokens = tuple(structs.replace(BIER, piece=piece) for piece in PIECES)
+        return replace(result, source_tokens=tokens, input_tokens=(structs.replace(BEER, piece="-1"),))
 
 
 def table() -> list[dict[str, Any]]:

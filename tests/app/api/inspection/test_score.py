@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from app.api.inspection.schemas import ScoreAnswer
 from app.engine.interface import ScoreQuery, ScoreResult, TokenExpectation
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import BEER, FakeEngine
@@ -57,12 +56,10 @@ def test_the_whole_answer_of_a_translator() -> None:
         "nats_per_character": 0.25,
         "bits_per_character": 0.3607,
     }
-    ScoreAnswer.model_validate_json(answer.content, strict=True)
 
 
 def test_the_first_character_of_a_lyricist_is_given() -> None:
     answer = Client().post("/score", json={"text": "分开", "distribution": "network"})
-    ScoreAnswer.model_validate_json(answer.content, strict=True)
     result = answer.json()
     assert {name: result["tokens"][0][name] for name in GIVEN} == GIVEN
     assert result["counted"] == {"tokens": 1, "characters": 1}

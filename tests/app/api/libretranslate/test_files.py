@@ -113,6 +113,8 @@ def test_the_options_reach_every_text(tmp_path: Path) -> None:
     [
         ("glossar.csv", '\ufeffBier;ale\r\n"Wirt; alt";host\r\n'.encode()),
         ("glossar.tsv", b"Bier\tale\nWirt; alt\thost"),
+        ("mac.tsv", b"\rBier\tale\rWirt; alt\thost\r"),
+        ("mac.csv", b'Bier,ale\r"Wirt; alt",host\r\r'),
         ("glossar.json", b'{"Bier": "ale", "Wirt; alt": "host"}'),
     ],
 )
@@ -133,6 +135,19 @@ def test_a_glossary_may_be_a_file(tmp_path: Path, path: str, name: str, content:
         ("glossary", b"B\xe4r;bear", '"glossary" is a file that is not UTF-8; save it as UTF-8 (in Excel as'),
         ("glossary", b"{", '"glossary" is "{", which is no JSON; it takes an object such as {"Bier": "ale"}'),
         ("glossary", b"Bier; ", '"glossary" has an empty term'),
+        ("glossary", b"", '"glossary" has 0 terms; one request takes 1 to 1,000.'),
+        ("glossary", b"\xef\xbb\xbf\r\n \r", '"glossary" has 0 terms; one request takes 1 to 1,000.'),
+        ("glossary", b"{}", '"glossary" has 0 terms; one request takes 1 to 1,000.'),
+        ("glossary", b"a;b\ra;c", 'Line 2 of "glossary" has a source term that an earlier line has; leave one out.'),
+        ("glossary", b'{"a": "b", "a": "c"}', '"glossary" has a source term twice; leave one out.'),
+        ("glossary", b'{"a": "b", "a ": "c"}', '"glossary" has a source term twice; leave one out.'),
+        ("glossary", b"a\tb\rc\x0bd\te", 'Line 2 of "glossary" has a term with a control character; terms are text of'),
+        ("glossary", b"a;b\rc;d\0", 'Line 2 of "glossary" has a term with a control character; terms are text of'),
+        (
+            "glossary",
+            b'{"a": "b\\u2028c"}',
+            '"glossary" has a term with a control character; terms are text of one line.',
+        ),
         ("glossary", b" " * 2_000_001, '"glossary" is a file of 2,000,001 bytes; a file of terms may have 2,000,000.'),
         ("beam_size", b"4", '"beam_size" is a file; it takes a whole number.'),
     ],
@@ -219,8 +234,8 @@ def test_a_full_server_refuses_a_file_at_the_door_but_waits_with_one_that_is_beg
 @pytest.mark.parametrize(
     ("change", "field", "sentence"),
     [
-        ({"name": "a.pdf"}, "file", '"file" is a.pdf; this server translates files that end in .txt, .html.'),
-        ({"name": "txt"}, "file", '"file" is txt; this server translates files that end in .txt, .html.'),
+        ({"name": "a.pdf"}, "file", '"file" is a.pdf; this server takes the file extensions .txt, .html.'),
+        ({"name": "txt"}, "file", '"file" is txt; this server takes the file extensions .txt, .html.'),
         ({"content": b"\xff\xfe"}, "file", "The file is not UTF-8; save it as UTF-8 and send it again."),
         ({"target": "fr"}, "target", "There is no model for de → fr here. Loaded pairs: de → en, en → es, es → en."),
         ({"source": "auto", "target": "xx"}, "target", "There is no model into xx here. Loaded pairs: de → en, en →"),
@@ -302,7 +317,7 @@ def test_expired_file_is_404_with_the_retention_time(tmp_path: Path) -> None:
         ),
         ('a"; x=y.txt', 'attachment; filename="a_22_ x=y.en.txt"'),
         ("../../etc/passwd.txt", 'attachment; filename="passwd.en.txt"'),
-        (".txt", 'attachment; filename="translation.en.txt"'),  # "this server translates files that end in .txt"
+        (".txt", 'attachment; filename="translation.en.txt"'),  # "this server takes the file extensions .txt"
         ("x" * 300 + ".txt", f'attachment; filename="{"x" * 97}.en.txt"'),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from app.engine.interface import PoolStatus
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine, translator
+from tests.app.api.keyed_client import ADMIN, USE, keys_file, with_gate
 
 
 def detected(client: Client, q: Any) -> list[dict[str, Any]]:
@@ -85,8 +87,28 @@ def test_frontends_learn_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         "suggestions": False,
         "filesTranslation": True,
         "supportedFilesFormat": [".txt", ".odt"],
+        "beamSize": 4,
+        "modelChanges": "off",
         "language": {"source": {"code": "auto", "name": "Auto Detect"}, "target": {"code": "en", "name": "English"}},
     }
+
+
+def test_frontends_learn_the_beam_of_requests_that_name_none() -> None:
+    assert Client(beam_size=2).get("/frontend/settings").json()["beamSize"] == 2
+
+
+def test_frontends_learn_whether_their_key_may_change_models(tmp_path: Path) -> None:
+    client = Client()
+    with_gate(client, keys_file(tmp_path), rates="3/minute")
+    answers = [
+        client.get("/frontend/settings", headers={"X-Api-Key": key} if key else {})
+        for key in (None, USE, ADMIN, "wrong", "wrong", "wrong", "wrong")
+    ]
+    assert [answer.json().get("modelChanges") for answer in answers] == ["key", "key", "allowed", *["key"] * 3, None]
+    assert answers[-1].status_code == 429  # guesses are limited
+    fixed = Client(model_changes=False)
+    with_gate(fixed, keys_file(tmp_path))
+    assert fixed.get("/frontend/settings", headers={"X-Api-Key": ADMIN}).json()["modelChanges"] == "off"
 
 
 def test_frontends_learn_what_is_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,6 +206,7 @@ def test_health_settings_and_suggestions(client: Client) -> None:
         "language",
         "suggestions",
         "supportedFilesFormat",
+        *("beamSize", "modelChanges"),  # ours
     }
     assert settings["language"]["source"] == {"code": "auto", "name": "Auto Detect"}
     answer = client.post("/suggest", json={"q": "a", "s": "b", "source": "en", "target": "fr"})

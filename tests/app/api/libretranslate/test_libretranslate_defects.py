@@ -93,12 +93,12 @@ def test_a_batch_is_one_call_of_the_engine_and_not_a_loop() -> None:
 
 ASKED: list[tuple[dict[str, Any], Any]] = [
     ({"q": ["a", "b"]}, ["en:a", "en:b"]),
-    ({"q": "a|b"}, "en:a|b"),
-    ({"q": ["a|b"]}, ["en:a|b"]),
+    ({"q": "a, b"}, "en:a, b"),
+    ({"q": ["a, b"]}, ["en:a, b"]),
     ({"q": "z"}, "en:z"),
     ({"q": ["z"]}, ["en:z"]),
-    ({"q": ["a", "b|c"]}, ["en:a", "en:b|c"]),
-    ({"q": ["a|b", "c"]}, ["en:a|b", "en:c"]),
+    ({"q": ["a", "b, c"]}, ["en:a", "en:b, c"]),
+    ({"q": ["a, b", "c"]}, ["en:a, b", "en:c"]),
     ({"q": "z", "source": "es"}, "en:z"),
     ({"q": "z", "source": "en", "target": "es"}, "es:z"),
 ]

@@ -247,3 +247,15 @@ def test_languages_hold_targets_and_no_lyricists_and_each_target_once() -> None:
         {"code": "de", "name": "German", "targets": ["en"]},
         {"code": "en", "name": "English", "targets": []},
     ]
+
+
+def test_empty_field_of_a_form_is_one_left_out() -> None:
+    form = {"q": "<b>hallo", "source": "de", "target": "en"}
+    empty = dict.fromkeys(("format", "alternatives", "beam_size", "split", "stream", "return", "model", "glossary"), "")
+    assert Client().post("/translate", data=form | empty).json() == {"translatedText": "<b>en:hallo"}
+    parts = {name: (None, value) for name, value in (form | empty).items()}
+    assert Client().post("/translate", files=parts).json() == {"translatedText": "<b>en:hallo"}
+    query = "&".join(f"{name}=" for name in empty)
+    assert Client().post(f"/translate?q=a&source=de&target=en&{query}").json() == {"translatedText": "en:a"}
+    assert Client().post("/translate", data=form | {"target": ""}).json()["field"] == "target"
+    assert Client().post("/translate", json=form | {"alternatives": ""}).json()["field"] == "alternatives"

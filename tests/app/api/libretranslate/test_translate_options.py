@@ -50,6 +50,7 @@ FORM = {
     "glossary": json.dumps(OURS["glossary"]),
     "return": "scores, tokens",
 }
+FORM_PENALTY = {"beam_size": "1", "repetition_penalty": "1.5"}
 WAYS = {
     "json": {"json": HALLO | OURS},
     "json with commas": {"json": HALLO | OURS | {"return": "tokens,scores"}},
@@ -75,6 +76,27 @@ def test_omitted_options_are_left_to_the_server() -> None:
     assert client.post("/translate", json=HALLO).json() == {"translatedText": "en:hallo"}
     assert spy.requests == [text_request("hallo", "de", "en")]
     assert client.engine.requests == [translation_request("hallo", "de", "en")]
+
+
+@pytest.mark.parametrize("send", [{"json": {"beam_size": 1, "repetition_penalty": 1.5}}, {"data": FORM_PENALTY}])
+def test_repetition_penalty_reaches_greedy_search(send: dict[str, Any]) -> None:
+    client = Client()
+    spy = recorded(client)
+    (kind, fields) = next(iter(send.items()))
+    assert client.post("/translate", **{kind: HALLO | fields}).status_code == 200
+    assert spy.requests == [text_request("hallo", "de", "en", beam_size=1, repetition_penalty=1.5)]
+
+
+@pytest.mark.parametrize(
+    "other", [{"beam_size": None}, {"beam_size": 2}, {"alternatives": 1}, {"glossary": {"a": "b"}}]
+)
+def test_repetition_penalty_of_a_beam_is_refused(other: dict[str, Any]) -> None:
+    answer = Client().post("/translate", json={**HALLO, "beam_size": 1, "repetition_penalty": 1.5, **other})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == (
+        'The body has "repetition_penalty", which a beam does not have: send "beam_size": 1 with it, and neither'
+        " alternatives nor a glossary."
+    )
 
 
 def test_empty_fields_of_a_form_are_not_filled_in() -> None:
@@ -131,6 +153,7 @@ def test_markup_does_not_count_as_english() -> None:
         ({"max_new_tokens": 0}, "max_new_tokens", '"max_new_tokens" is 0; it takes 1 or more.'),
         ({"max_new_tokens": 1025}, "max_new_tokens", '"max_new_tokens" is 1,025; this server takes at most 1,024.'),
         ({"no_repeat_ngram_size": 101}, "no_repeat_ngram_size", '"no_repeat_ngram_size" is 101; it takes at most 100.'),
+        ({"repetition_penalty": 0}, "repetition_penalty", '"repetition_penalty" is 0; it takes 0.01 or more.'),
         ({"split": "perhaps"}, "split", '"split" is "perhaps"; it takes true or false.'),
         ({"format": "md"}, "format", '"format" is "md"; it takes "text" or "html".'),
         ({"return": "score"}, "return", '"return" holds "score"; it takes "scores", "tokens" and "alignment".'),
@@ -156,6 +179,13 @@ def test_markup_does_not_count_as_english() -> None:
             "glossary",
             '"glossary" has an empty term; each takes at least one character that is not white space.',
         ),
+        (
+            {"glossary": {"a\nb": "c"}},
+            "glossary",
+            '"glossary" has a term with a control character; terms are text of one line.',
+        ),
+        ({"glossary": {"a": "b", " a": "c"}}, "glossary", '"glossary" has a source term twice; leave one out.'),
+        ({"glossary": '{"a": "b", "a": "c"}'}, "glossary", '"glossary" has a source term twice; leave one out.'),
         (
             {"glossary": {"a": 5}},
             "glossary",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from app import errors
@@ -38,7 +39,10 @@ KINDS = "it takes a text, a list of texts, a list of token ids, or a list of suc
         ({"max_tokens": 1.5}, "max_tokens", '"max_tokens" is 1.5; it takes a whole number.'),
         ({"n": 17}, "n", '"n" is 17; this server takes at most 16.'),
         ({"temperature": "1"}, "temperature", '"temperature" is "1"; it takes a number.'),
-        ({"temperature": 0.001}, "temperature", '"temperature" is 0.001; it takes 0 (greedy) or 0.01 to 10.'),
+        ({"temperature": -0.001}, "temperature", '"temperature" is -0.001; it takes 0 or more.'),
+        ({"top_p": -0.1}, "top_p", '"top_p" is -0.1; it takes 0 or more.'),
+        ({"seed": -(2**64)}, "seed", '"seed" is a very large number; it takes 0 or more.'),
+        ({"n": 1.5}, "n", '"n" is 1.5; it takes a whole number.'),
         ({"presence_penalty": 2.5}, "presence_penalty", '"presence_penalty" is 2.5; it takes at most 2.'),
         ({"frequency_penalty": -3}, "frequency_penalty", '"frequency_penalty" is -3; it takes -2 or more.'),
         ({"repetition_penalty": 0}, "repetition_penalty", '"repetition_penalty" is 0; it takes 0.01 or more.'),
@@ -55,12 +59,8 @@ KINDS = "it takes a text, a list of texts, a list of token ids, or a list of suc
             "suffix",
             '"suffix" is not done here: a model writes what follows its prompt, to no given end; leave it out.',
         ),
-        ({"logit_bias": {"5": 1}}, "logit_bias", '"logit_bias" is not done here; leave it out.'),
-        (
-            {"min_p": 0.1},
-            "min_p",
-            '"min_p" is 0.1; this is not done here: leave it out, and use "top_p" or "top_k".',
-        ),
+        ({"logit_bias": {"5": 0, "6": 1}}, "logit_bias", '"logit_bias" is not done here; leave it out.'),
+        ({"min_p": 1.5}, "min_p", '"min_p" is 1.5; it takes at most 1.'),
         (
             {"stream_options": {"include_usage": True}},
             "stream_options",
@@ -153,7 +153,7 @@ def test_malformed_requests_are_refused() -> None:
 def test_types_and_codes(status: int, code: str, wanted: tuple[str, str]) -> None:
     error = ErrorAnswer(error="No.", code=code, field=None, request_id="a")
     answer = OpenAIErrorAnswer.from_error(status, error)
-    assert answer.error.model_dump() == {"message": "No.", "type": wanted[0], "param": None, "code": wanted[1]}
+    assert msgspec.to_builtins(answer.error) == {"message": "No.", "type": wanted[0], "param": None, "code": wanted[1]}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from app.engine.interface import PoolStatus
@@ -27,13 +29,6 @@ def test_libretranslates_health_is_ok_once_texts_can_be_translated_and_not_befor
     assert answer.json()["error"] == "No device is ready; try again in a few seconds."
 
 
-def test_not_alive_where_the_engine_process_hangs() -> None:
-    engine = FakeEngine()
-    engine.alive = False  # type: ignore[attr-defined]  # as `EngineClient` has it
-    answer = Client(engine).get("/health/live")
-    assert (answer.status_code, answer.json()["code"]) == (503, "engine_unavailable")
-
-
 def test_ready() -> None:
     answer = Client().get("/health/ready")
     assert answer.status_code == 200
@@ -49,6 +44,14 @@ def test_not_ready_has_a_reason() -> None:
         "models": 1,
         "problems": ["cuda:0 is restarting after a fault."],
     }
+
+
+def test_ready_says_that_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    answer = Client(data=tmp_path / "data").get("/health/ready")
+    assert answer.status_code == 200, "texts are translated all the same"
+    (problem,) = answer.json()["problems"]
+    assert problem.startswith("Glossaries, documents and translated files cannot be kept: PARLANCE_DATA is")
 
 
 @pytest.mark.parametrize("path", ["/health", "/languages", "/v2/usage", "/nothing", "/translate"])

@@ -38,6 +38,7 @@ def test_each_model_with_all_its_fields() -> None:
         "loaded_at": "2026-11-22T05:12:09Z",
         "scores": {"BLEU": 39.1, "broken": None},  # JSON has no NaN
         "demo": None,
+        "order": "name",
     }
     assert (last["name"], last["source_language"], last["scores"]) == ("lyrics-zh", None, {})
     assert (last["precision"], last["licence"]) == (None, None)

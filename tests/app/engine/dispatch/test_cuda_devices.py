@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.dispatch.cuda_devices import CudaReport, cuda_report, device_environment, has_trace, visible_entries
+from app.engine.dispatch.placement import CudaReport, cuda_report, device_environment, has_trace, visible_entries
 
 CPU_BUILD = "__version__ = '2.13.0+cpu'\nclass version:\n    cuda = None\n"
 BUILD = """

@@ -13,7 +13,7 @@ from app import errors
 from app.engine.admission import ORIGIN, RequestOrigin
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.metrics.collector import Metrics
+from app.engine.metrics import Metrics
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
 from tests.request_builders import decode_message

@@ -12,7 +12,7 @@ from app import errors
 from app.engine.dispatch.dispatcher import Dispatcher
 from app.engine.dispatch.inspection_turns import MAX_WAITING, InspectionTurns
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.metrics.collector import Metrics
+from app.engine.metrics import Metrics
 from app.engine.protocol import messages as m
 from tests.app.engine.dispatch.test_dispatcher import FakeDevice, FakeDevices
 from tests.app.engine.fake_clock import Clock

@@ -3,12 +3,22 @@ from __future__ import annotations
 import logging
 import math
 import os
+from pathlib import Path
 
 import pytest
 
 from app.engine.dispatch import placement
-from app.engine.dispatch.cuda_devices import CudaReport, Gpu
-from app.engine.dispatch.placement import NoDevice, cores, cpu_workers, place, threads_each, torch_device
+from app.engine.dispatch.placement import (
+    CudaReport,
+    Gpu,
+    NoDevice,
+    cores,
+    cpu_quota,
+    cpu_workers,
+    place,
+    threads_each,
+    torch_device,
+)
 
 NO_CUDA = CudaReport("2.13.0+cpu", problem="PyTorch 2.13.0+cpu is built without CUDA")
 
@@ -103,3 +113,33 @@ def test_a_containers_limit_bounds_cores_workers_and_threads(
     monkeypatch.setattr(placement, "cpu_quota", lambda: quota)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     assert (cores(), cpu_workers(0), threads_each(0, 1), threads_each(0, 4)) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "expected"),
+    [
+        (b"0::/kubepods/pod1", {"kubepods/pod1/cpu.max": "max 100000", "kubepods/cpu.max": "250000 100000"}, 2.5),
+        (b"0::/outside/of/this/namespace", {"cpu.max": "250000 100000"}, 2.5),
+        (
+            b"5:memory:/\n4:cpu,cpuacct:/docker/1",
+            {"cpu,cpuacct/docker/1/cpu.cfs_quota_us": "250000", "cpu,cpuacct/docker/1/cpu.cfs_period_us": "100000"},
+            2.5,
+        ),
+        (b"0::/caf\xe9\n", {"cpu.max": "250000 100000"}, 2.5),  # a group may have any name
+        (
+            b"4:cpu:/\n0::/",
+            {"cpu.max": "max 100000", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            math.inf,
+        ),
+    ],
+)
+def test_limit_of_control_groups_is_the_lowest_of_all_levels(
+    tmp_path: Path, group: bytes, files: dict[str, str], expected: float
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_bytes(group)
+    for name, text in files.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    assert cpu_quota(tmp_path) == expected

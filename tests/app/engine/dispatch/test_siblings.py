@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from app.engine.dispatch.dispatcher import Dispatcher, gather
 from app.engine.dispatch.supervisor import Supervisor
-from app.engine.metrics.collector import Metrics
+from app.engine.metrics import Metrics
 from app.engine.protocol import messages as m
 from tests.request_builders import decode_message
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.engine.dispatch import supervisor as module
-from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.dispatch.supervisor import WorkerProcess
 from app.engine.protocol import messages as m
 from tests.app.engine.fake_process import FakeProcess, a_supervisor
 
@@ -163,7 +163,7 @@ def test_a_failed_start_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -
         before = open_files()
         process = WorkerProcess("cpu", on_message=lambda *_: None, on_death=lambda _: None)
         with pytest.raises(PermissionError):
-            await process.start([])
+            await process.start({})
         await process.stop(1.0)
         await asyncio.sleep(0)
         assert open_files() == before

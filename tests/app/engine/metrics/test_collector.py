@@ -6,6 +6,7 @@ import re
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
@@ -14,8 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from app import errors
 from app.engine.interface import ModelInfo, PoolStatus
-from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_metrics import RequestMetrics
+from app.engine.metrics import Metrics, RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import GAUGES, a_request, finished, gauges_there, value
 from tests.readme import ROOT
@@ -92,8 +92,8 @@ def test_gauges_of_a_device_that_reports_no_more_are_left_out() -> None:
 
 
 def documented_sources() -> dict[str, str]:
-    """Family -> its source, by the table of docs/serving.md."""
-    table = (ROOT / "docs/serving.md").read_text("utf-8").partition("| `parlance:` | what | source |")[2]
+    """Family -> its source, by the table of docs/metrics.md."""
+    table = (ROOT / "docs/metrics.md").read_text("utf-8").partition("| `parlance:` | what | source |")[2]
     result = {}
     for row in table.partition("\n\n")[0].splitlines()[2:]:
         names, _, source, *_ = row.strip("| ").replace("\\|", "").split("|")
@@ -119,15 +119,21 @@ def test_documentation_tells_what_is_live_from_what_is_reported() -> None:
         }
 
     before = families()
-    work = {"step_seconds": [0.1], "step_rows": 6, "read_tokens": 10, "padded_tokens": 4, "cancelled_tokens": 5}
+    work = {field.name: [0.1] if field.name == "step_seconds" else 5 for field in msgspec.structs.fields(m.Tally)}
     metrics.heartbeat("cpu", m.Heartbeat([lane("demo@1", rows=6, active=3, waiting=2, **work)]))
     after = families()
     sources = documented_sources()
-    assert sources.keys() == after.keys()
+    assert sources.keys() == after.keys(), "docs/metrics.md has a row for each metric"
     changed = {name for name, samples in after.items() if samples != before[name]}
     reported = {name for name, source in sources.items() if "reported" in source}
     assert changed - {"device_report_age_seconds"} == reported  # the age itself is the front end's
     assert set(sources.values()) == {"live", "reported", "live; their split: reported"}
+
+
+def test_every_number_that_a_device_reports_is_a_counter() -> None:
+    others = {"step_seconds", "cancelled_work"}  # a histogram, and what admission reckons with
+    missing = {field.name for field in msgspec.structs.fields(m.Tally)} - m.counted_fields().keys() - others
+    assert not missing, "give the field of `messages.Tally` the title and description of its counter"
 
 
 def test_devices_and_models_are_looked_up_at_each_scrape() -> None:

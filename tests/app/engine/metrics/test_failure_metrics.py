@@ -9,8 +9,7 @@ import pytest
 
 from app import errors
 from app.engine.dispatch.dispatcher import gather
-from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_metrics import RequestMetrics
+from app.engine.metrics import Metrics, RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import Scripted, a_request, gauges_there, play, refusals, value
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from prometheus_client import generate_latest
 
-from app import errors
-from app.engine.metrics.collector import REFUSED, Metrics
+from app.engine.metrics import Metrics
+from app.errors import error_kinds
+from tests.app.api.client import described
+from tests.readme import ROOT
 
-
-def kinds(error: type[errors.EngineError]) -> list[type[errors.EngineError]]:
-    return [error, *(kind for child in error.__subclasses__() for kind in kinds(child))]
+GIVEN = re.compile(r'\breason="(\w+)"|\.reason = "(\w+)"|_overloaded\("(\w+)"|\bRefused\(\s*\d+,\s*"(\w+)"')
 
 
 def test_every_refusal_reason_has_a_series_from_the_start() -> None:
+    assert described()  # all errors of the app are imported
     text = generate_latest(Metrics().scrape()).decode()
-    bases = {errors.EngineError, errors.RetryLater}
-    begun = {*bases, errors.DeadlineExceeded, errors.EngineFailed, errors.Overloaded}  # or has reasons
-    codes = {
-        kind.code for kind in kinds(errors.EngineError) if kind not in begun and kind.__module__ == errors.__name__
-    }
-    assert {"model_conflict", "checkpoint_refused", "unknown_pair"} < codes <= set(REFUSED)
-    for reason in REFUSED:
+    reasons = {reason for kind in error_kinds() for reason in kind.reasons}
+    assert {"unknown_pair", "queue_age", "key_wrong", "headers_too_slow"} < reasons
+    for reason in reasons:
         assert f'parlance:request_refused_total{{reason="{reason}"}} 0.0' in text
+
+
+def test_every_reason_that_is_given_is_in_the_row_of_its_error() -> None:
+    rows = {reason for kind in error_kinds() for reason in kind.reasons}
+    given = dict[str, str]()
+    for path in (ROOT / "app").rglob("*.py"):
+        for found in GIVEN.findall(path.read_text(encoding="utf-8")):
+            given["".join(found)] = str(path.relative_to(ROOT))
+    assert len(given) > 15
+    missing = {reason: path for reason, path in given.items() if reason not in rows}
+    assert missing == {}, "add each to `reasons` in the row of its error (app/errors.py, or where its class is)"

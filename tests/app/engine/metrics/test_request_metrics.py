@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from app.engine.metrics.collector import Metrics
-from app.engine.metrics.request_metrics import RequestMetrics
+from app.engine.metrics import Metrics, RequestMetrics
 from app.engine.protocol import messages as m
 from tests.app.engine.scripted_device import TIMES, Scripted, finished, play, value
 

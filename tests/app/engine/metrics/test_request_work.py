@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.engine.metrics.request_work import CURRENT_WORK, RequestWork
+from app.engine.metrics import CURRENT_WORK, RequestWork
 from tests.app.engine.engine_thread import Running, generate
 from tests.request_builders import translation_request
 

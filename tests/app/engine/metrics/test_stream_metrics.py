@@ -32,7 +32,7 @@ def test_a_stop_string_within_a_round_counts_its_answer_and_the_time_of_every_to
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("app.engine.metrics.request_metrics.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("app.engine.metrics.time", SimpleNamespace(monotonic=lambda: clock.now))
 
     async def scene(on: Scripted) -> None:
         task = on.ask(watch=Watch())

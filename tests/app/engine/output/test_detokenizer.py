@@ -72,7 +72,7 @@ def interesting(tokenizer: Tokenizer) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(data=st.data())
 def test_deltas_join_to_the_text_of_all_tokens(kind: str, data: st.DataObject) -> None:
     tokenizer = TOKENIZERS[kind]

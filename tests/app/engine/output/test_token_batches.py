@@ -30,7 +30,7 @@ def cut(ids: Sequence[int], seed: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(data=st.data())
 def test_groups_join_to_the_text_of_all_tokens_and_hold_back_no_more_than_single_ones(
     kind: str, data: st.DataObject

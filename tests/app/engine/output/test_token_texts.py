@@ -40,7 +40,7 @@ def texts(tokens: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(data=st.data())
 def test_the_texts_of_tokens_join_to_the_text_that_comes_without_them(kind: str, data: st.DataObject) -> None:
     tokenizer = TOKENIZERS[kind]

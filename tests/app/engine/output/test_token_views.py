@@ -12,7 +12,7 @@ TEXTS = ["das kleine haus am see", "the small house by the lake", "größe über
 
 
 def tokenizer() -> SentencePieceTokenizer:
-    return sentencepiece_tokenizer(TEXTS, TokenizerConfig(vocab_size=60), casefold=False)
+    return sentencepiece_tokenizer(TEXTS, TokenizerConfig(vocab_size=60))
 
 
 def test_given_and_decoded_texts_show_the_same_places() -> None:

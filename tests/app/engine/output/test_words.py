@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.engine.interface import TokenView
+from app.engine.interface import Token
 from app.engine.output.token_views import with_word_numbers, word_spans
 
 
@@ -32,13 +32,13 @@ def test_word_spans(text: str, words: list[str]) -> None:
 def test_a_token_belongs_to_the_first_word_that_it_has_a_part_of() -> None:
     text = "ich \u200b mo\u0308chte"
     places = [(0, 2), (2, 3), (3, 4), (4, 8), (8, 11), (11, 13), (5, 5)]
-    tokens = [TokenView(5, "", text[start:end], start, end, special=False) for start, end in places]
+    tokens = [Token(5, "", text[start:end], start, end, special=False) for start, end in places]
     assert [token.word for token in with_word_numbers(tokens, text)] == [0, 0, None, 1, 1, 1, None]
 
 
 def test_language_token_is_not_a_word() -> None:
     text, places = ">>deu<< the cat", [(0, 7), (8, 11), (12, 15)]
-    tokens = [TokenView(5, text[start:end], text[start:end], start, end, special=False) for start, end in places]
+    tokens = [Token(5, text[start:end], text[start:end], start, end, special=False) for start, end in places]
     assert [token.word for token in with_word_numbers(tokens, text)] == [None, 0, 1]
     assert [token.word for token in with_word_numbers(tokens[1:], text)] == [
         5,

@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import pytest
 
-from app.engine.dispatch import worker_process
-from app.engine.dispatch.worker_process import WorkerProcess
+from app.engine.dispatch.supervisor import WorkerProcess
 from app.engine.protocol import messages as m
-from app.engine.protocol.messages import HEADER, MAX_FRAME_BYTES
+from models import child_process
+from models.child_process import HEADER, MAX_FRAME_BYTES
 from models.decoding.options import Hypothesis
 from models.inspection.results import AttentionMap
 from tests.app.engine.frames import framed
@@ -53,7 +53,7 @@ def received(pieces: list[bytes]) -> tuple[list[m.FromDevice], int]:
 
         process = WorkerProcess("cpu", on_message=lambda _, message: messages.append(message), on_death=end)
         with patch("subprocess.Popen", SocketHolder):
-            await process.start([m.Stop()])
+            await process.start({}, [m.Stop()])
         _, writer = await asyncio.open_connection(sock=cast(Any, process)._process.socket)
         for piece in pieces:
             writer.write(piece)
@@ -96,7 +96,7 @@ def test_a_half_frame_at_the_end_is_no_message() -> None:
 
 def test_many_messages_leave_the_event_loop_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each message of these takes longer than a slice: others run between them, and the order stays."""
-    monkeypatch.setattr(worker_process, "SLICE_S", 0.0)
+    monkeypatch.setattr(child_process, "SLICE_S", 0.0)
     order: list[str] = []
     stream = b"".join(framed([m.Started(str(number))]) for number in range(20))
 
@@ -110,7 +110,7 @@ def test_many_messages_leave_the_event_loop_its_turns(monkeypatch: pytest.Monkey
 
         process = WorkerProcess("cpu", on_message=handle, on_death=lambda _: over.set())
         with patch("subprocess.Popen", SocketHolder):
-            await process.start([m.Stop()])
+            await process.start({}, [m.Stop()])
         _, writer = await asyncio.open_connection(sock=cast(Any, process)._process.socket)
         writer.write(stream)
         writer.close()

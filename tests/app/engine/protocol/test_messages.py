@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.messages import MAX_FRAME_BYTES, FrameSplitter
+from models.child_process import MAX_FRAME_BYTES, FrameSplitter
 from models.decoding.options import Hypothesis
 from models.inspection.results import AttentionMap, GateSummary
 from models.inspection.selection import GateSelection, Head
@@ -25,9 +25,9 @@ def test_every_message_survives_the_crossing() -> None:
         decode_message(1, "a", [3], [2], 12.5, 20, beam_size=2, required=(((3,), (4, 5)),), scores=True),
         decode_message(1, "a", [3], [2], 12.5, 20, logprobs=True, top_logprobs=3),
         inspect_attention(2, "a", [3], [2], [3], heads=(0, 7), masked=(Head("cross", 0, 1),), deadline=7.5),
-        m.InspectGates(4, "a", [3, 4], GateSelection(("z", "h")), 3, 100, 7.5),
-        m.ScoreTokens(5, "a", [3], [2, 4], 3, True, 7.5),
-        m.AlignPairs(6, "a", [m.TokenPair([3], [2, 4, 3], 1, [0, None], [0, None])], True, True, 7.5),
+        m.InspectGates(4, "a", [3, 4], GateSelection(("z", "h")), 3, 100, deadline=7.5),
+        m.ScoreTokens(5, "a", [3], [2, 4], 3, True, deadline=7.5),
+        m.AlignPairs(6, "a", [m.TokenPair([3], [2, 4, 3], 1, [0, None], [0, None])], True, True, deadline=7.5),
         m.Cancel(3),
         m.Stop(),
     ]

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from app.engine.registry import model_registry
-from app.engine.registry.checkpoint_trials import CheckpointTrials
 from models import checkpoint_trial
 from models.checkpoint import CheckpointError
+from models.checkpoint_trial import CheckpointTrials
+from models.weights_file import read_header
 from tests.app.engine.registries import read_registry
 from tests.models.folders import edit
 
@@ -41,7 +42,7 @@ trial.main()
 
 @pytest.fixture
 def trials() -> CheckpointTrials:
-    return CheckpointTrials(command=("-c", CHILD))
+    return CheckpointTrials(program=("-c", CHILD))
 
 
 def copies(source: Path, root: Path, *names: str) -> list[Path]:
@@ -64,6 +65,18 @@ def test_crash_is_the_problem_of_its_folder_alone(
     trials.require(last)
 
 
+def test_weights_may_be_larger_than_the_memory_of_their_reader(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "large")
+    path, numbers = folder / "model.safetensors", 3 * checkpoint_trial.MOST_BYTES // 8
+    names = list(read_header(path))
+    entries = {name: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for name in names[1:]}
+    header = json.dumps(entries | {names[0]: {"dtype": "F32", "shape": [numbers], "data_offsets": [0, 4 * numbers]}})
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header.encode())
+        file.truncate(8 + len(header) + 4 * numbers)  # of holes
+    CheckpointTrials().require(folder)
+
+
 def test_reader_that_hangs_or_grows_is_ended(trials: CheckpointTrials, tiny_checkpoints: Path, tmp_path: Path) -> None:
     first, hangs, grows = folders = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "first", "hangs", "grows")
     trials.begin(folders)
@@ -84,14 +97,16 @@ def test_a_sound_folder_does_not_answer_for_the_one_that_hangs_behind_it(
     first, second, hangs = folders = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "first", "second", "hangs")
     answered = tmp_path / "answered"
     child = f"""
-import sys, time
-lines = iter(sys.stdin)
-next(lines), next(lines)
-print("null\\nnull", flush=True)
+import time
+from models.child_process import ParentChannel
+channel = ParentChannel(lambda body: [body])
+channel.receive(None)
+channel.send([None])
+channel.send([None])
 open({str(answered)!r}, "w").close()
 time.sleep(1000)
 """
-    trials = CheckpointTrials(limit_s=1, command=("-c", child))
+    trials = CheckpointTrials(limit_s=1, program=("-c", child))
     trials.begin(folders)
     while not answered.exists():
         time.sleep(0.01)
@@ -104,9 +119,18 @@ time.sleep(1000)
 @pytest.mark.slow  # waits 2 s
 def test_half_an_answer_is_waited_for_no_longer_than_a_whole_one(tiny_checkpoints: Path, tmp_path: Path) -> None:
     (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "half")
-    child = "import time; print('nu', end='', flush=True); time.sleep(20)"
+    child = "import os, sys, time; os.write(int(sys.argv[-1]), bytes(2)); time.sleep(20)"
     with pytest.raises(CheckpointError, match="half kept its reader busy for too long"):
-        CheckpointTrials(limit_s=2, command=("-c", child)).require(folder)
+        CheckpointTrials(limit_s=2, program=("-c", child)).require(folder)
+
+
+@pytest.mark.parametrize("said", [b"\xff\xff\xff\xff", b"\0\0\0\1\xc1", b"\0\0\0\2\x91\x07"])
+def test_child_that_sends_garbage_costs_its_folder(said: bytes, tiny_checkpoints: Path, tmp_path: Path) -> None:
+    """A length over the limit, a body that is no msgpack, and a message of another type."""
+    (folder,) = copies(tiny_checkpoints / "tiny-de-en", tmp_path, "taken-over")
+    child = f"import os, socket, sys; socket.socket(fileno=int(sys.argv[-1])).sendall({said!r}); os._exit(3)"
+    with pytest.raises(CheckpointError, match=r"taken-over ended its reader \(status 3\)"):
+        CheckpointTrials(program=("-c", child)).require(folder)
 
 
 def test_checkpoint_is_tried_also_by_a_server_of_many_connections(
@@ -123,7 +147,9 @@ def test_checkpoint_is_tried_also_by_a_server_of_many_connections(
         trials.require(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "config.sha256", "model.safetensors", "source.json", "demo.json"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "config.sha256", "model.safetensors", "source.json", "demo.json", "notices.json"]
+)
 def test_a_pipe_in_place_of_a_file_is_refused_and_waited_for_by_nobody(
     name: str, tiny_checkpoints: Path, tmp_path: Path
 ) -> None:
@@ -138,7 +164,7 @@ def test_sound_checkpoint_is_read_once(tiny_checkpoints: Path, tmp_path: Path) -
     (folder,) = copies(tiny_checkpoints / "tiny-lyrics", tmp_path, "a")
     trials = CheckpointTrials()
     trials.require(folder)
-    trials._command = ("-c", "raise SystemExit('no further child')")
+    trials._program = ("-c", "raise SystemExit('no further child')")
     trials.require(folder)
     trials.require(shutil.copytree(folder, tmp_path / "b"))
     edit(folder, parameters=17)
@@ -165,7 +191,7 @@ def test_front_end_reads_no_tokenizer_before_its_trial(
     tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder,) = copies(tiny_checkpoints / "tiny-lyrics", tmp_path / "c", "m")
-    monkeypatch.setattr(model_registry, "TRIALS", CheckpointTrials(command=("-c", "raise SystemExit(7)")))
+    monkeypatch.setattr(model_registry, "TRIALS", CheckpointTrials(program=("-c", "raise SystemExit(7)")))
     monkeypatch.setattr("models.checkpoint.read_tokenizer", lambda kind, path: pytest.fail("read"))
     assert read_registry(tmp_path / "c").problems == {
         "m": f"{folder} ended its reader (status 7): no checkpoint does; the model was not loaded."

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import stat
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -46,19 +43,23 @@ def server(tmp_path: Path) -> Server:
 
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Replaces the import's process by a shell script, which notes its arguments in `arguments`."""
-    script = tmp_path / "process"
-    monkeypatch.setattr(sys, "executable", str(script))
+    """Replaces the import's process by a script, which notes its arguments in `arguments`."""
+    begin = f"""
+import os, signal, sys, time
+from pathlib import Path
+from models.child_process import ParentChannel
+Path({str(tmp_path / "arguments")!r}).write_text(" ".join(sys.argv[1:-1]), encoding="utf-8")
+channel = ParentChannel(lambda _: [])
+"""
 
     def replace(text: str) -> None:
-        script.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/arguments"\n{text}\n', encoding="utf-8")
-        script.chmod(script.stat().st_mode | stat.S_IEXEC)
+        monkeypatch.setattr(model_import, "PROGRAM", ("-c", begin + text))
 
     return replace
 
 
 def line(**fields: object) -> str:
-    return f"echo '{json.dumps(fields)}'"
+    return f"channel.send([{fields!r}])"
 
 
 def result(name: str, imported: bool = True) -> str:
@@ -72,7 +73,7 @@ def test_import_loads_the_model_when_it_is_ready(
     made = asyncio.run(server.run("de-en"))
     assert (made.state, made.name, made.error) == ("done", "opus-mt-de-en", None)
     given = (tmp_path / "arguments").read_text(encoding="utf-8").strip()
-    assert given == f"-m training import-marian de-en --into {tmp_path} --update --progress json"
+    assert given == f"de-en --into {tmp_path} --update --progress-to"
     server.loaded.add("opus-mt-de-en")
     asyncio.run(server.run("de-en"))
     process(result("opus-mt-de-en", imported=False))
@@ -96,7 +97,7 @@ def test_token_in_an_address_is_neither_kept_nor_logged_nor_handed_on(
     made = asyncio.run(server.run(address))
     assert made.state == "done"
     assert made.model in ("https://huggingface.co/a/b", "https://hf.co/a/b")
-    assert f"import-marian {made.model} --into" in (tmp_path / "arguments").read_text(encoding="utf-8")
+    assert f"{made.model} --into" in (tmp_path / "arguments").read_text(encoding="utf-8")
     assert "importing https://h" in caplog.text
     for hidden in ("hf_secret", "anna"):
         assert hidden not in repr(made) + caplog.text + (tmp_path / "arguments").read_text(encoding="utf-8")
@@ -107,7 +108,7 @@ def test_token_in_an_address_is_neither_kept_nor_logged_nor_handed_on(
 
 def test_progress_is_that_of_the_process(server: Server, process: Callable[[str], None]) -> None:
     download = line(stage="download", model="a/b", bytes=50, total=200, seconds=2.0)
-    process(f"echo nothing of ours\n{line(note='Once more.')}\n{download}\nexec sleep 30")
+    process(f"channel.send([{{}}])\n{line(note='Once more.')}\n{download}\ntime.sleep(30)")
 
     async def watch() -> None:
         made = await server.importer.start("de-en")
@@ -132,8 +133,15 @@ def test_progress_is_that_of_the_process(server: Server, process: Callable[[str]
 @pytest.mark.parametrize(
     ("script", "error"),
     [
-        ("echo 'warning: x' >&2\necho 'error: The hub has no model a/b.' >&2\nexit 2", "The hub has no model a/b."),
-        ("exit 1", model_import.WITHOUT_REASON),
+        ("sys.exit('warning: x\\nerror: The hub has no model a/b.')", "The hub has no model a/b."),
+        ("sys.exit(1)", model_import.WITHOUT_REASON),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", model_import.KILLED.format("a/b", "SIGSEGV")),  # by a hostile file
+        (f"channel.send(['no message of ours'])\n{result('broken')}\nsys.exit(1)", model_import.WITHOUT_REASON),
+        (f"{result('opus-mt-de-en')}\nsys.exit(1)", model_import.WITHOUT_REASON),
+        (
+            "channel._connection.sendall(b'\\xff' * 100_000)",
+            model_import.WITHOUT_REASON,
+        ),  # 4 GB are announced
         (result("broken"), "broken cannot be served."),
     ],
 )

@@ -69,6 +69,21 @@ def info(engine: AsyncEngine, name: str = "tiny-de-en") -> ModelInfo:
     return next(model for model in engine.models() if model.name == name)
 
 
+def test_words_of_a_small_corpus_are_known(
+    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By which the front end copies other words."""
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    record = {"unsure_below": -0.5, "source_words": ["ein", "hund"], "target_words": None}
+    (root / "tiny-de-en" / "notices.json").write_text(json.dumps(record), encoding="utf-8")
+
+    async def scene(engine: AsyncEngine) -> None:
+        assert info(engine).source_words == {"ein", "hund"}
+        assert info(engine, "tiny-en-es").source_words is None
+
+    play(root, monkeypatch, scene)
+
+
 @pytest.mark.parametrize(("precision", "translator", "lyricist"), [("fp32", "", "native"), ("bf16", "", "")])
 def test_device_reports_its_precision(tiny_checkpoints: Path, precision: str, translator: str, lyricist: str) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=2, precision=precision), prefill_tokens=64)

@@ -55,9 +55,56 @@ def test_named_models_are_read_alone_and_answer_in_their_order(tiny_checkpoints:
     assert typo.problems == {"tiny-de-em": f"tiny-de-em is not in {root}, and no name on the hub."}
     registry.offer(registry.read_version(root / "tiny-en-es"))
     assert list(registry.versions)[-1] == "tiny-en-es"
+    assert [registry.order_of(version) for version in registry.versions.values()] == [*["named"] * 3, "name"]
     none_of_them = ModelRegistry(root, ["en-fr"])
     none_of_them.read()
     assert len(none_of_them.versions) == 4  # as where the hub could not be reached
+
+
+def test_named_model_is_lacking_until_it_is_loaded(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    registry = ModelRegistry(root, ["tiny-lyrics", "de-en"])
+    registry.read()
+    assert registry.lacks_named and list(registry.problems) == ["de-en"]
+    registry.offer(registry.read_version(root / "tiny-en-es"))
+    assert registry.lacks_named
+    (root / "tiny-de-en").rename(root / "opus-mt-de-en")
+    registry.offer(registry.read_version(root / "opus-mt-de-en"))
+    assert not registry.lacks_named and registry.problems == {}
+    registry.withdraw("opus-mt-de-en")  # as people unload a model
+    assert not registry.lacks_named
+    registry.withdraw("tiny-lyrics", "tiny-lyrics does not fit into the memory of any device.")
+    assert registry.lacks_named
+    (root / "tiny-lyrics" / WEIGHTS).write_bytes(b"damaged")
+    damaged = ModelRegistry(root, ["tiny-lyrics"])
+    damaged.read()
+    assert damaged.lacks_named
+    all_of_them = read_registry(root)
+    assert list(all_of_them.problems) == ["tiny-lyrics"] and not all_of_them.lacks_named
+
+
+def test_folder_that_answers_for_a_name_on_the_hub_says_what_it_is(tiny_checkpoints: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
+    for name, training in {
+        "opus-mt-de-en": {"imported_from": "Helsinki-NLP/opus-mt-de-en"},
+        "opus-mt-en-es": {"imported_from": "someone/opus-mt-en-es"},
+        "tuned": {"from": {"given": "de-en"}},
+    }.items():
+        shutil.copytree(root / "tiny-de-en", root / name)
+        config = json.loads((root / name / CONFIG).read_text())
+        (root / name / CONFIG).write_text(json.dumps({**config, "training": training}))
+        (root / name / checkpoints.CONFIG_CHECKSUM).unlink()
+    names = ["de-en", "Helsinki-NLP/opus-mt-de-en@v2", "en-es", "tiny-de-en", str(root / "tiny-en-es"), "a/tuned"]
+    registry = ModelRegistry(root, [*names, "someone/tiny-lyrics"])
+    registry.read()
+    way = "to have the model of the hub, give this folder another name."
+    other = "it was imported from someone/opus-mt-en-es"
+    assert registry.stand_ins == {
+        "opus-mt-en-es": f"{root}/opus-mt-en-es is served for en-es, and {other}: {way}",
+        "tuned": f"{root}/tuned is served for a/tuned, and it was tuned from de-en: {way}",
+        "tiny-lyrics": f"{root}/tiny-lyrics is served for someone/tiny-lyrics, and it was trained, not imported: {way}",
+    }
+    assert not registry.lacks_named and registry.problems == {}
 
 
 def test_models_of_ones_own_answer_before_demo_models(tiny_checkpoints: Path, tmp_path: Path) -> None:
@@ -67,6 +114,7 @@ def test_models_of_ones_own_answer_before_demo_models(tiny_checkpoints: Path, tm
     (root / "a-demo" / checkpoints.DEMO).write_text(json.dumps(card), encoding="utf-8")
     registry = read_registry(root)
     assert list(registry.versions) == ["tiny-de-en", "tiny-en-es", "tiny-lyrics", "a-demo"]
+    assert [registry.order_of(version) for version in registry.versions.values()] == [*["name"] * 3, "demo"]
     assert registry.for_pair("de", "en", None).name == "tiny-de-en"
 
 

@@ -15,12 +15,12 @@ import pytest
 from app.engine.async_engine import AsyncEngine
 from app.engine.interface import EngineSettings
 from app.engine.protocol import messages as m
-from app.engine.protocol.messages import HEADER
 from app.engine.registry.model_lifecycle import load_message
 from app.engine.registry.model_registry import ModelRegistry, PinnedFiles
 from app.engine.worker.model_runner import ModelRunner, linked_folder
 from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointError
+from models.child_process import HEADER
 from tests.app.engine.frames import framed
 from tests.request_builders import generation_request
 from tests.tiny import write_lyricist

@@ -13,6 +13,7 @@ import pytest
 
 from app.engine.registry import training_curves
 from app.engine.registry.training_curves import Curve, CurveReader, TrainingCurves, read_curves, thinned_indices
+from training.progress import Validation
 from training.report.progress_report import METRICS_FILE, ProgressReport, append_row, read_rows
 
 TOO_LARGE = (
@@ -55,7 +56,7 @@ def test_curves_of_a_training_run_are_read(tmp_path: Path) -> None:
     for update in range(1, 5):
         report.step(update, update // 3, 4.0 / update, 10, 0.001 * update, update / 4)
         report.log(float(update))
-    report.validation({"update": 4, "epoch": 1, "seconds": 5.0}, 0.5, bleu=12.5)
+    report.validation({"update": 4, "epoch": 1, "seconds": 5.0}, Validation(0.5, 12.5))
     report.close()
     assert len(read_rows(tmp_path / METRICS_FILE)) == 5
     loss, valid_loss, bleu, rate = read_curves(tmp_path).curves

@@ -13,8 +13,7 @@ from app.engine.output.output_processor import OutputProcessor
 from app.engine.output.text_stream import ShowText, TextDelta, TextStream, WrittenToken
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
-from app.engine.worker.scheduler import Scheduler
-from app.engine.worker.token_sender import TokenSender
+from app.engine.worker.scheduler import Scheduler, TokenSender
 from models.decoding.options import Hypothesis
 from tests.app.engine.output.test_token_texts import BYTES, CHECKPOINTS, nats
 from tests.app.engine.scheduler_driver import FAR, run

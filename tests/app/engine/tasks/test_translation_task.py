@@ -97,6 +97,15 @@ def test_refusal_names_the_impossible_option(inline: Inline, asked: dict[str, An
     assert refused.value.message.startswith(says)
 
 
+def test_repetition_penalty_changes_a_greedy_translation(inline: Inline) -> None:
+    plain, penalised = inline.translate(
+        german_request(beam_size=1, max_new_tokens=12),
+        german_request(beam_size=1, max_new_tokens=12, repetition_penalty=100.0),
+    )
+    repeats = [len(words) - len(set(words)) for words in (plain.text.split(), penalised.text.split())]
+    assert plain.text != penalised.text and repeats[1] <= repeats[0]
+
+
 def test_translation_continues_a_prefix(inline: Inline, tiny_checkpoints: Path) -> None:
     (answer,) = inline.translate(german_request(prefix=" we  see ", max_new_tokens=4, alternatives=1))
     results = alone(tiny_checkpoints, "ich möchte ein bier", (11, 12), max_new_tokens=4)

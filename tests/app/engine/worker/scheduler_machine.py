@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from app.engine.protocol import messages as m
-from app.engine.worker import inspection_run, scheduler
+from app.engine.worker import inspection, scheduler
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TopTokens
 from models.interface import Prompt
@@ -179,10 +179,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         log = SimpleNamespace(exception=lambda *said: self.errors.append(said), warning=lambda *said: None)
         for module, name, value in (
             (scheduler, "time", clock),
-            (inspection_run, "time", clock),
-            (inspection_run, "inspect", self.inspections.inspect),
+            (inspection, "time", clock),
+            (inspection, "inspect", self.inspections.inspect),
             (scheduler, "log", log),
-            (inspection_run, "log", log),
+            (inspection, "log", log),
         ):
             self.patches.enter_context(mock.patch.object(module, name, value))
         self.number, self.version = 0, 0

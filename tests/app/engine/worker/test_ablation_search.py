@@ -11,8 +11,7 @@ import pytest
 from app.engine import input_processor
 from app.engine.protocol import messages as m
 from app.engine.registry.model_registry import ModelVersion
-from app.engine.worker.inspection import AblationSearch
-from app.engine.worker.inspection_run import LATE_MESSAGE
+from app.engine.worker.inspection import LATE_MESSAGE, AblationSearch
 from app.engine.worker.scheduler import Scheduler
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from app.engine.protocol import messages as m
-from app.engine.protocol.messages import HEADER, MAX_FRAME_BYTES
-from app.engine.worker.channel import Channel
 from app.engine.worker.model_runner import LoadResult
+from app.engine.worker.worker_main import Channel
+from models.child_process import HEADER, MAX_FRAME_BYTES
 from tests.app.engine.frames import framed
 from tests.request_builders import decode_message
 
@@ -25,7 +25,7 @@ TWO = [m.Cancel(7), m.Cancel(8)]
 def ends() -> Iterator[tuple[socket.socket, Channel]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield ours, Channel(theirs)
+        yield ours, Channel(m.to_device, theirs)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_end_of_the_front_end_ends_the_process_in_the_middle_of_a_step(
     ours, channel = ends
     ended = threading.Event()
     monkeypatch.setattr(os, "_exit", lambda status: ended.set())
-    channel.exit_with_front_end()
+    channel.exit_with_parent()
     ours.sendall(framed(TWO))  # which is never read
     assert not ended.wait(0.05)
     ours.close()

@@ -15,7 +15,7 @@ import torch
 
 from app.engine.protocol import messages as m
 from app.engine.worker import inspection
-from app.engine.worker.inspection_run import NICENESS, InspectionResult, InspectionRun, InspectionThread
+from app.engine.worker.inspection import NICENESS, InspectionResult, InspectionRun, InspectionThread
 from app.engine.worker.model_runner import ModelRunner
 from app.engine.worker.scheduler import Scheduler
 from models.decoding.options import DecodingOptions

@@ -13,8 +13,10 @@ from tests.app.engine.scheduler_driver import FAR, alone, requests, run
 from tests.request_builders import decode_message
 
 
-def test_sixty_mixed_requests_in_eight_slots_answer_as_each_alone(scheduler: Scheduler, tiny_checkpoints: Path) -> None:
-    load = requests(60)
+def test_thirty_mixed_requests_in_eight_slots_answer_as_each_alone(
+    scheduler: Scheduler, tiny_checkpoints: Path
+) -> None:
+    load = requests(30)
     for request in load:
         assert scheduler.handle(request) == []
     replies = run(scheduler)

@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.app.engine.worker.scheduler_machine import SchedulerMachine
 
 
-@pytest.mark.parametrize("lives", [20, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_made_up_lives_of_a_scheduler(lives: int) -> None:
     run_state_machine_as_test(
         SchedulerMachine,

@@ -144,7 +144,7 @@ def test_mixed_requests_on_two_gpus_equal_the_cpu(tiny_checkpoints: Path, causes
 
 
 def test_mixed_requests_in_our_kernels_equal_the_cpu(checkpoints_for_kernels: Path, causes: list[str]) -> None:
-    cuda = decode_on_two_devices(checkpoints_for_kernels, 20)
+    cuda = decode_on_two_devices(checkpoints_for_kernels, 10)
     assert cuda.counts.kernels["attend_own"] > 0
     assert not causes
 

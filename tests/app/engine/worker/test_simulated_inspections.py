@@ -42,7 +42,7 @@ INSPECTIONS: dict[str, Any] = {
     ),
     "scores of one row": inspect_attention(**SENTENCE, row=Row("cross", 1, 2, 1)),
     "masked heads": inspect_attention(**SENTENCE, masked=(Head("cross", 0, 1), Head("encoder", 1, 3))),
-    "walkthrough": m.InspectWalkthrough(1, TRANSLATOR, [5, 6, 3], [2, 4, 7], WalkthroughFocus(), 0.0),
+    "walkthrough": m.InspectWalkthrough(1, TRANSLATOR, [5, 6, 3], [2, 4, 7], WalkthroughFocus()),
     "alignment": m.AlignPairs(1, TRANSLATOR, PAIRS, nats=True),
     "gates": m.InspectGates(1, LYRICIST, [7, 11, 8, 3, 5], GateSelection(units=4), 3, 5000),
     "scores": m.ScoreTokens(1, TRANSLATOR, [5, 6, 3], [2, 4, 7, 3], 3, True),

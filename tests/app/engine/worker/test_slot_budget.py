@@ -10,9 +10,16 @@ import pytest
 import torch
 
 from app.engine.protocol import messages as m
-from app.engine.worker.model_runner import ModelRunner, new_decoder, slot_bytes
+from app.engine.worker.model_runner import (
+    LOGITS,
+    MOST_SLOTS,
+    ModelRunner,
+    NoRoom,
+    choose_slots,
+    new_decoder,
+    slot_bytes,
+)
 from app.engine.worker.scheduler import Scheduler
-from app.engine.worker.slot_budget import LOGITS, MOST_SLOTS, NoRoom, choose_slots
 from models import checkpoint as checkpoints
 from models.backends.select import decodable
 from models.backends.torch.cuda_graph import Graphed, Recordable

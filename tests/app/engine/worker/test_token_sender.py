@@ -12,8 +12,7 @@ import pytest
 
 from app.engine.protocol import messages as m
 from app.engine.worker.model_runner import ModelRunner
-from app.engine.worker.scheduler import Scheduler
-from app.engine.worker.token_sender import MOST_TOP_TOKENS, TokenSender
+from app.engine.worker.scheduler import MOST_TOP_TOKENS, Scheduler, TokenSender
 from tests.request_builders import decode_message
 
 FAR = 1e12

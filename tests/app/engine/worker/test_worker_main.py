@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from app.engine.protocol import messages as m
-from app.engine.worker.channel import Channel
-from app.engine.worker.worker_main import run
+from app.engine.worker.worker_main import Channel, run
 from tests.app.engine.frames import framed
 
 
@@ -38,7 +37,7 @@ class SpyChannel(Channel):
     """Records sent messages."""
 
     def __init__(self, connection: socket.socket) -> None:
-        super().__init__(connection)
+        super().__init__(m.to_device, connection)
         self.sent = list[Any]()
 
     def send(self, messages: list[Any]) -> None:

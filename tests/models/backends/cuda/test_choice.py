@@ -1,4 +1,4 @@
-"""The choice of tokens as one kernel, interpreted, beside the rule of `models.decoding.sampling`."""
+"""The choice of tokens as one kernel, interpreted, beside the rule of `models.backends.torch.token_choice`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.cuda import reference
 from models.backends.cuda.launch import Launch, Launcher
 from models.backends.cuda.transformer_step import choice_launch
-from models.decoding.sampling import SamplingParameters, sample
+from models.backends.torch.token_choice import OPTIONS
+from tests.models.backends.cuda import reference
+from tests.models.decoding.draws import CUTS, Draw, Options, sampled, tensors
 
 INFINITY = float("inf")
-
-
-class Row(NamedTuple):
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    uniform: float = 0.5
 
 
 class Chosen(NamedTuple):
@@ -32,37 +26,37 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    launcher: Launcher, logits: Tensor, rows: list[Row], suppressed: tuple[int, ...] = (), *, renormalise: bool = True
+    launcher: Launcher, logits: Tensor, rows: list[Draw], suppressed: tuple[int, ...] = (), *, renormalise: bool = True
 ) -> Chosen:
     count = len(rows)
-    columns = [torch.tensor(column) for column in zip(*rows, strict=True)]
-    heat, top_k, top_p, numbers = columns[0].double(), columns[1], columns[2].double(), columns[3].double()
+    options = tensors([row for row, _ in rows])
+    table = torch.stack([options[name].view(torch.long) for name in OPTIONS])
     written = torch.arange(count) % 3
     uniform = torch.full((count + 1, 3), torch.nan, dtype=torch.float64)
-    uniform[torch.arange(count), written] = numbers
+    uniform[torch.arange(count), written] = torch.tensor([number for _, number in rows], dtype=torch.float64)
     fed, results = torch.full((count + 1,), -1), torch.full((2, count), torch.nan)
-    tables = torch.tensor(suppressed, dtype=torch.long), fed, written, (top_k, heat, top_p), uniform, results
-    launcher(choice_launch(logits.clone(), *tables, renormalise=renormalise, draw=bool((heat > 0).any())))
+    tables = torch.tensor(suppressed, dtype=torch.long), fed, written, table, uniform, results
+    launcher(
+        choice_launch(logits.clone(), *tables, renormalise=renormalise, draw=bool((options["temperature"] > 0).any()))
+    )
     return Chosen(results[0].long(), results[1], fed, written)
 
 
-def expected(logits: Tensor, rows: list[Row], suppressed: tuple[int, ...] = ()) -> Tensor:
+def expected(logits: Tensor, rows: list[Draw], suppressed: tuple[int, ...] = ()) -> Tensor:
     logits = logits.index_fill(1, torch.tensor(suppressed, dtype=torch.long), -INFINITY)
-    columns = [np.array(column) for column in zip(*rows, strict=True)]
-    drawn = sample(
-        logits, SamplingParameters(columns[0].astype(float), columns[1], columns[2].astype(float), columns[3])
-    )
-    return torch.where(torch.tensor(columns[0]) > 0, drawn, logits.argmax(dim=-1))
+    heat = tensors([row for row, _ in rows])["temperature"]
+    return torch.where(heat > 0, torch.tensor(sampled(logits, rows)), logits.argmax(dim=-1))
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
     return 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-KINDS = [Row(0.0), Row(), Row(1.3, 40, 0.6), Row(1.0, 0, 0.9), Row(2.0, 5), Row(0.3), Row(1e-30), Row(1.0, 1)]
+GREEDY: Options = {"temperature": 0.0}
+KINDS = [GREEDY, *({**cut, "temperature": 1.3} for cut in CUTS), {"temperature": 0.3}, {"temperature": 1e-30}]
 
 
-def check_mixed(launcher: Launcher, rows: list[Row]) -> None:
+def check_mixed(launcher: Launcher, rows: list[Draw]) -> None:
     logits = numbers(len(rows), 301)
     chosen = choose(launcher, logits, rows, (0, 17))
     assert torch.equal(chosen.tokens, expected(logits, rows, (0, 17)))
@@ -71,20 +65,20 @@ def check_mixed(launcher: Launcher, rows: list[Row]) -> None:
 
 
 def test_mixed_rows_choose_as_sampling_on_the_host(interpreter: Launcher) -> None:
-    check_mixed(interpreter, [kind._replace(uniform=0.77) for kind in KINDS[:3]])
+    check_mixed(interpreter, [(kind, 0.77) for kind in (GREEDY, {}, {"temperature": 1.3, "top_k": 40, "top_p": 0.6})])
 
 
 @pytest.mark.slow
 def test_rows_at_the_edges_choose_as_sampling_on_the_host(interpreter: Launcher) -> None:
-    check_mixed(interpreter, [kind._replace(uniform=edge) for kind in KINDS for edge in (0.0, 0.3, 1 - 2**-53)])
+    check_mixed(interpreter, [(kind, edge) for kind in KINDS for edge in (0.0, 0.3, 1 - 2**-53)])
 
 
 @pytest.mark.slow
 def test_many_rows_choose_as_sampling_on_the_host(interpreter: Launcher) -> None:
     chance = np.random.default_rng(2)
     rows = [
-        Row(float(chance.choice([0.5, 1.0, 2.0])), int(chance.choice([0, 3, 50])), float(p), float(chance.random()))
-        for p in chance.choice([1.0, 0.5, 0.95], size=120)
+        ({**CUTS[chance.integers(len(CUTS))], "temperature": float(chance.choice([0.5, 1.0, 2.0]))}, chance.random())
+        for _ in range(120)
     ]
     logits = numbers(len(rows), 2500)
     logits[::2] = logits[::2].round()  # many of them equal
@@ -94,15 +88,16 @@ def test_many_rows_choose_as_sampling_on_the_host(interpreter: Launcher) -> None
 def test_equal_logits_are_taken_by_index(interpreter: Launcher) -> None:
     logits = numbers(1, 64, seed=3).round().expand(3, 64).contiguous()
     logits[:, 5], logits[:, 9] = -0.0, 0.0  # are equal
-    rows = [Row(1.5, k, p, u) for k, p, u in ((0, 0.7, 0.5), (9, 1.0, 0.99), (9, 0.97, 0.8))]
+    cuts = ({"top_p": 0.7}, 0.5), ({"top_k": 9}, 0.99), ({"top_k": 9, "top_p": 0.97}, 0.8)
+    rows: list[Draw] = [({**cut, "temperature": 1.5}, number) for cut, number in cuts]
     assert torch.equal(choose(interpreter, logits, rows).tokens, expected(logits, rows))
-    assert choose(interpreter, torch.zeros(2, 40), [Row(0.0)] * 2).tokens.tolist() == [0, 0]
+    assert choose(interpreter, torch.zeros(2, 40), [(GREEDY, 0.5)] * 2).tokens.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("renormalise", [True, False])
 def test_log_probabilities_of_the_chosen_tokens(interpreter: Launcher, renormalise: bool) -> None:
     logits, suppressed = numbers(3, 3000, seed=4), (2, 5, 2999)
-    chosen = choose(interpreter, logits, [Row(0.0)] * 3, suppressed, renormalise=renormalise)
+    chosen = choose(interpreter, logits, [(GREEDY, 0.5)] * 3, suppressed, renormalise=renormalise)
     kept = logits.index_fill(1, torch.tensor(suppressed), -INFINITY)
     whole = (kept if renormalise else logits).double().logsumexp(dim=-1)
     assert torch.equal(chosen.tokens, kept.argmax(dim=-1))
@@ -112,12 +107,12 @@ def test_log_probabilities_of_the_chosen_tokens(interpreter: Launcher, renormali
 def test_rows_without_a_finite_logit_choose_a_token_of_the_vocabulary(interpreter: Launcher) -> None:
     logits = torch.full((3, 50), -INFINITY)
     logits[1], logits[2, 30:] = torch.nan, torch.nan
-    chosen = choose(interpreter, logits, [Row()] * 3)
+    chosen = choose(interpreter, logits, [({}, 0.5)] * 3)
     assert bool(((chosen.tokens >= 0) & (chosen.tokens < 50)).all())
 
 
 def test_the_reference_chooses_as_sampling_on_the_host() -> None:
-    rows = [Row(t, k, p, 0.013 * n) for n, (t, k, p) in enumerate([(0.0, 0, 1.0), (0.9, 0, 1.0), (1.1, 4, 0.8)] * 20)]
+    rows = [(kind, 0.013 * n) for n, kind in enumerate(KINDS * 4)]
     logits = numbers(len(rows), 90, seed=5)
     assert torch.equal(choose(reference.launch, logits, rows, (3,)).tokens, expected(logits, rows, (3,)))
 

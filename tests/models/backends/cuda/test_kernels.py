@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.cuda import reference
 from models.backends.cuda.launch import Launch, Launcher
+from tests.models.backends.cuda import reference
 
 FP16 = pytest.param(torch.float16, marks=pytest.mark.slow)
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, FP16], ids=["fp32", "bf16", "fp16"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.backends.cuda import reference, selection
+from models.backends.cuda import selection
 from models.backends.cuda.build import UnavailableError
 from models.backends.cuda.launch import Launch
 from models.backends.cuda.transformer_step import KernelTransformer
@@ -24,6 +24,7 @@ from models.interface import Prompt
 from models.networks.transformer import Transformer
 from tests.cuda_simulator import SimulatedCuda, simulated_cuda
 from tests.models import tiny
+from tests.models.backends.cuda import reference
 from tests.models.backends.cuda.test_transformer_step import fitting, tokens
 from tests.models.backends.torch.test_cuda_graph import Served
 
@@ -37,7 +38,14 @@ def cuda() -> Iterator[SimulatedCuda]:
 
 
 @pytest.fixture
-def reference_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what comes after the trials, which take a second on a simulated GPU."""
+    monkeypatch.setattr(selection, "TRIALS", ((1, 1),))
+    monkeypatch.setattr(selection, "choices", lambda made: {})
+
+
+@pytest.fixture
+def reference_kernels(monkeypatch: pytest.MonkeyPatch, few_trials: None) -> None:
     monkeypatch.setattr(selection, "launcher", lambda device: reference.launch)
 
 
@@ -45,7 +53,8 @@ def on_cuda(**options: Any) -> Transformer:
     return tiny.transformer(**fitting(options)).to("cuda")
 
 
-def test_the_kernels_step_an_unmodified_transformer(cuda: SimulatedCuda, reference_kernels: None) -> None:
+def test_the_kernels_step_an_unmodified_transformer(cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "launcher", lambda device: reference.launch)
     selected = select(on_cuda(), "bf16")
     assert isinstance(selected.decodable, KernelTransformer)
     assert (selected.label, selected.backend, selected.reason) == ("bf16 native", "Triton kernels, bf16", EXACT)
@@ -127,7 +136,7 @@ def test_every_kernel_that_a_step_may_need_is_tried_before_the_network_is_served
 
 
 def test_all_networks_of_a_device_share_the_kernels_that_are_loaded(
-    cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch
+    cuda: SimulatedCuda, few_trials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = list[int]()
 
@@ -194,7 +203,7 @@ def test_a_step_of_six_layers_is_no_more_than_sixty_nodes(
 
 @pytest.mark.parametrize("renormalise", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_step_on_the_device_with_kernels_gives_the_cpus_results(
-    cuda: SimulatedCuda, monkeypatch: pytest.MonkeyPatch, renormalise: bool
+    cuda: SimulatedCuda, few_trials: None, monkeypatch: pytest.MonkeyPatch, renormalise: bool
 ) -> None:
     launches = Counter[str]()
 

@@ -17,13 +17,13 @@ import pytest
 
 from models.backends import select
 from models.backends.native import build, cpu
-from models.backends.native.build import AVX2, AVX512, CHOICE, FP32, NAMES, VARIANTS, Variant
+from models.backends.native.build import AVX2, CHOICE, EVERY, FP32, NAMES, VARIANTS, Variant
 from models.backends.native.cpu import X86_64, architecture, cpu_flags
 from models.backends.torch.transformer_step import EagerTransformer
 from tests.models import tiny
 from tests.models.kernels import forget, needs_exact_int8
-from training.kernels.training_backend import TRAINING
 
+WIDER, PORTABLE = {"fp32-avx512f", "fp32-avx2", "training-avx512f", "training-avx2"}, {"fp32", "training"}
 ALL = frozenset[str]().union(*(variant.needed for variant in VARIANTS if variant.architecture == X86_64))
 
 
@@ -112,8 +112,7 @@ def test_another_source_or_flag_is_another_file(monkeypatch: pytest.MonkeyPatch)
     before = build.fingerprint(AVX2)
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-O2"))
     assert build.fingerprint(AVX2) != before
-    every = (*VARIANTS, *FP32, *TRAINING)
-    assert len({build.file_name(variant) for variant in every}) == len(every)
+    assert len({build.file_name(variant) for variant in EVERY}) == len(EVERY)
 
 
 def test_where_the_compiler_does_not_know_the_best_the_next_one_is_used(
@@ -143,22 +142,16 @@ def test_a_compiler_that_hangs_is_waited_for_once(fresh: Path, monkeypatch: pyte
 
     monkeypatch.setattr(build, "compile_to", compile_to)
     assert build.library() is None
-    assert calls == [AVX512]
+    assert calls == [VARIANTS[0]]
 
 
 @pytest.mark.slow  # ten compilations
 def test_the_command_builds_all_variants_beside_the_sources(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    every = list[Variant]()
-    for folder, variants in (("models/backends/native", (*VARIANTS, *FP32)), ("training/kernels", TRAINING)):
-        (fresh / folder).mkdir(parents=True)
-        every += [
-            replace(each, folder=fresh / folder) for each in variants if each.architecture in ("", architecture())
-        ]
-        for variant in variants:
-            for source in (*variant.headers, *variant.sources):
-                (fresh / folder / source).write_bytes((variant.folder / source).read_bytes())
+    sources = fresh / "csrc"
+    shutil.copytree(build.SOURCES, sources, ignore=shutil.ignore_patterns("*.so"))
+    every = [replace(each, folder=sources) for each in EVERY if each.architecture in ("", architecture())]
     if not any(map(shutil.which, build.COMPILERS)):
         pytest.skip("no C compiler is installed, and to call one is all that this command does")
     assert build.build_beside_sources(every) == 0, capsys.readouterr().err
@@ -175,9 +168,9 @@ def test_the_command_builds_all_variants_beside_the_sources(
 @pytest.mark.parametrize(
     ("machine", "names"),
     [
-        ("x86_64", {"amx", "avx512_vnni", "avx_vnni", "avx2", "fp32-avx512f", "fp32-avx2", "fp32"}),
-        ("aarch64", {"neon_i8mm", "neon_dot", "neon", "fp32"}),
-        ("riscv64", {"fp32"}),
+        ("x86_64", {"amx", "avx512_vnni", "avx_vnni", "avx2", *WIDER, *PORTABLE}),
+        ("aarch64", {"neon_i8mm", "neon_dot", "neon", *PORTABLE}),
+        ("riscv64", PORTABLE),
     ],
 )
 def test_the_command_builds_what_is_for_the_architecture(
@@ -186,7 +179,7 @@ def test_the_command_builds_what_is_for_the_architecture(
     compiled = set[str]()
     monkeypatch.setattr(build, "architecture", lambda: machine)
     monkeypatch.setattr(build, "compile_to", lambda path, variant, patient: compiled.add(variant.name))
-    assert build.build_beside_sources((*VARIANTS, *FP32)) == 0
+    assert build.build_beside_sources(EVERY) == 0
     assert compiled == names
 
 

@@ -16,9 +16,9 @@ from models.backends.cuda import build as cuda_build
 from models.backends.cuda.build import Cubin, Specification
 from models.backends.native import build
 from models.backends.native.build import FP32
-from training.kernels.compiler import missing_for_compile
+from training.kernels.torch_compile import missing_for_compile
 
-NOTHING = replace(FP32[-1], sources=("../../../training/kernels/norm.c",), headers=())
+NOTHING = replace(FP32[-1], sources=("training_norm.c",), headers=())
 
 
 LINKER = """#!/bin/sh
@@ -177,7 +177,7 @@ def test_torch_compile_is_not_used_with_a_cache_of_another_user(
     """It loads libraries from there under names that follow from the code; its default is a folder of /tmp."""
     for name in ("CC", "CXX"):
         monkeypatch.setenv(name, "sh")
-    monkeypatch.setattr("training.kernels.compiler.find_spec", lambda name: name)
+    monkeypatch.setattr("training.kernels.torch_compile.find_spec", lambda name: name)
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     (tmp_path / "Python.h").touch()
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from models.backends.native import build
 from models.backends.native.logit_kernels import Chooser
-from models.decoding import sampling
-from models.decoding.sampling import SamplingParameters, uniform
+from models.backends.torch.token_choice import uniform
 from tests.models.backends.native.test_fp32_recurrent import AVAILABLE
-from tests.models.decoding.draws import ALMOST_1, Draw, chosen_by_definition, columns
+from tests.models.decoding.draws import ALMOST_1, CUTS, Draw, Options, chosen_by_definition, columns, sampled
 from tests.models.kernels import compiled
 
-CUTS = [(0, 1.0), (1, 1.0), (5, 1.0), (40, 1.0), (0, 0.9), (0, 1e-9), (0, 0.999999), (40, 0.8), (10**6, 1.0), (7, 0.5)]
 SHAPES = {
     "flat": lambda size: torch.zeros(size),
     "nearly flat": lambda size: torch.randn(size) * 1e-4,
@@ -49,21 +47,21 @@ def seed_of(number: float) -> int:
     return (state - 0x632BE59BD9B4E019) * pow(0x9E3779B97F4A7C15, -1, 2**64) % 2**64
 
 
-def chosen_tokens(library: Any, logits: Tensor, draws: SamplingParameters, seeds: Any, positions: Any) -> Tensor:
-    chooser = Chooser(library, draws.temperature, draws.top_p, draws.top_k, positions.astype(np.int64), seeds)
-    return chooser(logits, torch.arange(len(logits)))
+def chosen_tokens(library: Any, logits: Tensor, options: list[Options], seeds: Any, positions: Any) -> list[int]:
+    arrays = columns(options) | {"lengths": positions.astype(np.int64), "seed": seeds}
+    tokens: list[int] = Chooser(library, arrays)(logits, torch.arange(len(logits))).tolist()
+    return tokens
 
 
 def drawn(library: Any, logits: Tensor, draws: list[Draw]) -> list[int]:
-    seeds = np.array([seed_of(number) for *_, number in draws], dtype=np.uint64)
-    tokens: list[int] = chosen_tokens(library, logits, columns(draws), seeds, np.zeros_like(seeds)).tolist()
-    return tokens
+    seeds = np.array([seed_of(number) for _, number in draws], dtype=np.uint64)
+    return chosen_tokens(library, logits, [options for options, _ in draws], seeds, np.zeros_like(seeds))
 
 
 def test_seeds_of_numbers() -> None:
     numbers = [0.0, ALMOST_1, 0.5, 2**-53, 0.123456789]
     seeds = np.array([seed_of(number) for number in numbers], dtype=np.uint64)
-    assert sampling.uniform(seeds, np.zeros_like(seeds)).tolist() == [int(n * 2**53) / 2**53 for n in numbers]
+    assert uniform(seeds, np.zeros_like(seeds)).tolist() == [int(n * 2**53) / 2**53 for n in numbers]
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 300, 1344])
@@ -71,20 +69,21 @@ def test_seeds_of_numbers() -> None:
 def test_a_draw_is_where_the_definition_puts_it(library: Any, shape: str, size: int) -> None:
     torch.manual_seed(size)
     rng = random.Random(size)
-    for k, p in CUTS:
+    for cut in CUTS:
         logits, t = SHAPES[shape](size), rng.choice([0.3, 1.0, 2.0])
+        options = {**cut, "temperature": t}
         numbers = [0.0, ALMOST_1, *(rng.random() for _ in range(30))]
-        tokens = drawn(library, logits.expand(len(numbers), -1).contiguous(), [(t, k, p, n) for n in numbers])
-        kept = chosen_by_definition(logits, t, k, p)
+        tokens = drawn(library, logits.expand(len(numbers), -1).contiguous(), [(options, n) for n in numbers])
+        kept = chosen_by_definition(logits, options)
         weights = ((logits[kept] - logits.max()).double() / t).exp()
         passed = [0.0, *(weights.cumsum(0) / weights.sum()).tolist()]
         for number, token in zip(numbers, tokens, strict=True):
             assert logits[token] > -math.inf
-            if p == 0.999999 and token not in kept:  # where the cut falls, rounding decides
+            if cut.get("top_p") == 0.999999 and token not in kept:  # where the cut falls, rounding decides
                 assert number > 1 - 1e-5
                 continue
             place = kept.index(token)
-            assert passed[place] - 1e-6 <= number <= passed[place + 1] + 1e-6, (k, p, t)
+            assert passed[place] - 1e-6 <= number <= passed[place + 1] + 1e-6, options
 
 
 @pytest.mark.parametrize("size", [50, 640, 1344])
@@ -93,7 +92,8 @@ def test_draws_do_not_depend_on_the_batch(library: Any, size: int) -> None:
     rng = random.Random(size)
     logits = torch.stack([SHAPES[rng.choice(list(SHAPES))](size) for _ in range(65)])
     logits[13] = math.nan
-    chosen: list[Draw] = [(rng.choice([1e-300, 0.4, 1.0, 50.0]), *rng.choice(CUTS), rng.random()) for _ in range(65)]
+    heats = [1e-300, 0.4, 1.0, 50.0]
+    chosen = [({**rng.choice(CUTS), "temperature": rng.choice(heats)}, rng.random()) for _ in range(65)]
     alone = [drawn(library, logits[row : row + 1], [chosen[row]])[0] for row in range(65)]
     assert drawn(library, logits, chosen) == alone
     assert drawn(library, logits.flip(0), chosen[::-1]) == alone[::-1]
@@ -107,28 +107,27 @@ def test_seeds_draw_what_they_draw_in_pytorch(library: Any) -> None:
     """But for one in millions, which rounding moves."""
     torch.manual_seed(1)
     seeds = np.arange(512, dtype=np.uint64)
-    for number, (k, p) in enumerate(CUTS):
+    for number, cut in enumerate(CUTS):
         logits = torch.randn(512, 1344) * 2
         positions = np.full_like(seeds, number)
-        draws = SamplingParameters(np.full(512, 0.8), np.full(512, k), np.full(512, p), uniform(seeds, positions))
-        expected = sampling.sample(logits, draws)
-        assert torch.equal(chosen_tokens(library, logits, draws, seeds, positions), expected), (k, p)
+        options = [{**cut, "temperature": 0.8}] * 512
+        expected = sampled(logits, list(zip(options, uniform(seeds, positions).tolist(), strict=True)))
+        assert chosen_tokens(library, logits, options, seeds, positions) == expected, cut
 
 
 def test_numbers_of_the_largest_seeds_and_positions(library: Any) -> None:
     edges = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], dtype=np.uint64)
     seeds, positions = edges.repeat(5), np.tile(edges, 5)
-    ones, logits = np.ones(25), torch.zeros(25, 20_000)
-    draws = SamplingParameters(ones, np.zeros(25, dtype=np.int64), ones, uniform(seeds, positions))
-    expected = sampling.sample(logits, draws)
-    assert torch.equal(chosen_tokens(library, logits, draws, seeds, positions), expected)
-    assert len(set(expected.tolist())) > 10
+    logits = torch.zeros(25, 20_000)
+    expected = sampled(logits, [({}, number) for number in uniform(seeds, positions).tolist()])
+    assert chosen_tokens(library, logits, [{}] * 25, seeds, positions) == expected
+    assert len(set(expected)) > 10
 
 
 def test_broken_rows_draw_the_first_token(library: Any) -> None:
     logits = torch.randn(4, 320)
     logits[0, 300], logits[1], logits[2, 5] = math.nan, -math.inf, math.inf
-    for k, p in CUTS:
-        tokens = drawn(library, logits, [(1.0, k, p, 0.999)] * 4)
+    for cut in CUTS:
+        tokens = drawn(library, logits, [(cut, 0.999)] * 4)
         assert tokens[:3] == [0, 0, 0]
-        assert tokens[3] == drawn(library, logits[3:], [(1.0, k, p, 0.999)])[0]
+        assert tokens[3] == drawn(library, logits[3:], [(cut, 0.999)])[0]

@@ -61,7 +61,7 @@ def test_flags_of_apple_silicon() -> None:
         (ALDER_LAKE, [AVX_VNNI, AVX2]),
         (ICE_LAKE, [AVX512, AVX2]),
         (ICE_LAKE | ALDER_LAKE, [AVX512, AVX_VNNI, AVX2]),
-        (SAPPHIRE_RAPIDS, [AVX512, AVX_VNNI, AVX2]),
+        (SAPPHIRE_RAPIDS, [AMX, AVX512, AVX_VNNI, AVX2]),
         (ICE_LAKE - {"fma"}, []),
         ({"avx", "fma"}, []),
         (RASPBERRY_PI_4, [NEON]),
@@ -84,11 +84,8 @@ def test_a_variant_can_be_chosen_by_name_or_none() -> None:
     assert runnable("none", ICE_LAKE) == []
 
 
-def test_an_opt_in_variant_is_used_by_name_alone_and_has_the_others_behind_it() -> None:
-    assert runnable("amx", SAPPHIRE_RAPIDS) == [AMX, AVX512, AVX_VNNI, AVX2]
+def test_recurrent_networks_run_beside_tiles_in_the_widest_vectors() -> None:
     assert [variant.name for variant in fp32_runnable("amx", SAPPHIRE_RAPIDS)] == ["fp32-avx512f", "fp32"]
-    with pytest.raises(ValueError, match='PARLANCE_NATIVE is "amx": this CPU does not have amx_int8, amx_tile'):
-        runnable("amx", ICE_LAKE)
 
 
 def test_unavailable_variant_is_refused() -> None:
@@ -96,6 +93,8 @@ def test_unavailable_variant_is_refused() -> None:
         runnable("sse", ICE_LAKE)
     with pytest.raises(ValueError, match='PARLANCE_NATIVE is "avx512_vnni": this CPU does not have avx512_vnni'):
         runnable("avx512_vnni", SKYLAKE_X)
+    with pytest.raises(ValueError, match='PARLANCE_NATIVE is "amx": this CPU does not have amx_int8, amx_tile'):
+        runnable("amx", ICE_LAKE)
 
 
 def test_recurrent_networks_need_no_flag_and_get_the_widest_vectors() -> None:

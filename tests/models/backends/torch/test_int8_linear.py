@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -12,19 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.backends.torch import int8_linear
-from models.backends.torch.int8_linear import (
-    ROWS,
-    Int8Linear,
-    Product,
-    exact_int8,
-    fastest_kernels,
-    quantize,
-    rounded_weight,
-)
+from models.backends.torch.int8_linear import LARGE, Int8Linear, Product, exact_int8, quantize, rounded_weight
 from models.networks.transformer import Projection
 
-KERNELS = pytest.mark.parametrize("kernel", [0, 1], ids=["int_mm", "onednn"])
+KERNELS = pytest.mark.parametrize("large", [False, True], ids=["int_mm", "onednn"])
 SHAPES = pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (19, 16), (33, 7), (64, 128), (200, 512)])
 
 
@@ -32,19 +22,8 @@ def random_weight(outputs: int, inputs: int, seed: int = 0) -> Tensor:
     return torch.randn(outputs, inputs, generator=torch.Generator().manual_seed(seed))
 
 
-def quantized(weight: Tensor, bias: Tensor | None) -> Product:
-    return Product(*rounded_weight(weight), bias, (0,))
-
-
-def changed(made: Product, **attributes: Any) -> Product:
-    other = copy.copy(made)
-    for name, value in attributes.items():
-        setattr(other, name, value)
-    return other
-
-
-def with_kernel(made: Product, kernel: int) -> Product:
-    return changed(made, kernels=(kernel,) * len(ROWS))
+def quantized(weight: Tensor, bias: Tensor | None, *, large: bool) -> Product:
+    return Product(*rounded_weight(weight), bias, large=large)
 
 
 def product(made: Product, x: Tensor) -> Tensor:
@@ -64,7 +43,7 @@ def by_the_formula(weight: Tensor, bias: Tensor | None, x: Tensor) -> np.ndarray
 
 @KERNELS
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 31, 64, 100, 200])
-def test_sums_are_exact_integers(kernel: int, rows: int) -> None:
+def test_sums_are_exact_integers(large: bool, rows: int) -> None:
     """Rows and weights of whole numbers up to 127, scales of 1: every digit is right."""
     generator = torch.Generator().manual_seed(rows)
     weight = torch.randint(-127, 128, (48, 300), generator=generator)
@@ -72,20 +51,21 @@ def test_sums_are_exact_integers(kernel: int, rows: int) -> None:
     weight[:, 0] = 127
     x[:, -1] = -127
     weight[1], x[0] = 127, -127
-    made = with_kernel(quantized(weight.float(), None), kernel)
+    made = quantized(weight.float(), None, large=large)
     expected = x @ weight.t()
     # 127 / 127² · 127 is 1 but for its last digit
     assert torch.equal(product(made, x.float()).double().round().long(), expected)
-    assert torch.equal(product(changed(made, scale=torch.full((48,), 1 / 127)), x.float()).round().long(), expected)
+    made.scale = torch.full((48,), 1 / 127)
+    assert torch.equal(product(made, x.float()).round().long(), expected)
 
 
 @KERNELS
 @SHAPES
 @pytest.mark.parametrize("biased", [False, True])
-def test_products_equal_the_formula(kernel: int, outputs: int, inputs: int, biased: bool) -> None:
+def test_products_equal_the_formula(large: bool, outputs: int, inputs: int, biased: bool) -> None:
     weight = random_weight(outputs, inputs) * torch.logspace(-3, 2, outputs)[:, None]
     bias = random_weight(1, outputs, 3)[0] if biased else None
-    made = with_kernel(quantized(weight, bias), kernel)
+    made = quantized(weight, bias, large=large)
     for rows in (1, 2, 7, 40):
         x = random_weight(rows, inputs, rows) * torch.logspace(-6, 6, rows)[:, None]
         expected = by_the_formula(weight, bias, x)
@@ -95,30 +75,31 @@ def test_products_equal_the_formula(kernel: int, outputs: int, inputs: int, bias
 
 
 @KERNELS
-def test_products_are_close_to_fp32(kernel: int) -> None:
+def test_products_are_close_to_fp32(large: bool) -> None:
     weight, x = random_weight(200, 512), random_weight(20, 512, 5)
-    result, exact = product(with_kernel(quantized(weight, None), kernel), x), x @ weight.t()
+    result, exact = product(quantized(weight, None, large=large), x), x @ weight.t()
     assert (result - exact).norm() / exact.norm() < 0.015
 
 
-@pytest.mark.parametrize("kernels", [[0] * 7, [1] * 7, [0, 1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 0, 1]])
-def test_row_is_bit_identical_in_any_batch(kernels: list[int]) -> None:
-    """Whichever kernel so many rows take."""
+@pytest.mark.parametrize("other", [False, True], ids=["alike", "by the other kernel"])
+@KERNELS
+def test_row_is_bit_identical_in_any_batch(large: bool, other: bool) -> None:
     weight, x = random_weight(65, 96), random_weight(200, 96, 2)
     x[::7] *= 1e4
     x[::11] = 0
-    made = changed(quantized(weight, random_weight(1, 65, 9)[0]), kernels=kernels)
-    alone = torch.cat([product(made, row[None]) for row in x])
+    made = quantized(weight, random_weight(1, 65, 9)[0], large=large)
+    single = quantized(weight, random_weight(1, 65, 9)[0], large=large ^ other)
+    alone = torch.cat([product(single, row[None]) for row in x])
     for count in (2, 3, 4, 7, 16, 33, 64, 127, 200):
         assert torch.equal(product(made, x[:count]), alone[:count]), count
         assert torch.equal(product(made, x[-count:].flip(0)), alone[-count:].flip(0)), count
 
 
 @KERNELS
-def test_rows_of_zeros_and_of_one_huge_number(kernel: int) -> None:
+def test_rows_of_zeros_and_of_one_huge_number(large: bool) -> None:
     weight, bias = random_weight(24, 32), random_weight(1, 24, 4)[0]
     for given in (None, bias):
-        made = with_kernel(quantized(weight, given), kernel)
+        made = quantized(weight, given, large=large)
         x = torch.zeros(4, 32)
         x[1, 5] = 3e30
         x[2, 6] = -1e-30
@@ -133,35 +114,35 @@ def test_rows_of_zeros_and_of_one_huge_number(kernel: int) -> None:
 
 
 @KERNELS
-def test_zero_and_tiny_weight_rows(kernel: int) -> None:
+def test_zero_and_tiny_weight_rows(large: bool) -> None:
     weight = random_weight(16, 32)
     weight[3] = 0
     weight[4] = 1e-42
     weight[5] = 1e-37
     x = random_weight(9, 32, 1) * 1e6
-    result = product(with_kernel(quantized(weight, None), kernel), x)
+    result = product(quantized(weight, None, large=large), x)
     assert result.isfinite().all()
     assert (result[:, 3] == 0).all()
     assert (result[:, 4].abs() < 1e-30).all()
     torch.testing.assert_close(result[:, 5], x.sum(1) * 1e-37, rtol=0, atol=float(x.abs().max()) * 1e-37)
-    assert quantized(weight, None).weight[3].eq(0).all()
-    with_bias = quantized(weight, torch.full((16,), 2.5))
-    assert (product(with_kernel(with_bias, kernel), x)[:, 3] == 2.5).all()
+    assert quantized(weight, None, large=large).weight[3].eq(0).all()
+    with_bias = quantized(weight, torch.full((16,), 2.5), large=large)
+    assert (product(with_bias, x)[:, 3] == 2.5).all()
 
 
 @KERNELS
-def test_a_bias_of_minus_infinity_forbids_an_output(kernel: int) -> None:
+def test_a_bias_of_minus_infinity_forbids_an_output(large: bool) -> None:
     bias = torch.zeros(10)
     bias[4] = -math.inf
-    result = product(with_kernel(quantized(random_weight(10, 8), bias), kernel), random_weight(3, 8, 1))
+    result = product(quantized(random_weight(10, 8), bias, large=large), random_weight(3, 8, 1))
     assert result[:, 4].eq(-math.inf).all()
     assert result[:, [0, 1, 2, 3, 5]].isfinite().all()
 
 
 @KERNELS
-def test_nan_row_is_isolated(kernel: int) -> None:
+def test_nan_row_is_isolated(large: bool) -> None:
     weight, x = random_weight(12, 16), random_weight(3, 16, 1)
-    made = with_kernel(quantized(weight, None), kernel)
+    made = quantized(weight, None, large=large)
     expected = product(made, x)
     x[1, 3] = math.nan
     result = product(made, x)
@@ -170,33 +151,20 @@ def test_nan_row_is_isolated(kernel: int) -> None:
 
 
 @KERNELS
-def test_no_rows(kernel: int) -> None:
-    made = with_kernel(quantized(random_weight(12, 16), torch.ones(12)), kernel)
+def test_no_rows(large: bool) -> None:
+    made = quantized(random_weight(12, 16), torch.ones(12), large=large)
     assert product(made, torch.empty(0, 16)).shape == (0, 12)
 
 
 @KERNELS
-def test_inputs_are_not_modified(kernel: int) -> None:
+def test_inputs_are_not_modified(large: bool) -> None:
     weight, x = random_weight(12, 16), random_weight(3, 16, 1)
     kept = weight.clone(), x.clone()
     bias = torch.ones(12)
-    product(with_kernel(quantized(weight, bias), kernel), x)
+    product(quantized(weight, bias, large=large), x)
     assert torch.equal(weight, kept[0])
     assert torch.equal(x, kept[1])
     assert torch.equal(bias, torch.ones(12))
-
-
-def test_kernel_is_chosen_by_row_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kernels[b] serves row counts of b + 1 bits, the last one all larger counts."""
-    made, taken = quantized(random_weight(8, 8), None), []
-    real = torch._int_mm
-    monkeypatch.setattr(torch, "_int_mm", lambda a, b: (taken.append(len(a)), real(a, b))[1])
-    for place, expected in enumerate([{1}, {2, 3}, {4, 7}, {8, 15}, {16, 31}, {32, 63}, {64, 127, 128, 200}]):
-        kernels = [int(number != place) for number in range(len(ROWS))]
-        taken.clear()
-        for rows in (1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 200):
-            product(changed(made, kernels=kernels), torch.ones(rows, 8))
-        assert set(taken) == expected
 
 
 def test_slice_of_the_outputs() -> None:
@@ -223,24 +191,11 @@ def test_changed_linear_modules_are_not_replaced() -> None:
 # Which kernel -------------------------------------------------------------------------------------------
 
 
-def test_fastest_kernels_are_measured_once() -> None:
-    results = fastest_kernels(24, 16)
-    assert len(results) == len(ROWS)
-    assert set(results) <= {0, 1}
-    assert fastest_kernels(24, 16) is results, "measured once"
-    layer = Int8Linear(random_weight(24, 16), None)
-    layer(torch.ones(1, 16))
-    assert [made.kernels for made in layer.products.values()] == [results]
-    assert [rows.bit_length() for rows in ROWS] == list(range(1, len(ROWS) + 1))
-
-
-def test_the_kernel_with_less_time_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seconds(made: list[Product], x: Tensor, *_: Any) -> float:
-        (kernel,) = {p.kernels[0] for p in made}
-        return len(x) if kernel else 10.0
-
-    monkeypatch.setattr(int8_linear, "_seconds", seconds)
-    assert fastest_kernels.__wrapped__(40, 24) == tuple(int(rows < 10) for rows in ROWS)
+def test_large_matrices_are_multiplied_by_onednn() -> None:
+    for outputs, packed in ((LARGE // 64 - 1, False), (LARGE // 64, True)):
+        layer = Int8Linear(torch.ones(outputs, 64), None)
+        layer(torch.ones(1, 64))
+        assert [made.packed is not None for made in layer.products.values()] == [packed]
 
 
 def test_exact_kernels_are_distinguished_from_saturating_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,5 +228,5 @@ def test_exact_kernels_are_distinguished_from_saturating_ones(monkeypatch: pytes
 
 
 def test_measured_kernel_is_the_packed_one() -> None:
-    made = Product(torch.ones(6, 4, dtype=torch.int8), torch.ones(6), None, (1,))
+    made = Product(torch.ones(6, 4, dtype=torch.int8), torch.ones(6), None, large=True)
     assert product(made, torch.ones(2, 4)).eq(127 * 4).all()

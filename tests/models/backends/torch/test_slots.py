@@ -90,7 +90,7 @@ def test_rows_of_one_source_read_it_together(group: int, precision: Any) -> None
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_copying_what_differs_is_copying_all(data: st.DataObject) -> None:
     """Rows of one source that have a beginning in common, each pair its own; swaps, copies of copies and all."""
     decodable: Any = select.decodable(tiny.transformer())

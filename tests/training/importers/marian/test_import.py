@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.registry import model_card
 from models import checkpoint as checkpoints
+from models.model_card import card_licence, licence
 from models.networks.loading import load_network
 from tests.stand_in_hub import StandInHub
 from tests.training.importers.marian import folders
@@ -95,7 +95,7 @@ def test_scores_are_read_from_tables_of_the_original_card() -> None:
         "deu-eng flores101-devtest": {"bleu": 40.8, "chrf": 0.68},
     }
     text = "# A model\nlicense: of the text, not of the head"
-    assert (convert_checkpoint.card_licence(text), dict(convert_checkpoint.card_scores(text))) == (None, {})
+    assert (card_licence(text), dict(convert_checkpoint.card_scores(text))) == (None, {})
 
 
 def test_unapplied_generation_settings_are_on_the_card(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_name_on_the_hub(hub: StandInHub, tmp_path: Path, capsys: pytest.Captu
     assert origin == ("Helsinki-NLP/opus-mt-de-en", commit, "cc-by-4.0")
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlicense: cc-by-4.0\nlanguage:\n- de\n- en\npipeline_tag: translation\n")
-    assert model_card.licence(tmp_path / "out") == "cc-by-4.0"
+    assert licence(tmp_path / "out") == "cc-by-4.0"
     assert f"- Imported from: Helsinki-NLP/opus-mt-de-en at commit {commit}\n- Licence: cc-by-4.0\n" in card
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["revision"] == commit
 

@@ -61,6 +61,14 @@ def cut(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
+def raw(folder: Path) -> None:
+    """As Marian's own training leaves a model."""
+    for path in folder.iterdir():
+        path.unlink()
+    for name in ("model.npz", "decoder.yml", "source.spm", "target.spm"):
+        (folder / name).touch()
+
+
 class Executed:
     def __reduce__(self) -> Any:
         return (print, ("executed",))
@@ -77,6 +85,12 @@ def pickled(content: bytes) -> Spoil:
 FC1, SHARED = "model.encoder.layers.0.fc1.bias", "model.shared.weight"
 SPOILT: dict[str, tuple[Spoil, str]] = {
     "another type": (config(model_type="t5"), "config.json is of a model of type 't5'"),
+    "no type": (config(model_type=None), "config.json names no model_type; only marian and pegasus models can be"),
+    "a checkpoint of ours": (
+        config(format_version=1, model_type=None),
+        "config.json is of a checkpoint of Parlance, which needs no import: copy its folder into the one that",
+    ),
+    "raw Marian": (raw, "is in the form of Marian itself (.npz), and not in Hugging Face's, which import reads"),
     "a norm of embeddings": (config(normalize_embedding=True), "normalize_embedding is True"),
     "a norm before": (config(normalize_before=True), "normalize_before is True"),
     "learned positions": (config(static_position_embeddings=False), "static_position_embeddings is False"),

@@ -1,1 +1,0 @@
-"""POST /generate: character models continue a text."""

@@ -1,1 +1,0 @@
-"""Google's Translation API v2, for its clients."""

@@ -1,1 +1,0 @@
-"""Pure ASGI middleware around the routes, from the access log to the limit of a body."""

@@ -1,1 +1,0 @@
-"""For operators: health, metrics, models, the page at / and the API documentation."""

@@ -1,1 +1,0 @@
-"""Prometheus metrics of the engine and of the service."""

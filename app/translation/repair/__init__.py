@@ -1,1 +1,0 @@
-"""Restores links, marks, numbers and glossary terms that a translation lost."""

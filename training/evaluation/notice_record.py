@@ -1,0 +1,76 @@
+"""What a trained translator records for the notices about its translations: below which probability one is called
+unsure, and the words of a small corpus."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from models.backends.select import Network
+from models.checkpoint import WORD, Checkpoint, NoticeRecord
+from training.data.sentence_pairs import Pairs
+from training.evaluation.bleu_validator import subsample
+from training.evaluation.model_outputs import best_hypotheses
+
+BEAM = 4  # of a server by default
+CALIBRATION_SENTENCES = 300
+LEAST_SENTENCES = 10  # the held-out tenth of 100 pairs; of so few, the worst good translation is the threshold
+GOOD_CHRF = 60.0  # from here on, a translation differs from its reference in a word or so
+# Of the good translations of held-out sentences so many are called unsure. A wanted share of false alarms, and not the
+# best separation from bad translations: a model's own held-out data may have none of these.
+FALSE_ALARMS = 0.02
+# Rounding on another device moves a mean by less; and a model of other data should not mark nearly everything.
+HIGHEST, LOWEST = -0.02, -2.0
+# A model that has read more words spells others well from pieces, and their list would delay each start. 5,000 words,
+# those of some 5,000 pairs, take 60 KB and a millisecond.
+MOST_WORDS = 5000
+
+
+def notice_record(
+    checkpoint: Checkpoint,
+    network: Network,
+    held_out: Pairs | None,
+    train: Pairs | None,
+    least_occurrences: int = 1,
+) -> NoticeRecord:
+    """train: the texts of a model that has seen no others, else None. least_occurrences: of a word to be recorded."""
+    sample = subsample(held_out, CALIBRATION_SENTENCES) if held_out else None
+    sources, targets = (train.sources, train.targets) if train else ((), ())
+    return NoticeRecord(
+        unsure_below(checkpoint, network, sample) if sample and len(sample) >= LEAST_SENTENCES else None,
+        known_words(sources, least_occurrences),
+        known_words(targets, least_occurrences),
+    )
+
+
+def unsure_below(checkpoint: Checkpoint, network: Network, pairs: Pairs) -> float:
+    """The threshold between the good and the bad translations of the pairs, of their mean log-probability of a token in
+    nats."""
+    import sacrebleu  # takes a quarter of a second
+
+    chrf = sacrebleu.CHRF()
+    good, bad = list[float](), list[float]()
+    hypotheses = best_hypotheses(checkpoint, network, pairs.sources, beam=BEAM)
+    for hypothesis, reference in zip(hypotheses, pairs.targets, strict=True):
+        mean = hypothesis.log_probability / (len(hypothesis.tokens) + 1)  # + 1: the end token
+        score = chrf.sentence_score(checkpoint.decode(hypothesis.tokens), [reference]).score
+        (good if score >= GOOD_CHRF else bad).append(mean)
+    return threshold(good, bad)
+
+
+def threshold(good: Sequence[float], bad: Sequence[float]) -> float:
+    """What all but `FALSE_ALARMS` of the good translations reach; none of the bad ones, where none is good."""
+    lowest = sorted(good)[int(FALSE_ALARMS * len(good))] if good else max(bad) + 2e-4
+    return math.floor(min(max(lowest, LOWEST), HIGHEST) * 1e4) / 1e4
+
+
+def known_words(texts: Sequence[str], least_occurrences: int = 1) -> frozenset[str] | None:
+    """The casefolded words of the texts; None without texts, or where they have more than `MOST_WORDS`."""
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(WORD.findall(text.casefold()))
+        if least_occurrences == 1 and len(counts) > MOST_WORDS:
+            return None
+    known = frozenset(word for word, count in counts.items() if count >= least_occurrences)
+    return known if 0 < len(known) <= MOST_WORDS else None
