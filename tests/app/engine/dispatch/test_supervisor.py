@@ -58,7 +58,8 @@ def test_the_start_timeout_ends_a_process_that_hangs_and_not_one_that_is_over(fa
     async def scene() -> None:
         supervisor = a_supervisor([], start_timeout_s=0.02)
         supervisor.spawn_all()
-        await asyncio.sleep(0.005)
+        while not fake.started:
+            await asyncio.sleep(0)
         fake.started[0].on_death("cpu")  # its pause is longer than the timeout
         await asyncio.sleep(0.04)
         assert fake.started[0].killed == 0
@@ -66,7 +67,9 @@ def test_the_start_timeout_ends_a_process_that_hangs_and_not_one_that_is_over(fa
 
         supervisor = a_supervisor([], start_timeout_s=0.02)
         supervisor.spawn_all()
-        await asyncio.sleep(0.04)
+        end = asyncio.get_running_loop().time() + 3
+        while not any(each.killed for each in fake.started[1:]) and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.01)
         assert fake.started[1].killed == 1
         await supervisor.stop()
 
