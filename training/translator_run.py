@@ -28,6 +28,7 @@ from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
 from training.evaluation.model_outputs import translate
+from training.evaluation.copied_stand_ins import copied_stand_ins
 from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
 from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
@@ -128,7 +129,8 @@ def train_translator(
         if len(config.pairs) == 1:
             seen = train if start is None else None  # of another model's words nothing is known
             notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences)
-        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices)
+        stand_ins = copied_stand_ins(checkpoint, network)
+        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices, stand_ins)
         run.report_end(outcome, scores)
         return scores
 

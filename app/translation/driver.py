@@ -42,7 +42,7 @@ class Translator:
     def __init__(self, engine: Engine, cache: TranslationCache | None = None) -> None:
         self._engine = engine
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
-        self._stand_ins: dict[ModelKey, asyncio.Task[tuple[str, ...]]] = {}
+        self._trials: dict[ModelKey, asyncio.Task[tuple[str, ...]]] = {}  # of stand-ins, until they are recorded
 
     async def translate(self, requests: Sequence[TextRequest], *, patient: bool = False) -> list[TranslationResult]:
         """Results in order, admitted or refused together, a large request by its first batch. patient: waits for room
@@ -119,19 +119,26 @@ class Translator:
         return None if model is None else model.source_words
 
     async def _stand_ins_of(self, options: TranslationOptions) -> tuple[str, ...]:
-        """Recorded with the model, or tried when they are first needed."""
-        model = self._model(options)
-        if model is None or model.stand_ins is not None:
-            return KINDS if model is None else model.stand_ins or ()
-        key = model.name, model.version, options.source_language, options.target_language
-        if key not in self._stand_ins:
-            options = replace(options, model=model.name)
-            self._stand_ins[key] = asyncio.create_task(self._run(calibrated(options), 0, patient=True))
-        try:
-            return await asyncio.shield(self._stand_ins[key])
-        except EngineError:  # such as an overloaded server: tried again by the next sentence
-            self._stand_ins.pop(key, None)
+        """As recorded with the model, or tried when they are first needed."""
+        model, pair = self._model(options), (options.source_language, options.target_language)
+        if model is None:
             return KINDS
+        if pair in model.stand_ins:
+            return model.stand_ins[pair]
+        key = model.name, model.version, *pair
+        if key not in self._trials:
+            self._trials[key] = asyncio.create_task(self._tried_stand_ins(model, replace(options, model=model.name)))
+            self._trials[key].add_done_callback(lambda _: self._trials.pop(key))
+        try:
+            return await asyncio.shield(self._trials[key])
+        except EngineError:  # such as an overloaded server: tried again by the next sentence
+            return KINDS
+
+    async def _tried_stand_ins(self, model: ModelInfo, options: TranslationOptions) -> tuple[str, ...]:
+        kinds = await self._run(calibrated(options), 0, patient=True)
+        pair = options.source_language, options.target_language
+        await self._engine.record_stand_ins(model.name, model.version, pair, kinds)
+        return kinds
 
     def stream(
         self, request: TextRequest, *, patient: bool = False
