@@ -282,6 +282,7 @@ NoticeCode = Literal[
     "invented_words",
     "repetition",
     "low_probability",
+    "dropped_sentences",
     "already_in_target_language",
     "unsupported_language",
     "pivot",

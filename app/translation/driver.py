@@ -157,7 +157,8 @@ class Translator:
                 return await self._stream_parts(mixed, request.options.target_language, show, patient=patient)
             context = Context(self._known_words, certain=True)
             text = await self._run(prepared(mixed.parts[0], context), len(request.text), patient=patient)
-            return text.assembled(await self._stream_sentences(text, show, patient=patient))
+            translations = await self._stream_sentences(text, show, patient=patient)
+            return await self._run(at_once(text.assembled, translations), len(request.text), patient=True)
 
         return TextStream.opened(work)
 

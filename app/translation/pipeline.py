@@ -16,6 +16,7 @@ from app.text.tag_placement import AlignedSpan
 from app.text.xml_page import parse_xml
 from app.translation import TextRequest
 from app.translation.assemble import MAX_NOTICES, assembled, worst_finish_reason
+from app.translation.concerns.dropped_sentences import with_dropped_sentences
 from app.translation.concerns.messages import Framed
 from app.translation.concerns.unknown_words import copying_matcher
 from app.translation.mixed_languages import MixedText
@@ -51,6 +52,11 @@ class PreparedText:
 
     def assembled(self, translations: Sequence[TranslationResult]) -> TranslationResult:
         options, text = self.request.options, self.segmented
+        if not self.request.split:
+            translations = [
+                with_dropped_sentences(sentence.source, translation, options)
+                for sentence, translation in zip(self.sentences, translations, strict=True)
+            ]
         result = translations[0] if text.whole else assembled(text, translations, options.target_language)
         return replace(
             result,
