@@ -170,6 +170,7 @@ def test_files_of_a_finished_run(model: Path) -> None:
         "samples.jsonl",
         "samples.md",
         "source.json",
+        "stand_ins.json",
         "target.json",
     ]
     assert len((model / "curves.png").read_bytes()) > 5000

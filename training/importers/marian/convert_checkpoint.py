@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from models import checkpoint as checkpoints
-from models.checkpoint import MOST_TOKENS, Checkpoint, CheckpointConfig, LanguagePair
+from models.checkpoint import MOST_TOKENS, CheckpointConfig, LanguagePair
 from models.child_process import limited
 from models.imported_folder import CARDS, IMPORTED_FROM, ORIGINAL_CARD, REVISION
 from models.model_card import CARD, card_licence
@@ -21,7 +21,6 @@ from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
-from training.evaluation.copied_stand_ins import copied_stand_ins
 from training.importers.import_progress import ConsoleProgress, ImportProgress
 from training.importers.marian.hub_folder import (
     ALLOCATORS,
@@ -281,6 +280,6 @@ def write_conversion(made: MarianConversion, out: Path) -> None:
         for name, text in cards.items():
             (staging / name).write_text(text, encoding="utf-8")
         written = {name: checkpoints.sha256(staging / name) for name in cards}
-        metadata = replace(metadata, training={**metadata.training, CARDS: written})
-        stand_ins = copied_stand_ins(Checkpoint(out, metadata, made.tokenizers), made.network)
-        checkpoints.write(staging, out, metadata, made.tokenizers, stand_ins=stand_ins)
+        checkpoints.write(
+            staging, out, replace(metadata, training={**metadata.training, CARDS: written}), made.tokenizers
+        )
