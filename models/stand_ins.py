@@ -1,6 +1,6 @@
-"""Stand-ins: what a model reads in place of an island, a part of a sentence that it must not change. A model copies what
-it has learnt to copy, and that differs: one copies any number and no name, another the reverse. So each kind of stand-in
-is tried on sentences with a place for it, and the kinds that come back are recorded with the model."""
+"""Stand-ins: what a model reads in place of an island, a part of a sentence that it must not change. A model copies
+what it has learnt to copy, and that differs: one copies any number and no name, another the reverse. So each kind of
+stand-in is tried on sentences with a place for it, and the kinds that come back are recorded with the model."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def copied_kinds(carriers: Sequence[Carrier], translations: Sequence[str]) -> tu
 
 
 def record_fingerprint(files: Mapping[str, str]) -> str:
-    """What a record of copied kinds depends on: the checksums of a checkpoint's weights and tokenizers, and the carriers.
-    files: name -> SHA-256."""
+    """What a record of copied kinds depends on: the checksums of a checkpoint's weights and tokenizers, and the
+    carriers. files: name -> SHA-256."""
     made_with = [sorted(files.items()), _NAMES, _FRAMES, _FRAMES_OF, _LEAST_RATE]
     return hashlib.sha256(json.dumps(made_with).encode()).hexdigest()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from app.engine.interface import Engine, ModelInfo, TranslationOptions, TranslationResult
 from app.engine.output.text_stream import ShowText, TextStream
 from app.errors import EngineError, TextTooLong
-from app.interpreter import in_thread
+from app.interpreter import LONG_CHARACTERS, in_thread
 from app.translation import TextRequest
 from app.translation.cached_engine import CachedEngine, TranslationCache, retried_while_overloaded
 from app.translation.concerns.messages import messages_in
@@ -28,7 +28,6 @@ from app.translation.stand_ins import KINDS, calibrated
 from app.translation.steps import Align, CountTokens, Question, Room, StandIns, Steps, Translate, at_once, together
 
 T = TypeVar("T")
-_LONG_CHARACTERS = 4000  # their layout and repair take a few milliseconds, starting a thread 0.1 ms
 _BATCH_CHARACTERS, _BATCH_TEXTS = 50_000, 1000
 _CONCURRENT_SENTENCES = 16  # fills the default slots with beams of 4
 _TASKS_AHEAD = 4 * _CONCURRENT_SENTENCES  # so that a slow sentence leaves slots to the later ones
@@ -69,7 +68,7 @@ class Translator:
         resume: Callable[[Any], list[Question]] = steps.send
         while True:
             try:
-                if length <= _LONG_CHARACTERS:
+                if length <= LONG_CHARACTERS:
                     questions = resume(answers)
                 else:
                     questions, ended = await in_thread(_until_end, resume, answers)

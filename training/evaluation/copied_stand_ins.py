@@ -11,8 +11,8 @@ _BEAM = 4  # of a server by default
 
 
 def copied_stand_ins(checkpoint: Checkpoint, network: Network) -> StandInKinds:
-    """Tried of a model with one language pair; a server tries those of the others, which may be thousands, when they are
-    first needed."""
+    """Tried of a model with one language pair; a server tries those of the others, which may be thousands, when they
+    are first needed."""
     config = checkpoint.config
     if config.source_language is None or config.target_language is None:
         return {}

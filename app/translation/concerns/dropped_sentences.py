@@ -9,9 +9,9 @@ from app.engine.interface import Notice, TranslationOptions, TranslationResult
 from app.text.layout_characters import has_letters, is_unspaced_script
 from app.text.sentence_splitting import sentence_spans
 
-# Fewer sentences alone are often two that the translation has joined, or a full stop that a source lacks. Of 5,000 texts
-# of three captions of Multi30k in each direction, 2 whole translations are marked, and at least 99 % of those that have
-# the first caption alone.
+# Fewer sentences alone are often two that the translation has joined, or a full stop that it lacks. Of 5,000 texts of
+# three captions of Multi30k in each direction, 2 whole translations are marked in one and none in the other, and at
+# least 99 % of those that have the first caption alone.
 _LEAST_LENGTH = 0.7  # of the source
 _LETTERS_OF_IDEOGRAPH = 3
 
@@ -26,8 +26,8 @@ def with_dropped_sentences(source: str, result: TranslationResult, options: Tran
     if (written := _sentences(result.text, options.target_language)) >= sentences:
         return result
     message = (
-        f"The model was given {sentences} sentences as one and wrote {written}: it may have dropped some. Split the text"
-        " into sentences to have all of them."
+        f"The model was given {sentences} sentences as one and wrote {written}: it may have dropped some. Split the"
+        " text into sentences to have all of them."
     )
     notice = Notice("dropped_sentences", message, 0, len(source))
     return replace(result, notices=(*result.notices, notice))
