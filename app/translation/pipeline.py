@@ -4,10 +4,10 @@ model reads; and back. Plain code, which `app.translation.driver` runs: the engi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.engine.interface import Notice, TranslationOptions, TranslationResult
+from app.engine.interface import ModelInfo, Notice, TranslationOptions, TranslationResult
 from app.engine.output.notices import still_true
 from app.engine.output.output_processor import total_usage
 from app.text.glossary_matching import TermMatcher
@@ -28,11 +28,10 @@ from app.translation.steps import Steps, together
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the texts of one call share. known_words: the words that the model of some options was trained on, None if
-    it has not recorded them. certain: count the tokens of all sentences. matchers: of glossaries, which requests may
-    share."""
+    """What the texts of one call share. model_of: the model that translates with some options, None if there is none.
+    certain: count the tokens of all sentences. matchers: of glossaries, which requests may share."""
 
-    known_words: Callable[[TranslationOptions], Collection[str] | None]
+    model_of: Callable[[TranslationOptions], ModelInfo | None]
     certain: bool = False
     matchers: dict[int, TermMatcher] = field(default_factory=dict)
 
@@ -106,13 +105,13 @@ def prepared(request: TextRequest, context: Context) -> Steps[PreparedText]:
         text = yield from split_to_fit(
             text, options, lambda piece: read_without_holes(piece, language), certain=context.certain
         )
-    matcher, known_words = context.matcher(request.glossary), context.known_words(options)
+    matcher, model = context.matcher(request.glossary), context.model_of(options)
     others = replace(options, prefix="") if options.prefix else options
     sentences = []
     for number, piece in enumerate(text.pieces):
         own = matcher
-        if matcher is None and known_words is not None:
-            own = copying_matcher(piece, known_words)
+        if matcher is None and model is not None and model.source_words is not None:
+            own = copying_matcher(piece, model.source_words)
         sentences.append(Sentence(piece, others if number else options, own))
     return PreparedText(request, text, sentences)
 
