@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -365,7 +366,7 @@ def read_stand_ins(folder: Path, config: CheckpointConfig) -> dict[tuple[str, st
 def record_stand_ins(folder: Path, config: CheckpointConfig, kinds_of: StandInKinds) -> None:
     """Adds pairs to the record of a published folder, whose readers find the old record or the new one. Two writers at
     a time cost one of them its pair, which is then tried again. OSError where the folder cannot be written."""
-    staged = folder / f".{STAND_INS}.{os.getpid()}"
+    staged = folder / f".{STAND_INS}.{secrets.token_hex(8)}"
     try:
         _write_stand_ins(staged, config.files, {**read_stand_ins(folder, config), **kinds_of})
         staged.replace(folder / STAND_INS)
@@ -376,7 +377,8 @@ def record_stand_ins(folder: Path, config: CheckpointConfig, kinds_of: StandInKi
 def _write_stand_ins(path: Path, files: Mapping[str, str], kinds_of: StandInKinds) -> None:
     pairs = [{"source": source, "target": target, "kinds": kinds} for (source, target), kinds in kinds_of.items()]
     text = json.dumps({"fingerprint": record_fingerprint(files), "pairs": pairs}, ensure_ascii=False, indent=1)
-    path.write_text(text, encoding="utf-8")
+    with path.open("x", encoding="utf-8") as file:  # follows no link that a stranger's folder has
+        file.write(text)
 
 
 def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> Tokenizer:

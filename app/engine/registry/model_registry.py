@@ -198,11 +198,12 @@ class ModelRegistry:
         current = self.versions.get(name)
         if current is None or current.version != version:
             return
-        self.versions[name] = replace(current, stand_ins={**current.stand_ins, pair: kinds})
+        known = {**current.stand_ins, pair: kinds}
+        self.versions[name] = replace(current, stand_ins=known)
         try:
-            await asyncio.to_thread(checkpoints.record_stand_ins, current.folder, current.config, {pair: kinds})
+            await asyncio.to_thread(checkpoints.record_stand_ins, current.folder, current.config, known)
         except OSError as error:  # such as a folder that a container mounts read-only
-            log.info("%s is not written (%s): each server tries it anew", current.folder, error.strerror)
+            log.info("%s keeps no %s (%s)", current.folder, checkpoints.STAND_INS, error.strerror)
 
     def withdraw(self, name: str, problem: str | None = None) -> None:
         """Stops offering a model, which was unloaded or which no device could load (problem)."""

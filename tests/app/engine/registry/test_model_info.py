@@ -103,7 +103,7 @@ def test_stand_ins_are_recorded_with_the_version_and_its_folder(
         shutil.rmtree(root / "tiny-en-es")  # the system lets the superuser write to a folder that is read-only
         await engine.record_stand_ins("tiny-en-es", 1, ("en", "es"), ("codes",))
         assert info(engine, "tiny-en-es").stand_ins == {("en", "es"): ("codes",)}
-        assert "tiny-en-es is not written (No such file or directory)" in caplog.text
+        assert "tiny-en-es keeps no stand_ins.json (No such file or directory)" in caplog.text
 
     play(root, monkeypatch, first)
     play(root, monkeypatch, later)
