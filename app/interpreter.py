@@ -16,13 +16,12 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
-R = TypeVar("R")
 T = TypeVar("T")
 # A thread that computes gives the interpreter up after so long. The event loop has to ask for it several times for one
 # request, after each call of the system: at Python's own 5 ms a tiny request waits up to 100 ms beside one thread.
@@ -37,8 +36,7 @@ _NEVER = 1 << 30
 # Collections of the two younger generations: at Python's own 700 and 10 the first alone took 10 % of a translation's
 # time; the second looks at 25,000 objects at most, for about 1 ms.
 YOUNG_OBJECTS, YOUNG_COLLECTIONS = 5_000, 4
-_THREAD_CHARACTERS = 4000  # layout and repair of so many take a few milliseconds, starting a thread 0.1 ms
-_SLICE_CHARACTERS = 20_000  # take about 0.1 s
+LONG_CHARACTERS = 4000  # layout and repair of so many take a few milliseconds, starting a thread 0.1 ms
 _THREADS = 2
 _threads = ThreadPoolExecutor(_THREADS, "slices")  # first come, first served
 _gave_way = threading.local()
@@ -103,26 +101,13 @@ async def _collect_now_and_then() -> None:
 
 
 async def in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """`work` in one of the threads for texts, so that the event loop is not blocked; for at most a tenth of a second,
-    so that texts of several requests take turns, and a request that is cancelled computes no further."""
+    """`work` in one of the threads for texts, so that the event loop is not blocked. Work that takes more than a tenth
+    of a second is to be given in parts, so that texts of several requests take turns, and a request that is cancelled
+    computes no further."""
     run = partial(contextvars.copy_context().run, work, *arguments)
     return await asyncio.get_running_loop().run_in_executor(_threads, run)
 
 
-async def each_in_thread(items: Sequence[R], lengths: Sequence[int], work: Callable[[R], T]) -> list[T]:
-    """`work` of each item, in order: of short texts in place, of long ones in a thread and in slices. lengths: in
-    characters."""
-    if sum(lengths) <= _THREAD_CHARACTERS:
-        return [work(item) for item in items]
-    results: list[T] = []
-    start = size = 0
-    for number, length in enumerate(lengths, 1):
-        size += length + 1
-        if size >= _SLICE_CHARACTERS or number == len(lengths):
-            results += await in_thread(_each, work, items[start:number])
-            start, size = number, 0
-    return results
-
-
-def _each(work: Callable[[R], T], items: Sequence[R]) -> list[T]:
-    return [work(item) for item in items]
+async def in_thread_if_long(characters: int, work: Callable[..., T], *arguments: object) -> T:
+    """`work` on texts of so many characters: in place where a thread would take longer to begin."""
+    return await in_thread(work, *arguments) if characters > LONG_CHARACTERS else work(*arguments)

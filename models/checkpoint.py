@@ -7,6 +7,7 @@
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
     demo.json           of a demo model: what it knows
     notices.json        of a translator trained here: what notices about its translations compare them with
+    stand_ins.json      of a translator: which kinds of stand-ins it copies (`models.stand_ins`)
     resume/             optimizer, RNG and sampler state; never read here
 
 A folder without config.json is not a checkpoint. Files are written under other names and renamed, config.json last, so
@@ -19,17 +20,19 @@ import json
 import math
 import os
 import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from models.stand_ins import KINDS, record_fingerprint
 from models.tokenizer import Tokenizer, is_language, read_tokenizer
 from models.weights_file import check_architecture, read_header, regular_file_bytes
 
 FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
 CONFIG, CONFIG_CHECKSUM, WEIGHTS, DEMO = "config.json", "config.sha256", "model.safetensors", "demo.json"
-NOTICES = "notices.json"
+NOTICES, STAND_INS = "notices.json", "stand_ins.json"
 ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
 MOST_JSON_BYTES = 16_000_000  # of each JSON file here; 40,000 language pairs take 4 MB
@@ -37,6 +40,8 @@ MOST_TOKENIZER_BYTES = 100_000_000
 MOST_SCORE_DEPTH = 8
 MOST_LANGUAGE_CHARACTERS = 64
 WORD = re.compile(r"[^\W\d_]+")  # in a casefolded text
+StandInKinds = Mapping[tuple[str, str], tuple[str, ...]]
+"""Source and target language -> the kinds of stand-ins that a translator copies, the best first."""
 MOST_CODE_CHARACTERS = 200  # of a name or fingerprint in edited_code
 
 
@@ -125,13 +130,14 @@ class NoticeRecord:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only. demo: None but for
-    demo models."""
+    demo models. stand_ins: of the language pairs that were tried."""
 
     folder: Path
     config: CheckpointConfig
     tokenizers: Mapping[str, Tokenizer]
     demo: DemoCard | None = None
     notices: NoticeRecord = NoticeRecord()
+    stand_ins: StandInKinds = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -212,6 +218,7 @@ def write(
     tokenizers: Mapping[str, Tokenizer],
     demo: DemoCard | None = None,
     notices: NoticeRecord = NoticeRecord(),
+    stand_ins: StandInKinds | None = None,
 ) -> None:
     """Publishes `staging` (weights and accompanying files) as `folder`: adds tokenizers and config, then moves all
     files, config.json last. After an OSError (a full disk) `folder` is unchanged or has no config.json."""
@@ -234,12 +241,14 @@ def write(
         (staging / DEMO).write_text(json.dumps(described, ensure_ascii=False, indent=1), encoding="utf-8")
     if notices != NoticeRecord():
         _write_notice_record(staging / NOTICES, notices)
+    if stand_ins:
+        _write_stand_ins(staging / STAND_INS, content["files"], stand_ins)
     for path in staging.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).unlink(missing_ok=True)
-    for name in (DEMO, NOTICES):  # of a model that another one replaces
+    for name in (DEMO, NOTICES, STAND_INS):  # of a model that another one replaces
         (folder / name).unlink(missing_ok=True)
     for path in sorted(staging.iterdir(), key=lambda path: path.name == CONFIG):
         path.replace(folder / path.name)
@@ -250,7 +259,8 @@ def read(folder: Path) -> Checkpoint:
     truncated, modified, or from a newer version."""
     config = read_verified_config(folder)
     demo = read_demo_card(folder)
-    return Checkpoint(folder, config, read_tokenizers(folder, config), demo, read_notice_record(folder, demo))
+    notices, stand_ins = read_notice_record(folder, demo), read_stand_ins(folder, config)
+    return Checkpoint(folder, config, read_tokenizers(folder, config), demo, notices, stand_ins)
 
 
 def read_verified_config(folder: Path) -> CheckpointConfig:
@@ -337,6 +347,38 @@ def read_notice_record(folder: Path, demo: DemoCard | None = None) -> NoticeReco
         raise CheckpointError(f"{path} is no record for notices ({error}); the model was not loaded.") from error
     source, target = (None if words is None else frozenset(words) for words in sides)
     return NoticeRecord(unsure_below, source, target)
+
+
+def read_stand_ins(folder: Path, config: CheckpointConfig) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Without the pairs that were not tried; {} where the record is of other weights or tokenizers, was made with other
+    sentences, or cannot be read: then they are tried again."""
+    try:
+        content = _read_json(folder / STAND_INS)
+        if content["fingerprint"] != record_fingerprint(config.files):
+            return {}
+        kinds_of = {(pair["source"], pair["target"]): tuple(pair["kinds"]) for pair in content["pairs"]}
+        _require(all(set(kinds) <= set(KINDS) and len(kinds) <= len(KINDS) for kinds in kinds_of.values()), "no kinds")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return kinds_of
+
+
+def record_stand_ins(folder: Path, config: CheckpointConfig, kinds_of: StandInKinds) -> None:
+    """Adds pairs to the record of a published folder, whose readers find the old record or the new one. Two writers at
+    a time cost one of them its pair, which is then tried again. OSError where the folder cannot be written."""
+    staged = folder / f".{STAND_INS}.{secrets.token_hex(8)}"
+    try:
+        _write_stand_ins(staged, config.files, {**read_stand_ins(folder, config), **kinds_of})
+        staged.replace(folder / STAND_INS)
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def _write_stand_ins(path: Path, files: Mapping[str, str], kinds_of: StandInKinds) -> None:
+    pairs = [{"source": source, "target": target, "kinds": kinds} for (source, target), kinds in kinds_of.items()]
+    text = json.dumps({"fingerprint": record_fingerprint(files), "pairs": pairs}, ensure_ascii=False, indent=1)
+    with path.open("x", encoding="utf-8") as file:  # follows no link that a stranger's folder has
+        file.write(text)
 
 
 def _tokenizer(folder: Path, side: str, kind: str, config: CheckpointConfig) -> Tokenizer:

@@ -105,6 +105,7 @@ def problem_of(folder: Path) -> str | None:
         checkpoints.check_weights_header(folder, config)
         checkpoints.read_tokenizers(folder, config)
         checkpoints.read_notice_record(folder, checkpoints.read_demo_card(folder))
+        checkpoints.read_stand_ins(folder, config)
     except CheckpointError as error:
         return str(error)
     except MemoryError:

@@ -12,7 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from models.checkpoint import CONFIG, CONFIG_CHECKSUM, CheckpointConfig, CheckpointError, read_verified_config, sha256
+from models.checkpoint import (
+    CONFIG,
+    CONFIG_CHECKSUM,
+    STAND_INS,
+    CheckpointConfig,
+    CheckpointError,
+    read_verified_config,
+    sha256,
+)
 from models.model_card import CARD
 from models.model_names import parse_model_name
 
@@ -53,7 +61,7 @@ def reason_to_keep(folder: Path, repositories: Sequence[str]) -> str | None:
         return f"cannot be told from a model of yours ({str(error).rstrip('.')})"
     if config.training.get(IMPORTED_FROM) not in repositories:
         return origin_in_words(config)
-    own = {CONFIG, CONFIG_CHECKSUM, CARD, ORIGINAL_CARD, *config.files}
+    own = {CONFIG, CONFIG_CHECKSUM, STAND_INS, CARD, ORIGINAL_CARD, *config.files}
     if more := sorted({path.name for path in folder.iterdir()} - own):
         return f"holds {more[0]}, which no import writes"
     if not (folder / CONFIG_CHECKSUM).is_file():

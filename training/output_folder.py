@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig, DemoCard, NoticeRecord
+from models.checkpoint import CheckpointConfig, DemoCard, NoticeRecord, StandInKinds
 from models.networks import loading
 from models.tokenizer import Tokenizer
 from training import snapshot
@@ -131,6 +131,7 @@ def publish(
     card: str,
     demo: DemoCard | None = None,
     notices: NoticeRecord | None = None,
+    stand_ins: StandInKinds | None = None,
 ) -> None:
     """Stages weights, curves and card, then moves them; see `models.checkpoint.write`."""
     with staging_folder(out) as folder:
@@ -138,4 +139,4 @@ def publish(
         draw_curves(read_rows(out / METRICS_FILE), folder / "curves.png")
         (folder / "README.md").write_text(card, encoding="utf-8")
         config = replace(config, edited_code=loading.edited_code(network))
-        checkpoints.write(folder, out, config, tokenizers, demo, notices or NoticeRecord())
+        checkpoints.write(folder, out, config, tokenizers, demo, notices or NoticeRecord(), stand_ins)

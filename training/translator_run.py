@@ -18,6 +18,7 @@ from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointConfig, DemoCard, LanguagePair
 from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
+from models.stand_ins import carriers
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.run_corpora import MixedEpochs, mix_summary
@@ -27,6 +28,7 @@ from training.data.tokenizer_training import fit_translator_tokenizers, language
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
+from training.evaluation.copied_stand_ins import copied_stand_ins
 from training.evaluation.model_outputs import translate
 from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
 from training.evaluation.scores import Scores, score_translator
@@ -97,6 +99,7 @@ def train_translator(
             compared, tested = 1 if start is None else 2, len(test or ())  # a tuned network with its start
             greedy, beamed = sum(map(len, held_out_sets.values())) * compared + tested, tested if test_beam > 1 else 0
             beamed += min(len(held_out), CALIBRATION_SENTENCES) if len(held_out) >= LEAST_SENTENCES else 0
+            beamed += len(carriers(config.pairs[0][0]))
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
             task,
@@ -128,7 +131,8 @@ def train_translator(
         if len(config.pairs) == 1:
             seen = train if start is None else None  # of another model's words nothing is known
             notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences)
-        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices)
+        stand_ins = copied_stand_ins(checkpoint, network)
+        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices, stand_ins)
         run.report_end(outcome, scores)
         return scores
 

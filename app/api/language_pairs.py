@@ -18,7 +18,7 @@ from app.api.services import Services
 from app.api.text_languages import AssignedPair, TextLanguages, already_in
 from app.engine.interface import Engine, TranslationOptions, TranslationResult
 from app.errors import EngineError, EngineUnavailable, UnknownPair
-from app.interpreter import each_in_thread
+from app.interpreter import in_thread_if_long
 from app.text.language_codes import base_language, closest_codes, code_meant_by
 from app.text.page_parser import NO_RULES, TagRules
 from app.translation import TextFormat, TextRequest
@@ -225,8 +225,9 @@ async def translate_texts(
     tags: TagRules = NO_RULES,
 ) -> list[TranslationResult]:
     """The translation of each text, all admitted or refused together. text_format None: guessed for each text."""
-    lengths = [len(text) for text in texts]
-    formats = [text_format] * len(texts) if text_format else await each_in_thread(texts, lengths, guess_format)
+    characters, formats = sum(map(len, texts)), [text_format or "text"] * len(texts)
+    if text_format is None:
+        formats = await in_thread_if_long(characters, lambda: [guess_format(text) for text in texts])
     jobs = [
         pair.text_request(text, TranslationOptions(*pair.pair), own_format, glossary or {}, split=split, tags=tags)
         for text, pair, own_format in zip(texts, pairs, formats, strict=True)
@@ -234,7 +235,7 @@ async def translate_texts(
     translations = await translate_jobs(jobs, request, services)
     if text_format is None:
         triples = list(zip(texts, formats, translations, strict=True))
-        translations = await each_in_thread(triples, lengths, lambda triple: _unescape(*triple))
+        translations = await in_thread_if_long(characters, lambda: [_unescape(*triple) for triple in triples])
     return translations
 
 

@@ -74,6 +74,7 @@ class AsyncEngine:
         self.load_model = partial(self._change, self.lifecycle.load)
         self.reload_model = partial(self._change, self.lifecycle.reload)
         self.unload_model = partial(self._change, self.lifecycle.unload)
+        self.record_stand_ins = self.registry.record_stand_ins
         self._curve_reader = CurveReader()
         self._starting: asyncio.Task[None] | None = None
         self._shutting_down = False
@@ -190,6 +191,7 @@ class AsyncEngine:
             demo=version.demo,
             source_words=version.notices.source_words,
             order=self.registry.order_of(version),
+            stand_ins=version.stand_ins,
         )
 
     async def curves(self, name: str) -> TrainingCurves:

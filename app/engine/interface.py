@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from app.engine.output.text_stream import TextStream, WrittenToken
 from app.engine.registry.training_curves import TrainingCurves
-from models.checkpoint import DemoCard
+from models.checkpoint import DemoCard, StandInKinds
 from models.decoding.options import DecodingOptions
 from models.inspection.results import AttentionFindings, AttentionMap, Candidate, GateSummary, Walkthrough, doc
 from models.inspection.selection import AttentionKind, AttentionSelection, GateSelection, WalkthroughFocus
@@ -282,6 +282,7 @@ NoticeCode = Literal[
     "invented_words",
     "repetition",
     "low_probability",
+    "dropped_sentences",
     "already_in_target_language",
     "unsupported_language",
     "pivot",
@@ -364,8 +365,8 @@ class ModelInfo:
     """A loaded checkpoint, as in `GET /models`. source_language, target_language: None for lyrics models and
     multilingual translators. language_pairs: (source, target) of a translator. precision, precision_reason: None if not
     on a device. demo: of a demo model, what it knows. source_words: as in `NoticeRecord`. order: as in
-    `ModelRegistry.order_of`. stand_ins: the kinds of words that it copies (`app.translation.stand_ins`), the best
-    first; None if they were not tried."""
+    `ModelRegistry.order_of`. stand_ins: the kinds that it copies (`models.stand_ins`), of the language pairs of which
+    they were tried."""
 
     name: str
     kind: Literal["translator", "lyrics"]
@@ -387,7 +388,7 @@ class ModelInfo:
     demo: DemoCard | None = None
     source_words: frozenset[str] | None = field(default=None, repr=False)
     order: ModelOrder = "name"
-    stand_ins: tuple[str, ...] | None = None
+    stand_ins: StandInKinds = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,6 +470,10 @@ class Engine(Protocol):
         self, model: str | None, source_language: str, target_language: str, pairs: Sequence[tuple[str, str]]
     ) -> list[tuple[AlignedWord, ...]]:
         """The aligned words of each (text, translation) pair; () if either has no tokens."""
+
+    async def record_stand_ins(self, name: str, version: int, pair: tuple[str, str], kinds: tuple[str, ...]) -> None:
+        """Records which kinds of stand-ins a version of a model copies: `models` lists them from now on, and its folder
+        keeps them where that can be written."""
 
     async def generate(self, request: GenerationRequest) -> GenerationResult: ...
 

@@ -10,7 +10,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from app.engine.interface import AlignedWord, Engine, ModelInfo, TranslationRequest, TranslationResult, Usage
+from app.engine.interface import (
+    AlignedWord,
+    Engine,
+    ModelInfo,
+    TranslationOptions,
+    TranslationRequest,
+    TranslationResult,
+    Usage,
+)
 from app.errors import EngineError, InvalidRequest, Overloaded, TextTooLong
 from app.translation.edits import without_invented_layout
 from app.translation.segments import one_plain_sentence
@@ -80,9 +88,8 @@ class CachedEngine:
         deadline = time.monotonic() + _ROOM_WAIT_S if patient else 0.0
         if len(requests) == 1 and not self._cache.max_bytes:  # most requests: nothing to look up or to group
             (result,) = await retried_while_overloaded(partial(self._engine.translate, requests), deadline)
-            if not result.alternatives and one_plain_sentence(result.text):
-                return [result]
-            return [without_invented_layout(result, requests[0].options.prefix)]
+            plain = not result.alternatives and one_plain_sentence(result.text)
+            return [result if plain else without_invented_layout(result, requests[0].options.prefix)]
         results: dict[TranslationRequest, TranslationResult | None] = {}
         for start in range(0, len(requests), _LOOKUPS_PER_TURN):
             results.update((request, self.cached(request)) for request in requests[start : start + _LOOKUPS_PER_TURN])
@@ -106,12 +113,7 @@ class CachedEngine:
 
     def _model(self, request: TranslationRequest) -> ModelInfo | None:
         """The model that will translate the request; None if there is none, or without a cache."""
-        options = request.options
-        for model in self._engine.models() if self._cache.max_bytes else ():
-            pair = options.source_language, options.target_language
-            if pair in model.language_pairs and options.model in (None, model.name):
-                return model
-        return None
+        return model_for(self._engine, request.options) if self._cache.max_bytes else None
 
     async def translated_or_none(self, requests: Sequence[TranslationRequest]) -> list[TranslationResult | None]:
         """`translate`, with None for requests with required terms that the model cannot write."""
@@ -143,6 +145,13 @@ class CachedEngine:
         return await retried_while_overloaded(
             partial(self._engine.align, *model, pairs), time.monotonic() + _ROOM_WAIT_S
         )
+
+
+def model_for(engine: Engine, options: TranslationOptions) -> ModelInfo | None:
+    """The first loaded model of the language pair, and of the name if there is one."""
+    pair = options.source_language, options.target_language
+    candidates = (model for model in engine.models() if options.model in (None, model.name))
+    return next((model for model in candidates if pair in model.language_pairs), None)
 
 
 async def _each_or_none(

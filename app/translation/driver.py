@@ -9,15 +9,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 from app.engine.interface import Engine, ModelInfo, TranslationOptions, TranslationResult
 from app.engine.output.text_stream import ShowText, TextStream
 from app.errors import EngineError, TextTooLong
-from app.interpreter import in_thread
+from app.interpreter import LONG_CHARACTERS, in_thread
 from app.translation import TextRequest
-from app.translation.cached_engine import CachedEngine, TranslationCache, retried_while_overloaded
+from app.translation.cached_engine import CachedEngine, TranslationCache, model_for, retried_while_overloaded
 from app.translation.concerns.messages import messages_in
 from app.translation.edits import LayoutFilter, without_invented_layout
 from app.translation.mixed_languages import MixedText
@@ -28,7 +29,6 @@ from app.translation.stand_ins import KINDS, calibrated
 from app.translation.steps import Align, CountTokens, Question, Room, StandIns, Steps, Translate, at_once, together
 
 T = TypeVar("T")
-_LONG_CHARACTERS = 4000  # their layout and repair take a few milliseconds, starting a thread 0.1 ms
 _BATCH_CHARACTERS, _BATCH_TEXTS = 50_000, 1000
 _CONCURRENT_SENTENCES = 16  # fills the default slots with beams of 4
 _TASKS_AHEAD = 4 * _CONCURRENT_SENTENCES  # so that a slow sentence leaves slots to the later ones
@@ -42,7 +42,8 @@ class Translator:
     def __init__(self, engine: Engine, cache: TranslationCache | None = None) -> None:
         self._engine = engine
         self._cached = CachedEngine(engine, TranslationCache() if cache is None else cache)
-        self._stand_ins: dict[ModelKey, asyncio.Task[tuple[str, ...]]] = {}
+        self._model_of = partial(model_for, engine)
+        self._trials: dict[ModelKey, asyncio.Task[tuple[str, ...]]] = {}  # of stand-ins, until they are recorded
 
     async def translate(self, requests: Sequence[TextRequest], *, patient: bool = False) -> list[TranslationResult]:
         """Results in order, admitted or refused together, a large request by its first batch. patient: waits for room
@@ -53,15 +54,15 @@ class Translator:
         return results
 
     async def _translate_batch(self, requests: Sequence[TextRequest], *, patient: bool) -> list[TranslationResult]:
-        length = sum(len(request.text) for request in requests)
-        try:
-            return await self._run(self._pipelines(requests, certain=False), length, patient=patient)
-        except TextTooLong:  # a sentence has more tokens than bytes: count the tokens of all sentences
-            return await self._run(self._pipelines(requests, certain=True), length, patient=patient)
-
-    def _pipelines(self, requests: Sequence[TextRequest], *, certain: bool) -> Steps[list[TranslationResult]]:
-        context = Context(self._known_words, certain)
-        return together([translated(request, context) for request in requests])
+        length, context = sum(len(request.text) for request in requests), Context(self._model_of)
+        while True:
+            try:
+                steps = together([translated(request, context) for request in requests])
+                return await self._run(steps, length, patient=patient)
+            except TextTooLong:  # a sentence has more tokens than bytes: count the tokens of all sentences
+                if context.certain:
+                    raise
+                context = replace(context, certain=True)
 
     async def _run(self, steps: Steps[T], length: int, *, patient: bool) -> T:
         """length: in characters, of the texts."""
@@ -69,7 +70,7 @@ class Translator:
         resume: Callable[[Any], list[Question]] = steps.send
         while True:
             try:
-                if length <= _LONG_CHARACTERS:
+                if length <= LONG_CHARACTERS:
                     questions = resume(answers)
                 else:
                     questions, ended = await in_thread(_until_end, resume, answers)
@@ -82,8 +83,6 @@ class Translator:
             patient = patient or any(isinstance(question, Translate) for question in questions)
 
     async def _answers(self, questions: Sequence[Question], *, patient: bool) -> list[Any]:
-        if all(isinstance(each, Translate) and not each.refusable for each in questions):  # nearly always
-            return await self._cached.translate([each.request for each in questions], patient=patient)  # type: ignore[union-attr]
         groups: defaultdict[tuple[type[Question], bool], list[int]] = defaultdict(list)
         for number, question in enumerate(questions):
             groups[type(question), isinstance(question, Translate) and question.refusable].append(number)
@@ -97,9 +96,9 @@ class Translator:
             elif kind is Align:
                 found = await self._cached.aligned([(each.request, each.translation) for each in own])
             elif kind is Room:
-                found = [await self._engine.source_room(*_model_of(each.options)) for each in own]
+                found = [await self._engine.source_room(*_names(each.options)) for each in own]
             elif kind is CountTokens:
-                found = [await self._engine.source_tokens(*_model_of(each.options), each.texts) for each in own]
+                found = [await self._engine.source_tokens(*_names(each.options), each.texts) for each in own]
             else:
                 assert kind is StandIns
                 found = [await self._stand_ins_of(each.options) for each in own]
@@ -107,31 +106,27 @@ class Translator:
                 answers[number] = answer
         return answers
 
-    def _model(self, options: TranslationOptions) -> ModelInfo | None:
-        pair = options.source_language, options.target_language
-        for model in self._engine.models():
-            if pair in model.language_pairs and options.model in (None, model.name):
-                return model
-        return None
-
-    def _known_words(self, options: TranslationOptions) -> frozenset[str] | None:
-        model = self._model(options)
-        return None if model is None else model.source_words
-
     async def _stand_ins_of(self, options: TranslationOptions) -> tuple[str, ...]:
-        """Recorded with the model, or tried when they are first needed."""
-        model = self._model(options)
-        if model is None or model.stand_ins is not None:
-            return KINDS if model is None else model.stand_ins or ()
-        key = model.name, model.version, options.source_language, options.target_language
-        if key not in self._stand_ins:
-            options = replace(options, model=model.name)
-            self._stand_ins[key] = asyncio.create_task(self._run(calibrated(options), 0, patient=True))
-        try:
-            return await asyncio.shield(self._stand_ins[key])
-        except EngineError:  # such as an overloaded server: tried again by the next sentence
-            self._stand_ins.pop(key, None)
+        """As recorded with the model, or tried when they are first needed."""
+        model, pair = self._model_of(options), (options.source_language, options.target_language)
+        if model is None:
             return KINDS
+        if pair in model.stand_ins:
+            return model.stand_ins[pair]
+        key = model.name, model.version, *pair
+        if key not in self._trials:
+            self._trials[key] = asyncio.create_task(self._tried_stand_ins(model, replace(options, model=model.name)))
+            self._trials[key].add_done_callback(lambda _: self._trials.pop(key))
+        try:
+            return await asyncio.shield(self._trials[key])
+        except EngineError:  # such as an overloaded server: tried again by the next sentence
+            return KINDS
+
+    async def _tried_stand_ins(self, model: ModelInfo, options: TranslationOptions) -> tuple[str, ...]:
+        kinds = await self._run(calibrated(options), 0, patient=True)
+        pair = options.source_language, options.target_language
+        await self._engine.record_stand_ins(model.name, model.version, pair, kinds)
+        return kinds
 
     def stream(
         self, request: TextRequest, *, patient: bool = False
@@ -148,9 +143,10 @@ class Translator:
             mixed = await self._run(at_once(MixedText.of, request), len(request.text), patient=patient)
             if not mixed.parted.whole:
                 return await self._stream_parts(mixed, request.options.target_language, show, patient=patient)
-            context = Context(self._known_words, certain=True)
+            context = Context(self._model_of, certain=True)
             text = await self._run(prepared(mixed.parts[0], context), len(request.text), patient=patient)
-            return text.assembled(await self._stream_sentences(text, show, patient=patient))
+            translations = await self._stream_sentences(text, show, patient=patient)
+            return await self._run(at_once(text.assembled, translations), len(request.text), patient=True)
 
         return TextStream.opened(work)
 
@@ -245,7 +241,7 @@ def _until_end(
         return [], end
 
 
-def _model_of(options: TranslationOptions) -> tuple[str | None, str, str]:
+def _names(options: TranslationOptions) -> tuple[str | None, str, str]:
     return options.model, options.source_language, options.target_language
 
 

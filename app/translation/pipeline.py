@@ -4,10 +4,10 @@ model reads; and back. Plain code, which `app.translation.driver` runs: the engi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from app.engine.interface import Notice, TranslationOptions, TranslationResult
+from app.engine.interface import ModelInfo, Notice, TranslationOptions, TranslationResult
 from app.engine.output.notices import still_true
 from app.engine.output.output_processor import total_usage
 from app.text.glossary_matching import TermMatcher
@@ -16,6 +16,7 @@ from app.text.tag_placement import AlignedSpan
 from app.text.xml_page import parse_xml
 from app.translation import TextRequest
 from app.translation.assemble import MAX_NOTICES, assembled, worst_finish_reason
+from app.translation.concerns.dropped_sentences import with_dropped_sentences
 from app.translation.concerns.messages import Framed
 from app.translation.concerns.unknown_words import copying_matcher
 from app.translation.mixed_languages import MixedText
@@ -27,11 +28,10 @@ from app.translation.steps import Steps, together
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the texts of one call share. known_words: the words that the model of some options was trained on, None if
-    it has not recorded them. certain: count the tokens of all sentences. matchers: of glossaries, which requests may
-    share."""
+    """What the texts of one call share. model_of: the model that translates with some options, None if there is none.
+    certain: count the tokens of all sentences. matchers: of glossaries, which requests may share."""
 
-    known_words: Callable[[TranslationOptions], Collection[str] | None]
+    model_of: Callable[[TranslationOptions], ModelInfo | None]
     certain: bool = False
     matchers: dict[int, TermMatcher] = field(default_factory=dict)
 
@@ -51,6 +51,11 @@ class PreparedText:
 
     def assembled(self, translations: Sequence[TranslationResult]) -> TranslationResult:
         options, text = self.request.options, self.segmented
+        if not self.request.split:
+            translations = [
+                with_dropped_sentences(sentence.source, translation, options)
+                for sentence, translation in zip(self.sentences, translations, strict=True)
+            ]
         result = translations[0] if text.whole else assembled(text, translations, options.target_language)
         return replace(
             result,
@@ -100,13 +105,13 @@ def prepared(request: TextRequest, context: Context) -> Steps[PreparedText]:
         text = yield from split_to_fit(
             text, options, lambda piece: read_without_holes(piece, language), certain=context.certain
         )
-    matcher, known_words = context.matcher(request.glossary), context.known_words(options)
+    matcher, model = context.matcher(request.glossary), context.model_of(options)
     others = replace(options, prefix="") if options.prefix else options
     sentences = []
     for number, piece in enumerate(text.pieces):
         own = matcher
-        if matcher is None and known_words is not None:
-            own = copying_matcher(piece, known_words)
+        if matcher is None and model is not None and model.source_words is not None:
+            own = copying_matcher(piece, model.source_words)
         sentences.append(Sentence(piece, others if number else options, own))
     return PreparedText(request, text, sentences)
 

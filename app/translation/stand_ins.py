@@ -1,85 +1,17 @@
-"""Stand-ins: what a model reads in place of an island. A model copies what it has learnt to copy, and that differs: one
-copies any number and no name, another the reverse. So each kind of stand-in is tried once per model on sentences with
-a place for it, and the kinds that come back are recorded, the best first."""
+"""The kinds of stand-ins that a loaded model copies (`models.stand_ins`), tried by its own translations."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from itertools import count
-
 from app.engine.interface import TranslationOptions, TranslationRequest
-from app.text.glossary_matching import find_term
-from app.text.language_codes import base_language
 from app.translation.steps import Steps, Translate
+from models.stand_ins import KINDS, carriers, copied_kinds, copied_once, stand_ins
 
-_NAMES = ["Anna", "Peter", "Berlin", "Paris", "Tom", "Maria", "London", "Max", "Rom", "Lisa", "Wien", "Paul"]
-_LEAST_RATE = 0.5  # of sentences in which a stand-in comes back, for its kind to be used
-_DIGITS = re.compile(r"\d+")
-KINDS = ("numbers", "names", "codes", "letters")
-# Sentences with places for one and for two stand-ins. The first ones suit any language.
-_FRAMES = ("{0}", "{0}.", "{0}, {1}.", "{0}: {1}")
-_FRAMES_OF = {
-    "de": (
-        "Guten Morgen, {0}!", "Ich heiße {0} und wohne in {1}.", "Das kostet {0}.", "Wir treffen {0} vor dem Haus.",
-        "{0} ist heute nicht da.", "Das steht in {0}.", "Ein Mann spricht mit {0} über {1}.", "Danke, {0}.",
-    ),
-    "en": (
-        "Good morning, {0}!", "My name is {0} and I live in {1}.", "That costs {0}.", "We meet {0} at the house.",
-        "{0} is not here today.", "It says so in {0}.", "A man is talking to {0} about {1}.", "Thank you, {0}.",
-    ),
-    "es": (
-        "¡Buenos días, {0}!", "Me llamo {0} y vivo en {1}.", "Eso cuesta {0}.", "Vemos a {0} delante de la casa.",
-        "{0} no está aquí hoy.", "Lo dice en {0}.", "Un hombre habla con {0} sobre {1}.", "Gracias, {0}.",
-    ),
-    "fr": (
-        "Bonjour, {0} !", "Je m'appelle {0} et j'habite à {1}.", "Cela coûte {0}.", "{0} n'est pas là aujourd'hui.",
-        "C'est écrit dans {0}.", "Un homme parle avec {0} de {1}.", "Merci, {0}.",
-    ),
-    "zh": (
-        "早上好，{0}！", "我叫{0}，我住在{1}。", "这个要{0}。", "{0}今天不在。", "谢谢，{0}。",
-    ),
-}  # fmt: skip
-
-
-def stand_ins(kind: str, avoid: str) -> Iterator[str]:
-    """Endless stand-ins of a kind that do not occur in the text `avoid`."""
-    read = avoid.casefold()
-    if kind == "numbers":
-        digits = set(_DIGITS.findall(avoid))
-        candidates = (str(17 + 25 * number) for number in count())
-        yield from (number for number in candidates if number not in digits)
-    if kind == "names":
-        yield from (name for name in _NAMES if name.casefold() not in read)
-    if kind == "letters":
-        yield from (letter for letter in "XYZQWVKJ" if letter.casefold() not in read.split())
-    for number in count(1):
-        if f"x{number}" not in read:
-            yield f"X{number}"
-
-
-def copied_once(stand_in: str, text: str) -> int | None:
-    """The place of a stand-in in a translation, None unless it is there once, as a word."""
-    at = find_term(text, stand_in)
-    if at < 0 or text.count(stand_in) != 1:
-        return None
-    around = text[max(0, at - 2) : at], text[at + len(stand_in) :][:2]
-    joined = any(re.fullmatch(pattern, part) for pattern, part in zip((r"\d[.,:]", r"[.,:]\d"), around, strict=True))
-    return None if joined and stand_in.isdecimal() else at
+__all__ = ["KINDS", "calibrated", "copied_once", "stand_ins"]
 
 
 def calibrated(options: TranslationOptions) -> Steps[tuple[str, ...]]:
     """The kinds of stand-ins that the model copies, those that it copies best first."""
-    frames = (*_FRAMES, *_FRAMES_OF.get(base_language(options.source_language), ()))
     plain = TranslationOptions(options.source_language, options.target_language, options.model)
-    tried: list[tuple[str, list[str], TranslationRequest]] = []
-    for kind in KINDS:
-        for frame in frames:
-            chosen = [word for word, _ in zip(stand_ins(kind, frame), range(1 + ("{1}" in frame)), strict=False)]
-            tried.append((kind, chosen, TranslationRequest(frame.format(*chosen), plain)))
-    results = yield [Translate(request) for _, _, request in tried]
-    rates = dict.fromkeys(KINDS, 0.0)
-    for (kind, chosen, _), result in zip(tried, results, strict=True):
-        rates[kind] += all(copied_once(word, result.text) is not None for word in chosen) / len(frames)
-    kinds = sorted((kind for kind in KINDS if rates[kind] >= _LEAST_RATE), key=lambda kind: -rates[kind])
-    return tuple(kinds)
+    tried = carriers(options.source_language)
+    results = yield [Translate(TranslationRequest(carrier.sentence, plain)) for carrier in tried]
+    return copied_kinds(tried, [result.text for result in results])

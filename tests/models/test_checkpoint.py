@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,54 @@ def test_a_record_for_notices_of_another_form_is_refused(tmp_path: Path, content
     (tmp_path / "notices.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"notices\.json is no record for notices"):
         checkpoints.read_notice_record(tmp_path)
+
+
+DE_EN = {("de", "en"): ("numbers", "codes")}
+
+
+def test_recorded_stand_ins_belong_to_weights_and_tokenizers(tmp_path: Path) -> None:
+    tokenizers, folder = {"source": SOURCE, "target": TARGET}, written(tmp_path)
+    assert checkpoints.read(folder).stand_ins == {}
+    checkpoints.write(stage(tmp_path / "again"), folder, CONFIG, tokenizers, stand_ins=DE_EN)
+    assert checkpoints.read(folder).stand_ins == DE_EN
+    checkpoints.record_stand_ins(folder, checkpoints.read_config(folder), {("en", "de"): ()})
+    assert checkpoints.read(folder).stand_ins == DE_EN | {("en", "de"): ()}
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    kept = (folder / "stand_ins.json").read_bytes()
+    checkpoints.write(stage(tmp_path / "third"), folder, CONFIG, tokenizers)
+    assert not (folder / "stand_ins.json").exists(), "another model has replaced the recorded one"
+    (folder / "stand_ins.json").write_bytes(kept)
+    assert checkpoints.read(folder).stand_ins == DE_EN | {("en", "de"): ()}
+    other = stage(tmp_path / "fourth")
+    (other / "model.safetensors").write_bytes(b"other weights")
+    checkpoints.write(other, folder, CONFIG, tokenizers)
+    (folder / "stand_ins.json").write_bytes(kept)  # as rsync may leave it beside new weights
+    assert checkpoints.read(folder).stand_ins == {}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: [],
+        lambda content: None,
+        lambda content: {**content, "fingerprint": "0"},
+        lambda content: {**content, "pairs": {"de": "en"}},
+        lambda content: {**content, "pairs": [{"source": "de", "target": "en", "kinds": ["words"]}]},
+        lambda content: {**content, "pairs": [{"source": "de", "target": "en", "kinds": ["codes"] * 5}]},
+        lambda content: {**content, "pairs": [{"source": ["de"], "target": "en", "kinds": []}]},
+        lambda content: {**content, "pairs": [{"source": "de", "kinds": [["codes"]]}]},
+    ],
+)
+def test_stand_ins_of_another_form_are_none(tmp_path: Path, spoil: Callable[[Any], object]) -> None:
+    """They are tried again, and the record is written anew."""
+    folder = written(tmp_path)
+    config = checkpoints.read_config(folder)
+    checkpoints.record_stand_ins(folder, config, DE_EN)
+    content = json.loads((folder / "stand_ins.json").read_text(encoding="utf-8"))
+    (folder / "stand_ins.json").write_text(json.dumps(spoil(content)), encoding="utf-8")
+    assert checkpoints.read(folder).stand_ins == {}
+    checkpoints.record_stand_ins(folder, config, DE_EN)
+    assert checkpoints.read(folder).stand_ins == DE_EN
 
 
 def test_a_lyricist_has_one_tokenizer(tmp_path: Path) -> None:

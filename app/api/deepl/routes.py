@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -27,7 +28,7 @@ from app.api.request_fields import describe_value, quotable
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
 from app.errors import EngineUnavailable, InvalidRequest, TextTooLong
-from app.interpreter import each_in_thread
+from app.interpreter import in_thread_if_long
 from app.text.language_codes import base_language, language_name
 from app.text.page_parser import TagRules
 from app.text.xml_page import check_well_formed
@@ -120,9 +121,9 @@ async def deepl_translate(
 ) -> schemas.DeepLTranslateAnswer:
     """Translates `text`, in DeepL's form: point its clients here with `server_url`."""
     services.limits.check_texts(body.texts, "text")
-    lengths = [len(text) for text in body.texts]
     if body.tag_handling == "xml":
-        await each_in_thread(body.texts, lengths, lambda text: check_well_formed(text, "text"))
+        characters = sum(map(len, body.texts))
+        await in_thread_if_long(characters, _check_xml, body.texts)
     text_format: TextFormat = body.tag_handling or "text"
     pairs = await find_pairs(body.texts, body.source, body.target, services, text_format)
     # with a glossary, all texts have one pair
@@ -151,6 +152,11 @@ async def deepl_translate(
         for characters, pair, translation in zip(billed, pairs, translations, strict=True)
     ]
     return schemas.DeepLTranslateAnswer(translations=answers)
+
+
+def _check_xml(texts: Sequence[str]) -> None:
+    for text in texts:
+        check_well_formed(text, "text")
 
 
 def _tag_rules(body: schemas.DeepLTranslateRequest) -> TagRules:

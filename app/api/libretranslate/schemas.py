@@ -298,7 +298,9 @@ class NoticeAnswer(Answer):
     code: NoticeCode = doc(
         '"unknown_words": one word that the model does not know; "invented_words": one word of the translation that its'
         ' training texts never had; "repetition": the translation goes round in circles;'
-        ' "low_probability": the model is unsure of it; "already_in_target_language": the text came back as it is;'
+        ' "low_probability": the model is unsure of it; "dropped_sentences": with `split` false, the translation has'
+        " fewer sentences than the text, and is much shorter;"
+        ' "already_in_target_language": the text came back as it is;'
         ' "unsupported_language": so did this one, in a language that no model here reads;'
         ' "pivot": translated through a third language.',
         "unknown_words",

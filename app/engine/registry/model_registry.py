@@ -5,6 +5,7 @@ or written to the folder in the meantime."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import weakref
@@ -25,6 +26,7 @@ from models.imported_folder import stands_in
 from models.model_card import licence
 from models.model_names import checkpoint_folder, parse_model_name
 
+log = logging.getLogger(__name__)
 Kind = Literal["translator", "lyrics"]
 NOUNS = {"translator": "translator", "lyrics": "lyricist"}
 TRIALS = CheckpointTrials()  # of the process, since a checkpoint that was sound once stays so
@@ -172,12 +174,13 @@ class ModelRegistry:
             TRIALS.require(path)
             demo = checkpoints.read_demo_card(path)
             notices = checkpoints.read_notice_record(path, demo)
-            read = Checkpoint(path, config, checkpoints.read_tokenizers(path, config), demo, notices)
+            tokenizers, stand_ins = checkpoints.read_tokenizers(path, config), checkpoints.read_stand_ins(path, config)
+            read = Checkpoint(path, config, tokenizers, demo, notices, stand_ins)
             pinned = PinnedFiles(path, [checkpoints.CONFIG, *read.config.files])
         except (CheckpointError, OSError, UnicodeEncodeError) as error:
             raise refusal(path, error) from error
         version = self._last_versions[path.name] = self._last_versions.get(path.name, 0) + 1
-        own = (read.folder, read.config, read.tokenizers, read.demo, read.notices)
+        own = (read.folder, read.config, read.tokenizers, read.demo, read.notices, read.stand_ins)
         model = ModelVersion(*own, version, pinned, licence(path))
         return replace(model, by_pair=model.single_pairs()) if read.config.language_pairs else model
 
@@ -188,6 +191,19 @@ class ModelRegistry:
         self.stand_ins.pop(version.name, None)
         self.stand_ins |= self._stand_ins([version])
         self.versions = self._in_order({**self.versions, version.name: version})
+
+    async def record_stand_ins(self, name: str, version: int, pair: tuple[str, str], kinds: tuple[str, ...]) -> None:
+        """Adds what was tried of a version to it, and to its folder where that can be written; without effect where the
+        version is not the current one any more."""
+        current = self.versions.get(name)
+        if current is None or current.version != version:
+            return
+        known = {**current.stand_ins, pair: kinds}
+        self.versions[name] = replace(current, stand_ins=known)
+        try:
+            await asyncio.to_thread(checkpoints.record_stand_ins, current.folder, current.config, known)
+        except OSError as error:  # such as a folder that a container mounts read-only
+            log.info("%s keeps no %s (%s)", current.folder, checkpoints.STAND_INS, error.strerror)
 
     def withdraw(self, name: str, problem: str | None = None) -> None:
         """Stops offering a model, which was unloaded or which no device could load (problem)."""

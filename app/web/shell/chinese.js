@@ -79,6 +79,7 @@ export const CHINESE = {
   "notice.repetition": "译文自我重复，很可能是错的。",
   "notice.invented_words": "译文中有训练文本里没有的词，可能是模型编造的；请核对。",
   "notice.low_probability": "模型自己也认为这个译文不太可能；请核对。",
+  "notice.dropped_sentences": "模型把多句当作一句来读，可能漏译了几句。",
   "notice.already_in_target_language": "文字已经是目标语言，保持原样。",
   "notice.pivot": "经由另一种语言翻译，依次使用：{models}。",
   "notice.length": "译文到达模型上限而被截断。",

@@ -79,6 +79,7 @@ export const ENGLISH = {
   "notice.repetition": "The translation repeats itself and is probably wrong.",
   "notice.invented_words": "The model may have made up words of this translation; check them.",
   "notice.low_probability": "The model finds this translation itself improbable; check it.",
+  "notice.dropped_sentences": "The model read several sentences as one and may have dropped some of them.",
   "notice.already_in_target_language": "The text is in the target language already and was left as it is.",
   "notice.pivot": "Translated by way of another language, by these models: {models}.",
   "notice.length": "The translation was cut off at the model’s limit.",

@@ -71,7 +71,7 @@ def translator(source: str, target: str) -> ModelInfo:
         licence="cc-by-4.0",
         loaded_at=datetime(2026, 11, 22, 5, 12, 9, tzinfo=UTC),
         language_pairs=((source, target),),
-        stand_ins=("numbers", "names"),
+        stand_ins={(source, target): ("numbers", "names")},
     )
 
 
@@ -161,6 +161,14 @@ class FakeEngine:
         """Word i of the one is word i of the other."""
         self._record(("align", model, source_language, target_language, tuple(pairs)))
         return [word_by_word(*pair) for pair in pairs]
+
+    async def record_stand_ins(self, name: str, version: int, pair: tuple[str, str], kinds: tuple[str, ...]) -> None:
+        self.loaded = [
+            replace(model, stand_ins={**model.stand_ins, pair: kinds})
+            if (model.name, model.version) == (name, version)
+            else model
+            for model in self.loaded
+        ]
 
     @recorded
     async def generate(self, request: GenerationRequest) -> GenerationResult:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from dataclasses import replace
 
 import pytest
 
 from app.engine.interface import TranslationOptions, TranslationRequest, TranslationResult, Usage
 from app.errors import TextTooLong
-from app.interpreter import each_in_thread
 from app.translation.cached_engine import CachedEngine, TranslationCache
 from app.translation.driver import Translator
 from models.decoding.options import DecodingOptions
@@ -157,33 +155,3 @@ def test_pair_too_long_to_align_leaves_the_others_aligned(monkeypatch: pytest.Mo
     pairs = [(request, request.text) for request in requests]
     results = asyncio.run(CachedEngine(engine, TranslationCache()).aligned(pairs))
     assert [None if words is None else len(words) for words in results] == [2, None, 2]
-
-
-def test_cancelled_work_ends_with_its_slice() -> None:
-    """Long texts are computed in threads, which cannot be cancelled."""
-    started, go_on = threading.Event(), threading.Event()
-    worked: list[int] = []
-
-    def work(item: int) -> None:
-        worked.append(item)
-        started.set()
-        assert go_on.wait(10)
-
-    async def cancelled() -> None:
-        task = asyncio.create_task(each_in_thread(range(5), [30_000] * 5, work))
-        await asyncio.to_thread(started.wait, 10)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        go_on.set()
-
-    asyncio.run(cancelled())  # waits for the thread
-    assert worked == [0]
-
-
-@pytest.mark.parametrize("length", [3, 3000, 30_000])
-def test_work_of_any_length_is_in_order(length: int) -> None:
-    assert asyncio.run(each_in_thread(range(7), [length] * 7, lambda item: item * item)) == [
-        item * item for item in range(7)
-    ]
-    assert asyncio.run(each_in_thread((), (), len)) == []

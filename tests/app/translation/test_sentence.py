@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,8 @@ from app.engine.interface import TranslationResult
 from app.errors import Overloaded
 from app.text.protected_spans import protected_spans
 from app.translation.driver import Translator
-from tests.app.translation.word_engine import WordEngine
+from tests.app.api.fake_engine import translator
+from tests.app.translation.word_engine import WordEngine, with_reload
 from tests.request_builders import text_request
 
 
@@ -169,6 +171,25 @@ def test_everything_protected_is_in_the_translation(parts: list[str], backwards:
     for number in NUMBERS:
         assert len(re.findall(rf"(?<!\S){re.escape(number)}(?!\S)", result)) == parts.count(number)
     assert ("canine" in result.lower()) is ("hund" in parts)  # with a capital where it begins the sentence
+
+
+def test_stand_ins_are_tried_once_and_recorded_with_the_model() -> None:
+    """A model of capitals copies numbers and codes, and no names."""
+    engine = WordEngine(loaded=[replace(translator("de", "en"), stand_ins={})])
+
+    async def both() -> list[TranslationResult]:
+        run = Translator(engine)
+        texts = [text_request(text, "de", "en") for text in ("Siehe https://x.org da", "Siehe {name} da")]
+        return [*await run.translate(texts), *await Translator(engine).translate(texts)]
+
+    assert {result.text for result in asyncio.run(both())} == {"SIEHE https://x.org DA", "SIEHE {name} DA"}
+    (kinds,) = engine.loaded[0].stand_ins.values()
+    assert set(kinds) == {"numbers", "codes", "letters"}
+    assert engine.source_texts.count("Guten Morgen, X1!") == 1
+    with_reload(engine)
+    engine.loaded = [replace(model, stand_ins={}) for model in engine.loaded]
+    translate(engine, "Siehe https://x.org da")
+    assert engine.source_texts.count("Guten Morgen, X1!") == 2, "of another version"
 
 
 def test_other_stand_ins_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:

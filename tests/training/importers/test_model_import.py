@@ -102,7 +102,9 @@ def test_update_replaces_a_model_whose_repository_has_changed(
         patch.setattr(model_import, "write_conversion", killed)
         assert imported(into, "de-en", "--update") == 130
     assert checkpoints.read(into / "opus-mt-de-en").config == before
+    checkpoints.record_stand_ins(into / "opus-mt-de-en", before, {("de", "en"): ("codes",)})  # as a server does
     assert imported(into, "de-en", "--update") == 0
+    assert checkpoints.read(into / "opus-mt-de-en").stand_ins == {}
     after = checkpoints.read(into / "opus-mt-de-en").config
     assert (before.training["revision"], after.training["revision"]) == (repository.commit, changed.commit)
     assert before.files["model.safetensors"] != after.files["model.safetensors"]

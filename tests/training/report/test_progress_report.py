@@ -15,6 +15,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from models import checkpoint as checkpoints
 from tests.training.small import CPU, pairs, translator
 from training.data.progress_bar import ProgressBar
 from training.progress import Validation
@@ -170,8 +171,10 @@ def test_files_of_a_finished_run(model: Path) -> None:
         "samples.jsonl",
         "samples.md",
         "source.json",
+        "stand_ins.json",
         "target.json",
     ]
+    assert checkpoints.read(model).stand_ins.keys() == {("aa", "bb")}
     assert len((model / "curves.png").read_bytes()) > 5000
     rows = read_rows(model / "metrics.jsonl")
     assert [row["epoch"] for row in rows if "loss" in row] == [1, 2, 3, 4]

@@ -84,6 +84,31 @@ def test_words_of_a_small_corpus_are_known(
     play(root, monkeypatch, scene)
 
 
+def test_stand_ins_are_recorded_with_the_version_and_its_folder(
+    tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, pair = shutil.copytree(tiny_checkpoints, tmp_path / "c"), ("de", "en")
+    caplog.set_level("INFO")
+
+    async def first(engine: AsyncEngine) -> None:
+        assert info(engine).stand_ins == {}
+        await engine.record_stand_ins("tiny-de-en", 1, pair, ("names", "codes"))
+        assert info(engine).stand_ins == {pair: ("names", "codes")}
+        await engine.record_stand_ins("tiny-de-en", 2, pair, ())
+        await engine.record_stand_ins("none", 1, pair, ())
+        assert info(engine).stand_ins == {pair: ("names", "codes")}, "of a version that is not loaded"
+
+    async def later(engine: AsyncEngine) -> None:
+        assert info(engine).stand_ins == {pair: ("names", "codes")}
+        shutil.rmtree(root / "tiny-en-es")  # the system lets the superuser write to a folder that is read-only
+        await engine.record_stand_ins("tiny-en-es", 1, ("en", "es"), ("codes",))
+        assert info(engine, "tiny-en-es").stand_ins == {("en", "es"): ("codes",)}
+        assert "tiny-en-es keeps no stand_ins.json (No such file or directory)" in caplog.text
+
+    play(root, monkeypatch, first)
+    play(root, monkeypatch, later)
+
+
 @pytest.mark.parametrize(("precision", "translator", "lyricist"), [("fp32", "", "native"), ("bf16", "", "")])
 def test_device_reports_its_precision(tiny_checkpoints: Path, precision: str, translator: str, lyricist: str) -> None:
     scheduler = Scheduler(ModelRunner("cpu", 1, slots=2, precision=precision), prefill_tokens=64)
