@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode
 
-from models.source_fingerprints import OTHER, clause, edits, is_ours, reached, recorded, state
+from models.source_fingerprints import OTHER, clause, edits, edits_reached, is_ours, reached, recorded, state
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 LAYERS = (nn.Linear, nn.LayerNorm, nn.Embedding, nn.Dropout, nn.Identity, nn.ModuleList, nn.RNN, nn.GRU, nn.LSTM)
@@ -105,7 +105,7 @@ def differences(network: nn.Module, plain: nn.Module, label: str = "") -> Iterat
             yield f"{label or 'the network'} is a {type(module).__qualname__}"
     for module in dict.fromkeys(kind.__module__ for kind in kinds if is_ours(kind.__module__)):
         used = [kind for kind in kinds if kind.__module__ == module]
-        yield from (clause(module, label) for label in edits(module, reached(module, used)))
+        yield from (clause(module, label) for label in edits_reached(module, used))
 
 
 def module_difference(module: nn.Module, plain: nn.Module) -> str | None:
@@ -153,9 +153,10 @@ def is_known(module: nn.Module, *names: str) -> bool:
     kind = type(module)
     if not is_ours(kind.__module__) or not _known(kind) or not vars(module).keys().isdisjoint(names):
         return False
+    edited = edits(kind.__module__)
     own = {OTHER, kind.__qualname__, *(f"{kind.__qualname__}.{name}" for name in names)}
-    found = reached(kind.__module__, [inspect.getattr_static(kind, name) for name in names])
-    return not any(label in own or label.partition(".")[0] in found for label in edits(kind.__module__))
+    found = edited and reached(kind.__module__, [inspect.getattr_static(kind, name) for name in names])
+    return not any(label in own or label.partition(".")[0] in found for label in edited)
 
 
 WHOLE = {

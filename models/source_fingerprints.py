@@ -74,13 +74,19 @@ def is_ours(module: str) -> bool:
     return module in _imported
 
 
-def edits(module: str, heads: Iterable[str] | None = None) -> list[str]:
-    """The labels of the definitions that are not those that the kernels compute, such as "FeedForward.forward". heads:
-    the names of the module that count (see `reached`); None: all, also new ones that only edited code can find."""
+def edits(module: str) -> list[str]:
+    """The labels of the definitions that are not those that the kernels compute, such as "FeedForward.forward", also of
+    new ones that only edited code can find."""
     before, now = _imported[module], _states(module)
-    replaced = (label for label in {**before, **now} if before.get(label) != now.get(label))
-    found, counts = dict.fromkeys([*replaced, *_edited_in_file(module)]), None if heads is None else {*heads, OTHER}
-    return [label for label in found if counts is None or label.partition(".")[0] in counts]
+    replaced = [] if before == now else [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return [*dict.fromkeys([*replaced, *_edited_in_file(module)])]
+
+
+def edits_reached(module: str, used: Iterable[object]) -> list[str]:
+    """Of `edits`, those of definitions that are `reached`, and of the top level of the file."""
+    found = edits(module)
+    counts = {*reached(module, used), OTHER} if found else set()
+    return [label for label in found if label.partition(".")[0] in counts]
 
 
 def clause(module: str, label: str) -> str:

@@ -24,7 +24,7 @@ from models.exactness import Undrawn
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel, edits_of_cell
 from models.networks.transformer import Transformer, TransformerConfig
-from models.source_fingerprints import edits, fingerprint, is_code, is_ours, methods, reached
+from models.source_fingerprints import edits_reached, fingerprint, is_code, is_ours, methods
 from models.weights_file import read_header
 
 N = TypeVar("N", bound=nn.Module)
@@ -48,7 +48,7 @@ def edited_code(network: Any) -> dict[str, str]:
     for kind in kinds:
         module = kind.__module__
         if is_ours(module):
-            found |= {label: _value(module, label) for label in edits(module, reached(module, [kind]))}
+            found |= {label: _value(module, label) for label in edits_reached(module, [kind])}
         elif not module.startswith("torch."):
             found |= {f"{kind.__qualname__}.{name}": vars(kind)[name] for name in methods(kind)}
     cell = getattr(network.config, "cell", None)
