@@ -24,6 +24,7 @@ def test_every_formula_of_an_unedited_network_follows_from_its_numbers(name: str
         assert check_formulas(network, side, layer, 1, walk.steps) >= 11
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     ("name", "norm"),
     [

@@ -64,6 +64,7 @@ def test_a_translators_recipe_trains(name: str, tmp_path: Path) -> None:
     assert is_checkpoint(tmp_path)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", LYRICISTS)
 @pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_a_lyricists_recipe_is_valid(name: str, cell: str) -> None:

@@ -141,6 +141,7 @@ def test_dropout_between_layers_follows_the_config() -> None:
     assert loss == pytest.approx(network.project(features).log_softmax(-1)[..., 3].sum().item(), rel=1e-5)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", edits.RECURRENT)
 @pytest.mark.parametrize("cell", CELLS)
 def test_an_edited_recurrent_network_is_trained(cell: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

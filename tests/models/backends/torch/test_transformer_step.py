@@ -69,6 +69,7 @@ def test_ragged_rows_of_any_option_are_the_full_pass(options: dict[str, Any]) ->
         torch.testing.assert_close(stepped(select.decodable(network), RAGGED, CONTINUATIONS), expected, **TOLERANCE)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.015), ("int8", 0.25)])
 @ALL
 def test_narrow_formats_stay_near_the_full_pass(options: dict[str, Any], precision: Any, most: float) -> None:

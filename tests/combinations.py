@@ -1,0 +1,47 @@
+"""Which combinations of a test's parameters the fast suite runs, of a test with the marker `every_value`: so many that
+each value of each parameter is among them, or with `every_value(together=2)` each two values of two parameters.
+`make test-slow` runs the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
+import pytest
+
+
+def covering(combinations: Sequence[Mapping[str, object]], together: int = 1) -> list[int]:
+    """The places of combinations in which every value of every parameter occurs, or with `together` of 2 every two
+    values of two parameters: greedily the one with the most that are not covered yet, of equal ones the first."""
+    chosen, covered = list[int](), list[set[Hashable]]()
+    for combination in combinations:
+        values = [_value(name, combination[name]) for name in sorted(combination)]
+        covered.append({*itertools.combinations(values, min(together, len(values)))})
+    missing = set[Hashable]().union(*covered)
+    while missing:
+        chosen.append(max(range(len(covered)), key=lambda place: len(covered[place] & missing)))
+        missing -= covered[chosen[-1]]
+    return sorted(chosen)
+
+
+def mark_others_slow(items: Sequence[pytest.Item]) -> None:
+    """Marks what `covering` leaves out. Combinations that are slow already cover nothing."""
+    tests = defaultdict[tuple[object, str, int], list[pytest.Function]](list)
+    for item in items:
+        marker = item.get_closest_marker("every_value")
+        if marker and isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
+            tests[item.parent, item.originalname, marker.kwargs.get("together", 1)].append(item)
+    for (_, _, together), functions in tests.items():
+        fast = covering([function.callspec.params for function in functions], together)
+        for place, function in enumerate(functions):
+            if place not in fast:
+                function.add_marker("slow")
+
+
+def _value(name: str, value: object) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:  # such as a list, or a tuple of lists
+        return name, type(value), id(value)
+    return name, type(value), value
