@@ -49,7 +49,7 @@ def methods(kind: type) -> set[str]:
 def state(value: Any) -> object:
     """A definition with what can be changed in place: the code of a function, the entries of a table, the bases of a
     class."""
-    function = function_of(value)
+    function = value if isinstance(value, types.FunctionType) else function_of(value)
     if isinstance(function, types.FunctionType):
         return value, function.__code__, function.__defaults__, {**(function.__kwdefaults__ or {})}
     if isinstance(value, dict) and all(map(callable, value.values())):
@@ -66,7 +66,7 @@ def _states(module: str) -> dict[str, object]:
         f"{owner}{name}": state(value)
         for owner, names in owners.items()
         for name, value in names.items()
-        if is_code(value) or not name.startswith("__")
+        if not name.startswith("__") or is_code(value)
     }
 
 
