@@ -6,9 +6,19 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pytest
+
+
+def slow_but(values: Iterable[Any], *quick: Any) -> list[Any]:
+    """Parameters, of which all but `quick` are slow: they take the same way through the code. ValueError for a quick
+    one that is none of the values."""
+    values = list(values)
+    if unknown := [value for value in quick if value not in values]:
+        raise ValueError(f"not among the values: {unknown}")
+    return [pytest.param(value, marks=[pytest.mark.slow] * (value not in quick)) for value in values]
 
 
 def covering(combinations: Sequence[Mapping[str, object]], together: int = 1) -> list[int]:

@@ -36,6 +36,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "narrow heads": {"heads": 2, "head_width": 3, "attention_scale": 0.3},
     "no attention bias": {"attention_bias": False, "norm_epsilon": 1e-6},
 }
+QUICK = ("post", "marian", "gelu", "unequal depths", "narrow heads")
+"""Options that between them take each way through the network: what checks many steps of each network checks the
+others in the slow tests."""
 
 
 def transformer_config(**options: Any) -> TransformerConfig:

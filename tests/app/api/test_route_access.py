@@ -114,7 +114,6 @@ def test_families_keep_the_statuses_that_their_clients_expect() -> None:
         assert {refusals_of(route) for route in families[name].routes} == {statuses}, name
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize(("method", "path"), EXPECTED, ids=str)
 def test_route_is_open_to_those_of_the_table_alone(client: Client, method: str, path: str) -> None:
     refusals = EXPECTED[method, path]
@@ -143,7 +142,6 @@ def test_route_is_open_to_those_of_the_table_alone(client: Client, method: str, 
                 assert answer.request.method == "HEAD" or re.search("API key|admin key|This key may", answer.text)
 
 
-@pytest.mark.every_value
 @pytest.mark.parametrize(("method", "path"), EXPECTED, ids=str)
 def test_other_methods_and_spellings_open_no_route(client: Client, method: str, path: str) -> None:
     """Without a key, whatever the method, a slash too many, other capitals, or an encoded path: never an answer. A body

@@ -168,6 +168,7 @@ def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monk
     assert limited == [True, False, False, False, False, True, False, False]
 
 
+@pytest.mark.slow  # a pool of its own
 def test_server_is_not_ready_without_a_model_that_it_was_told_to_serve(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     running = Running(options(root, models="tiny-lyrics,de-en"))

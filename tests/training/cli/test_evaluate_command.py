@@ -118,6 +118,7 @@ def systems_of(folder: Path, *names: str) -> list[System]:
     return systems
 
 
+@pytest.mark.slow
 def test_the_paired_bootstrap_is_that_of_sacrebleus_program(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every mean, interval and p-value, to the four digits of both."""
     assert evaluate("seed-1", *TEST, "--output", "model.txt") == 0
@@ -188,6 +189,7 @@ def test_an_ensemble_stands_beside_each_model_alone(here: Path, capsys: pytest.C
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_other_direction_chooses_from_each_systems_beam(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shorten(here, 9)
     names = ("seed-1", "seed-2")

@@ -128,7 +128,7 @@ def tokens(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
     return [[hypothesis.tokens for hypothesis in result] for result in results]
 
 
-@pytest.mark.parametrize("translator", [True, False])
+@pytest.mark.parametrize("translator", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_model_on_another_device_than_the_current_one(translator: bool) -> None:
     """Captures on the current device would record nothing, and answer every step with the first one's logits."""
     prompts, options = requests(translator, 12)
@@ -141,7 +141,7 @@ def test_a_model_on_another_device_than_the_current_one(translator: bool) -> Non
     assert tokens(results) == tokens(plain)
 
 
-@pytest.mark.parametrize("frees_workspaces", [False, True])
+@pytest.mark.parametrize("frees_workspaces", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_graphs_of_two_models_do_not_share_memory(frees_workspaces: bool) -> None:
     """Models are loaded and unloaded in turn. A pool for all of them is refused once all graphs in it are freed, or
     gives the memory of one model's graphs to another."""
