@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -50,17 +51,29 @@ class Undrawn(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def as_written(network: nn.Module, kind: Callable[[Any], nn.Module]) -> nn.Module:
-    """An unmodified network of the same config, without memory for its weights. kind: its constructor."""
+def as_written(network: nn.Module, kind: type[nn.Module]) -> nn.Module:
+    """An unmodified network of the same config, without memory for its weights. Do not change it."""
     config, plain = _as_written.get(network, (None, None))
     if plain is None or config != network.config:
-        with torch.device("meta"), Undrawn():
-            plain = kind(network.config)
+        plain = without_memory(kind, network.config)
         _as_written[network] = network.config, plain
     return plain
 
 
 _as_written: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDictionary()
+
+
+def without_memory(kind: Callable[[Any], nn.Module], config: Any) -> nn.Module:
+    """A network on the meta device; of unedited code the same one for the same config, so do not change it."""
+    build = _on_meta.__wrapped__ if not is_ours(kind.__module__) or edits(kind.__module__) else _on_meta
+    return build(kind, config, repr(config))
+
+
+@lru_cache(maxsize=8)
+def _on_meta(kind: Callable[[Any], nn.Module], config: Any, spelt: str) -> nn.Module:
+    """spelt: tells configs apart that are equal, such as those of a dropout of 0 and of 0.0."""
+    with torch.device("meta"), Undrawn():
+        return kind(config)
 
 
 def states_of_pytorch() -> dict[str, object]:
