@@ -355,7 +355,7 @@ class KnownParts:
         module, plain = self._modules.get(name), self._plain.get(name)
         if module is None or plain is None or self._patched or type(module).__call__ is not nn.Module.__call__:
             return False
-        return module_difference(module, plain) is None and self._is_known(module, *methods)
+        return module_difference(module, plain) is None and (not methods or self._is_known(module, *methods))
 
     def activation(self, name: str, kind: str) -> bool:
         """Whether the feed-forward layer of this name has the activation of the config."""

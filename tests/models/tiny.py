@@ -58,12 +58,12 @@ def transformer_config(**options: Any) -> TransformerConfig:
 
 
 def transformer(seed: int = 0, **options: Any) -> Transformer:
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # of CPUs alone: for GPUs `torch.manual_seed` keeps the stack
     return lively(Transformer(transformer_config(**options)).eval())
 
 
 def recurrent(seed: int = 0, **options: Any) -> RecurrentLanguageModel:
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # of CPUs alone: for GPUs `torch.manual_seed` keeps the stack
     config = RecurrentConfig(**{"vocabulary": TARGET, "embedding": 6, "hidden": 10, "layers": 2, **options})
     return lively(RecurrentLanguageModel(config).eval())
 

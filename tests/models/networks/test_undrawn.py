@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from models.checkpoint import Checkpoint, CheckpointConfig, read, write
 from models import exactness
+from models.checkpoint import Checkpoint, CheckpointConfig, read, write
 from models.exactness import DRAWS, Undrawn, as_written
 from models.networks import loading
 from models.networks.loading import build, load_network, save_weights

@@ -15,6 +15,7 @@ import pytest
 import sacrebleu
 
 from tests import tiny as folders
+from tests.combinations import slow_but
 from tests.training.small import CPU
 from training.__main__ import main
 from training.data.sentence_pairs import Pairs
@@ -233,7 +234,7 @@ def test_output_is_replaced_where_the_user_says_so(here: Path) -> None:
     assert len((here / "earlier.txt").read_text().splitlines()) == 24
 
 
-@pytest.mark.parametrize("spelt", ["train.tsv", "./folder/../train.tsv", "renamed.tsv"])
+@pytest.mark.parametrize("spelt", slow_but(["train.tsv", "./folder/../train.tsv", "renamed.tsv"], "renamed.tsv"))
 def test_scoring_on_the_training_file_is_noted(
     here: Path, capsys: pytest.CaptureFixture[str], no_curves: None, spelt: str
 ) -> None:

@@ -69,7 +69,14 @@ def test_its_tokenizer_gives_our_ids_and_texts(tmp_path: Path, tied: str) -> Non
         assert tokenizer(text_target=text).input_ids == [*tokens, checkpoint.config.eos]
 
 
-@pytest.mark.parametrize(("separate", "languages"), [pytest.param(False, (), marks=pytest.mark.slow), (True, ()), (False, (">>deu<<", ">>nld<<"))])
+@pytest.mark.parametrize(
+    ("separate", "languages"),
+    [
+        pytest.param(False, (), marks=pytest.mark.slow),
+        pytest.param(True, (), marks=pytest.mark.slow),
+        (False, (">>deu<<", ">>nld<<")),
+    ],
+)
 def test_an_imported_model_comes_out_as_it_went_in(tmp_path: Path, separate: bool, languages: tuple[str, ...]) -> None:
     original = folders.write(tmp_path / "opus", separate=separate, languages=languages, pair=("en", "de"))
     import_marian(str(original), tmp_path / "first")

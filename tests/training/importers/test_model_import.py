@@ -158,7 +158,9 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("change", slow_but(CHANGES, "trained", "tuned", "with a run", "an edited card", "an edited config"))
+@pytest.mark.parametrize(
+    "change", slow_but(CHANGES, "trained", "tuned", "with a run", "an edited card", "an edited config")
+)
 def test_model_of_ones_own_is_never_replaced(
     change: str,
     hub: StandInHub,

@@ -183,7 +183,7 @@ class Counted(Graphed):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ({}, 51),
+        pytest.param({}, 51, marks=pytest.mark.slow),
         pytest.param({"temperature": 0.9, "top_p": 0.8}, 51, marks=pytest.mark.slow),
         ({"beam_size": 4}, 58),
     ],

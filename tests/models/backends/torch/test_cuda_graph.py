@@ -16,6 +16,7 @@ from models.backends.torch.cuda_graph import Graphed, Recordable, Recording, Ste
 from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Decodable, Prompt
+from tests.combinations import slow_but
 from tests.cuda_simulator import simulated_cuda
 from tests.cuda_simulator.device import WORKSPACE
 from tests.models import tiny
@@ -66,7 +67,7 @@ def requests(translator: bool, count: int = 40) -> tuple[list[Prompt], list[Deco
     return prompts, options
 
 
-@pytest.mark.parametrize("translator", [True, False])
+@pytest.mark.parametrize("translator", slow_but([True, False], True))
 def test_recorded_steps_write_the_same(translator: bool) -> None:
     network = tiny.transformer() if translator else tiny.recurrent()
     prompts, options = requests(translator)

@@ -34,7 +34,9 @@ FOLDERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(FOLDERS, "one table", "two vocabularies, an output of its own", "pickled, gelu, wide heads"))
+@pytest.mark.parametrize(
+    "name", slow_but(FOLDERS, "one table", "two vocabularies, an output of its own", "pickled, gelu, wide heads")
+)
 def test_logits_are_the_same(name: str, tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", **FOLDERS[name])
     same_logits(path, ours(path))
