@@ -1,6 +1,6 @@
 """Which combinations of a test's parameters the fast suite runs, of a test with the marker `every_value`: so many that
 each value of each parameter is among them, or with `every_value(together=2)` each two values of two parameters.
-`make test-slow` runs the others."""
+`make test-slow` runs the others, which have the marker `other_values`, too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
+
+ALL_VALUES = "not slow or other_values"
+"""The marker expression with which a run over other kernels has all combinations."""
 
 
 def slow_but(values: Iterable[Any], *quick: Any) -> list[Any]:
@@ -36,7 +39,7 @@ def covering(combinations: Sequence[Mapping[str, object]], together: int = 1) ->
 
 
 def mark_others_slow(items: Sequence[pytest.Item]) -> None:
-    """Marks what `covering` leaves out. Combinations that are slow already cover nothing."""
+    """Marks what `covering` leaves out as slow and as `other_values`. Slow ones cover nothing."""
     tests = defaultdict[tuple[object, str, int], list[pytest.Function]](list)
     for item in items:
         marker = item.get_closest_marker("every_value")
@@ -47,6 +50,7 @@ def mark_others_slow(items: Sequence[pytest.Item]) -> None:
         for place, function in enumerate(functions):
             if place not in fast:
                 function.add_marker("slow")
+                function.add_marker("other_values")
 
 
 def _value(name: str, value: object) -> Hashable:

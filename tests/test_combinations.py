@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.combinations import covering
+from tests.combinations import ALL_VALUES, covering, slow_but
 
 pytest_plugins = ["pytester"]
 
@@ -47,6 +47,13 @@ def test_the_others_are_slow(pytester: pytest.Pytester) -> None:
         def test_of_all(a, b):
             pass
     """)
-    pytester.makeini("[pytest]\nmarkers = \n    slow\n    every_value\n")
+    pytester.makeini("[pytest]\nmarkers = \n    slow\n    every_value\n    other_values\n")
     pytester.runpytest_inprocess("-p", "no:cacheprovider", "-m", "not slow").assert_outcomes(passed=2 + 4, deselected=4)
     pytester.runpytest_inprocess("-p", "no:cacheprovider", "-m", "slow").assert_outcomes(passed=4, deselected=6)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "-m", ALL_VALUES).assert_outcomes(passed=8, deselected=2)
+
+
+def test_a_quick_value_is_one_of_the_values() -> None:
+    assert [bool(each.marks) for each in slow_but([1, 2, [3]], 2, [3])] == [True, False, False]
+    with pytest.raises(ValueError, match="not among the values"):
+        slow_but([1, 2], 3)

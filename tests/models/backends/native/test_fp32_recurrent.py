@@ -23,7 +23,6 @@ from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
 from models.interface import Prompt
 from models.networks.recurrent import RecurrentLanguageModel, RecurrentState
-from tests.combinations import slow_but
 from tests.models import tiny
 from tests.models.kernels import compiled, forget
 
@@ -177,7 +176,7 @@ def test_without_a_compiler_pytorch_does_it(no_compiler: None, caplog: pytest.Lo
     assert len(result[0][0].tokens) == 5
 
 
-@pytest.mark.parametrize("cell", slow_but(tiny.FUSED_CELLS, "lstm"))
+@FUSED_CELLS
 def test_texts_under_mixed_load_equal_single_requests(cell: str) -> None:
     """Drawn, searched and greedy ones, short and long, joining and leaving all the time."""
     network, rules, rng = a_network(cell, 2, 24), TokenRules(2, (0, 1)), random.Random(9)
