@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode
 
-from models.source_fingerprints import OTHER, clause, edits, is_ours, reached, recorded, state
+from models.source_fingerprints import OTHER, clause, edits, edits_reached, is_ours, reached, recorded, state
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 LAYERS = (nn.Linear, nn.LayerNorm, nn.Embedding, nn.Dropout, nn.Identity, nn.ModuleList, nn.RNN, nn.GRU, nn.LSTM)
@@ -50,17 +51,29 @@ class Undrawn(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def as_written(network: nn.Module, kind: Callable[[Any], nn.Module]) -> nn.Module:
-    """An unmodified network of the same config, without memory for its weights. kind: its constructor."""
+def as_written(network: nn.Module, kind: type[nn.Module]) -> nn.Module:
+    """An unmodified network of the same config, without memory for its weights. Do not change it."""
     config, plain = _as_written.get(network, (None, None))
     if plain is None or config != network.config:
-        with torch.device("meta"), Undrawn():
-            plain = kind(network.config)
+        plain = without_memory(kind, network.config)
         _as_written[network] = network.config, plain
     return plain
 
 
 _as_written: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDictionary()
+
+
+def without_memory(kind: Callable[[Any], nn.Module], config: Any) -> nn.Module:
+    """A network on the meta device; of unedited code the same one for the same config, so do not change it."""
+    build = _on_meta.__wrapped__ if not is_ours(kind.__module__) or edits(kind.__module__) else _on_meta
+    return build(kind, config, repr(config))
+
+
+@lru_cache(maxsize=8)
+def _on_meta(kind: Callable[[Any], nn.Module], config: Any, spelt: str) -> nn.Module:
+    """spelt: tells configs apart that are equal, such as those of a dropout of 0 and of 0.0."""
+    with torch.device("meta"), Undrawn():
+        return kind(config)
 
 
 def states_of_pytorch() -> dict[str, object]:
@@ -105,7 +118,7 @@ def differences(network: nn.Module, plain: nn.Module, label: str = "") -> Iterat
             yield f"{label or 'the network'} is a {type(module).__qualname__}"
     for module in dict.fromkeys(kind.__module__ for kind in kinds if is_ours(kind.__module__)):
         used = [kind for kind in kinds if kind.__module__ == module]
-        yield from (clause(module, label) for label in edits(module, reached(module, used)))
+        yield from (clause(module, label) for label in edits_reached(module, used))
 
 
 def module_difference(module: nn.Module, plain: nn.Module) -> str | None:
@@ -153,9 +166,10 @@ def is_known(module: nn.Module, *names: str) -> bool:
     kind = type(module)
     if not is_ours(kind.__module__) or not _known(kind) or not vars(module).keys().isdisjoint(names):
         return False
+    edited = edits(kind.__module__)
     own = {OTHER, kind.__qualname__, *(f"{kind.__qualname__}.{name}" for name in names)}
-    found = reached(kind.__module__, [inspect.getattr_static(kind, name) for name in names])
-    return not any(label in own or label.partition(".")[0] in found for label in edits(kind.__module__))
+    found = edited and reached(kind.__module__, [inspect.getattr_static(kind, name) for name in names])
+    return not any(label in own or label.partition(".")[0] in found for label in edited)
 
 
 WHOLE = {

@@ -49,7 +49,7 @@ def methods(kind: type) -> set[str]:
 def state(value: Any) -> object:
     """A definition with what can be changed in place: the code of a function, the entries of a table, the bases of a
     class."""
-    function = function_of(value)
+    function = value if isinstance(value, types.FunctionType) else function_of(value)
     if isinstance(function, types.FunctionType):
         return value, function.__code__, function.__defaults__, {**(function.__kwdefaults__ or {})}
     if isinstance(value, dict) and all(map(callable, value.values())):
@@ -66,7 +66,7 @@ def _states(module: str) -> dict[str, object]:
         f"{owner}{name}": state(value)
         for owner, names in owners.items()
         for name, value in names.items()
-        if is_code(value) or not name.startswith("__")
+        if not name.startswith("__") or is_code(value)
     }
 
 
@@ -74,13 +74,19 @@ def is_ours(module: str) -> bool:
     return module in _imported
 
 
-def edits(module: str, heads: Iterable[str] | None = None) -> list[str]:
-    """The labels of the definitions that are not those that the kernels compute, such as "FeedForward.forward". heads:
-    the names of the module that count (see `reached`); None: all, also new ones that only edited code can find."""
+def edits(module: str) -> list[str]:
+    """The labels of the definitions that are not those that the kernels compute, such as "FeedForward.forward", also of
+    new ones that only edited code can find."""
     before, now = _imported[module], _states(module)
-    replaced = (label for label in {**before, **now} if before.get(label) != now.get(label))
-    found, counts = dict.fromkeys([*replaced, *_edited_in_file(module)]), None if heads is None else {*heads, OTHER}
-    return [label for label in found if counts is None or label.partition(".")[0] in counts]
+    replaced = [] if before == now else [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return [*dict.fromkeys([*replaced, *_edited_in_file(module)])]
+
+
+def edits_reached(module: str, used: Iterable[object]) -> list[str]:
+    """Of `edits`, those of definitions that are `reached`, and of the top level of the file."""
+    found = edits(module)
+    counts = {*reached(module, used), OTHER} if found else set()
+    return [label for label in found if label.partition(".")[0] in counts]
 
 
 def clause(module: str, label: str) -> str:

@@ -15,6 +15,7 @@ from _pytest.runner import runtestprotocol
 from models.backends.native import build
 from models.backends.native.build import EVERY
 from models.backends.native.cpu import cpu_flags
+from tests.combinations import mark_others_slow
 
 # what test modules share asserts too, and its failures show their values only so
 pytest.register_assert_rewrite("tests.app", "tests.faults", "tests.models", "tests.training", "tests.serving")
@@ -81,6 +82,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_others_slow(items)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

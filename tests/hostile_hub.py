@@ -432,4 +432,13 @@ FILES = (
     ),
 )
 FAULTS = (*ANSWERS, *WAYS, *CARDS, *CONFIGS, *FILES)
-SLOW = frozenset(fault.name for fault in FAULTS if fault.window_s == WINDOW_S or fault not in (*ANSWERS, *WAYS))
+
+
+def way(fault: Fault) -> tuple[str, bool, bool, bool, bool]:
+    """The sentence of a fault, and what of the hub is at fault."""
+    folder, info, answer, hub = (part is not None for part in (fault.folder, fault.info, fault.answer, fault.hub))
+    return fault.sentence, folder, info, answer, hub
+
+
+QUICK = {way(fault): fault.name for fault in (*ANSWERS, *WAYS) if fault.window_s != WINDOW_S}
+SLOW = frozenset(fault.name for fault in FAULTS) - {*QUICK.values()}

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from models.backends.native import build
 from models.backends.native.build import EVERY, Variant, cpu_flags
+from tests.combinations import ALL_VALUES
 
 TESTS = ("tests/models/backends/native", "tests/training/kernels")
 # They say what happens without a compiler, with another, or to a cache; each compiles or loads no kernel, or its own.
@@ -99,7 +100,7 @@ def main(arguments: list[str]) -> int:
         libraries = compile_kernels(folder)
         environment = sanitizer_environment(folder)
         check_sanitizers(folder, environment)
-        command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "no:cacheprovider", "-m", ALL_VALUES]
         left_out = [f"--ignore=tests/models/backends/native/{name}" for name in LEFT_OUT]
         status = subprocess.run([*command, *left_out, *TESTS, *arguments], env=environment, check=False).returncode
         sys.stderr.write(take_reports(folder))

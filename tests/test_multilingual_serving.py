@@ -139,6 +139,7 @@ def test_an_inspection_without_a_target_language_is_refused(server: Server) -> N
     assert "zz-de-en does not translate into fr: en." in message
 
 
+@pytest.mark.slow  # a pool of its own
 def test_reload_and_unload_change_every_pair(root: Path, server: Server) -> None:
     key = {"Authorization": "Bearer correct-horse-battery"}
     assert server.ask("/models/many/reload", {}, **key)["model"]["version"] == 2

@@ -16,6 +16,7 @@ from app.logs import JsonFormatter, TextFormatter, set_up_logging
 from tests.app.api.client import Client
 from tests.app.api.fake_engine import FakeEngine
 from tests.app.api.keyed_client import USE, bearer, keys_file
+from tests.combinations import slow_but
 
 SECRET = "Geheimnis-Schmetterling"
 ADDRESS = "198.51.100.77"
@@ -88,10 +89,9 @@ def everything_is_asked(client: Client) -> None:
 
 
 def failures() -> list[Any]:
-    """No failure and one of each kind; in the fast suite those that bring other errors with them."""
-    nested = (EngineFailed, ExceptionGroup)
+    """No failure and one of each kind; in the fast suite one that brings other errors with it."""
     made = quoting()
-    return [None, *(each if isinstance(each, nested) else pytest.param(each, marks=pytest.mark.slow) for each in made)]
+    return slow_but([None, *made], None, *(each for each in made if isinstance(each, ExceptionGroup)))
 
 
 @pytest.mark.parametrize("failure", failures(), ids=lambda each: type(each).__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import cast
 
 import torch
@@ -336,7 +336,7 @@ class KnownParts:
         plain = as_written(network, Transformer)
         self._modules = dict(network.named_modules(remove_duplicate=False))
         self._plain = dict(plain.named_modules(remove_duplicate=False))
-        self._patched = any(differences_everywhere())
+        self._patched, self._is_known = any(differences_everywhere()), cache(is_known)
         found = [*differences(network, plain)]
         for name, module in self._modules.items():
             if isinstance(module, FeedForward) and not self._activates(module, network.config.activation):
@@ -355,7 +355,7 @@ class KnownParts:
         module, plain = self._modules.get(name), self._plain.get(name)
         if module is None or plain is None or self._patched or type(module).__call__ is not nn.Module.__call__:
             return False
-        return module_difference(module, plain) is None and all(is_known(module, method) for method in methods)
+        return module_difference(module, plain) is None and (not methods or self._is_known(module, *methods))
 
     def activation(self, name: str, kind: str) -> bool:
         """Whether the feed-forward layer of this name has the activation of the config."""

@@ -20,11 +20,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models.checkpoint import CONFIG, Checkpoint, CheckpointError, check_weights_header
-from models.exactness import Undrawn
+from models.exactness import Undrawn, without_memory
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel, edits_of_cell
 from models.networks.transformer import Transformer, TransformerConfig
-from models.source_fingerprints import edits, fingerprint, is_code, is_ours, methods, reached
+from models.source_fingerprints import edits_reached, fingerprint, is_code, is_ours, methods
 from models.weights_file import read_header
 
 N = TypeVar("N", bound=nn.Module)
@@ -48,7 +48,7 @@ def edited_code(network: Any) -> dict[str, str]:
     for kind in kinds:
         module = kind.__module__
         if is_ours(module):
-            found |= {label: _value(module, label) for label in edits(module, reached(module, [kind]))}
+            found |= {label: _value(module, label) for label in edits_reached(module, [kind])}
         elif not module.startswith("torch."):
             found |= {f"{kind.__qualname__}.{name}": vars(kind)[name] for name in methods(kind)}
     cell = getattr(network.config, "cell", None)
@@ -81,16 +81,21 @@ def code_warning(checkpoint: Checkpoint, network: Any) -> str | None:
 
 def build(description: Mapping[str, Any]) -> nn.Module:
     """A freshly initialised network. ValueError names unknown or contradictory options."""
+    of_config, config = _described(description)
+    return of_config(config)
+
+
+def _described(description: Mapping[str, Any]) -> tuple[Callable[[Any], nn.Module], Any]:
+    """The constructor of a network and its config."""
     name = description.get("name")
     if name not in NETWORKS:
         raise ValueError(f"architecture {name!r} is not one of {', '.join(NETWORKS)}")
     fields = {key: value for key, value in description.items() if key != "name"}
     of_fields, of_config = NETWORKS[name]
     try:
-        config = of_fields(**fields)
+        return of_config, of_fields(**fields)
     except TypeError as error:
         raise ValueError(f"architecture {name}: {error}") from error
-    return of_config(config)
 
 
 def uncopyable(network: nn.Module) -> str | None:
@@ -186,11 +191,10 @@ def load_network(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> 
 def _shapes_without_memory(architecture: Mapping[str, Any]) -> dict[str, tuple[int, ...]] | None:
     """The shapes of the network's tensors, before anything is allocated for them; None of a network that computes with
     values while it is built, which cannot be done on the meta device."""
-    with Undrawn(), torch.device("meta"):
-        try:
-            return _shapes(build(architecture))
-        except NotImplementedError:
-            return None
+    try:
+        return _shapes(without_memory(*_described(architecture)))
+    except NotImplementedError:
+        return None
 
 
 def _check_finite(network: nn.Module) -> None:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from models.exactness import as_written, difference, is_known
 from models.networks import cells, option, rate_problems, size_problems
 from models.networks.cells import CELLS, CellKind, Step
-from models.source_fingerprints import clause, edits, remember
+from models.source_fingerprints import OTHER, clause, edits, remember
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 FUSED_GATES = {"rnn": 1, "gru": 3, "lstm": 4}  # PyTorch's weights have N rows for each
@@ -260,7 +260,7 @@ def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> T
 
 def edits_of_cell(kind: str) -> list[str]:
     """The definitions of a cell of `cells.py` that are not those that the kernels compute."""
-    own = edits(cells.__name__, (kind, "Step"))
+    own = [label for label in edits(cells.__name__) if label.partition(".")[0] in (kind, "Step", OTHER)]
     return own if CELLS[kind].step is getattr(cells, kind, None) else [*own, kind]
 
 

@@ -241,7 +241,9 @@ def listener() -> Listener:
     return Listener()
 
 
-@pytest.mark.parametrize("name", FRAMINGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (n % 4 > 0)) for n, name in enumerate(FRAMINGS)]
+)
 def test_packets_may_be_cut_anywhere(listener: Listener, name: str) -> None:
     sent = FRAMINGS[name][0] + LAST
 

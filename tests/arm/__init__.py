@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from models.backends.native import build, cpu, packing
+from tests.combinations import ALL_VALUES
 
 HERE = Path(__file__).parent
 COMPILER, EMULATOR, SYSROOT = "aarch64-linux-gnu-gcc", "qemu-aarch64", "/usr/aarch64-linux-gnu"
@@ -64,7 +65,7 @@ def run(
     if compiler != COMPILER:
         environment["XDG_CACHE_HOME"] = str(folder)
     environment.pop(build.CHOICE, None)
-    command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "tests.arm", *tests]
+    command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", "-p", "tests.arm", "-m", ALL_VALUES, *tests]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -108,6 +108,7 @@ def test_entries_are_read_as_pip_reads_them() -> None:
     }
 
 
+@pytest.mark.slow  # a pip of its own
 def test_pip_refuses_another_file_of_the_same_version(tmp_path: Path) -> None:
     """The command of the Dockerfile, with a wheel that somebody has put in the place of the true one."""
     wheel = tmp_path / "six-1.17.0-py2.py3-none-any.whl"

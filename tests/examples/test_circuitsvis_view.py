@@ -14,6 +14,7 @@ from tests.examples.conftest import TARGET, TEXT, stub
 SOURCE, INPUTS = [*TEXT.split(), "‹/s›"], ["‹s›", *TARGET.split()]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", ["equal", "deep encoder", "deep decoder"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_every_layer_is_drawn(

@@ -241,9 +241,14 @@ TRANSFORMER: dict[str, Edit] = {
     "attention without groups": attention_without_groups,
 }
 ONE_OF_EACH_KIND = [f"{kind}, {way}" for kind, way in zip(KINDS, [*WAYS] * 3, strict=False)]
-_SLOW = {f"{kind}, {way}" for kind in KINDS for way in WAYS} - {*ONE_OF_EACH_KIND}
-TRANSFORMER_NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in _SLOW)) for name in TRANSFORMER]
-"""Every kind in every way is for the slow tests; each kind, and each way twice or more, is quick."""
+QUICK = {
+    *ONE_OF_EACH_KIND,
+    *("SwiGLU", "positions", "position table", "first positions", "a helper class", "an output with a bias"),
+    *("a sequence of embeddings", "attention without groups"),
+}
+TRANSFORMER_NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in TRANSFORMER]
+"""Every kind in every way is for the slow tests; each kind, and each way twice or more, is quick, as is each edit of
+what a cached step, a forced pass or an inspection does in its own way."""
 
 
 def relu_cell(step: Step) -> Step:

@@ -29,6 +29,7 @@ RULES = {
 }
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_hypothesis_has_the_log_probability_that_the_decoder_gave_it(rules: TokenRules, beam: int) -> None:

@@ -12,7 +12,6 @@ from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.small import lyricist, pairs, text, translator
 from training import output_folder
 from training.config import recipes
-from training.loop.trainer import Trainer
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -96,19 +95,6 @@ def _short_translations(monkeypatch: pytest.MonkeyPatch) -> None:
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every score of few sentences has an interval: an eighth of a tuning's time."""
     monkeypatch.setattr("training.evaluation.text_metrics.INTERVAL_RESAMPLES", 50)
-
-
-@pytest.fixture(autouse=True)
-def _backend_noted_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each update compares the network with the one that the kernels know, to note that another backend computes it: a
-    fifth of a tiny run. Only a run that torch.compile began can lose its backend without an edit."""
-    note = Trainer._note_backend
-
-    def note_if_compiled(loop: Trainer) -> None:
-        if "torch.compile" in loop.backend:
-            note(loop)
-
-    monkeypatch.setattr(Trainer, "_note_backend", note_if_compiled)
 
 
 @pytest.fixture(autouse=True)

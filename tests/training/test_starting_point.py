@@ -209,6 +209,7 @@ def test_run_without_a_gain_keeps_the_starting_weights_and_says_so(
     assert_equal_weights(tmp_path / "m", weights(origin))
 
 
+@pytest.mark.slow
 def test_tuning_without_a_gain_says_to_keep_the_old_model(origin: Path, tmp_path: Path) -> None:
     tune(origin, tmp_path / "same", loop=LoopConfig(max_minutes=1e-9))
     said = f"Tuning gained nothing on validation (greedy): keep the old model, {origin}."
@@ -279,6 +280,7 @@ def pairs_of_before() -> tuple[Any, Any]:
     return before.sources, before.targets
 
 
+@pytest.mark.slow
 def test_old_domain_is_a_models_own_translations_where_no_pairs_are_recorded(
     marian: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,6 +393,7 @@ def corpus(here: Path) -> None:
 TUNE = ["translator", "--train", "pairs.tsv", "--valid", "valid.tsv", "--out", "m", "--device", "cpu"]
 
 
+@pytest.mark.slow
 def test_time_limit_does_not_lift_the_epochs_of_tuning(
     here: Path, origin: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -409,6 +412,7 @@ def test_time_limit_does_not_lift_the_epochs_of_tuning(
     assert "Ended by the limit of 3 epochs." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tuned_run_is_repeated_by_its_run_file(here: Path, origin: Path) -> None:
     corpus(here)
     assert main([*TUNE, "--from", str(origin), "--max-epochs", "2", "--freeze", "encoder"]) == 0

@@ -41,14 +41,27 @@ class Compiled(NamedTuple):
     chunk_loss: ChunkLoss
 
 
+class Choice(NamedTuple):
+    """library: the kernels; None if PyTorch computes the step. reason: a clause."""
+
+    library: ctypes.CDLL | None
+    reason: str
+
+    @property
+    def kernels(self) -> str:
+        """Name and version of the kernels, since dropout and the order of summation differ between versions; "" for
+        PyTorch."""
+        return build.name_of(self.library)
+
+
 class TranslatorBackend:
-    """Features and loss of a Transformer."""
+    """Features and loss of a Transformer. last_choice: of the last features; None before them."""
 
     def __init__(self, network: Transformer) -> None:
         self.network = network
         self.why_eager = ""  # a clause, where torch.compile was wanted and is not used
+        self.last_choice: Choice | None = None
         self._compiled: Compiled | None = None
-        self._step: tuple[ctypes.CDLL | None] | None = None  # the library of the last features, for their loss
 
     def compile(self, longest: int, backend: str = "inductor") -> None:
         """Switches to torch.compile, for sequences of any length up to `longest`; or says `why_eager`, if the machine
@@ -74,14 +87,13 @@ class TranslatorBackend:
 
     def stop_compiling(self, why: str) -> None:
         """Computes eagerly from now on. why: a clause, for the user."""
-        self._compiled, self.why_eager = None, why
+        self._compiled, self.why_eager, self.last_choice = None, why, None
 
     def counted_features(self, source: Tensor, target: Tensor, counted: Tensor) -> Tensor:
         """The network's features where counted [B, T] is True, [N, C], row by row. Positions after a row's last counted
         one must not matter. The kernels skip padding. Keep `counted` on the CPU to avoid a device synchronisation."""
-        library = self.library()
-        self._step = (library,)
-        if library is not None:
+        self.last_choice = self.choice()
+        if (library := self.last_choice.library) is not None:
             return PackedPass(self.network, library).features(source, target, counted)
         require_honoured(self.network)
         places = to_device(counted.flatten().nonzero().squeeze(1), source.device)
@@ -89,9 +101,9 @@ class TranslatorBackend:
         return features.flatten(0, 1).index_select(0, places)
 
     def cross_entropy(self, features: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
-        """features [N, C], next tokens [N] -> loss in nats, summed; label smoothing as in Szegedy et al. 2016."""
-        (library,), self._step = self._step or (self.library(),), None
-        if library is not None:
+        """features [N, C] of `counted_features`, next tokens [N] -> loss in nats, summed; label smoothing as in Szegedy
+        et al. 2016."""
+        if (library := (self.last_choice or self.choice()).library) is not None:
             return cross_entropy(self.network, library, features, targets, smoothing)
         if self._chunks(features):
             weight, bias = self.network.output_weight, self.network.output_bias
@@ -128,35 +140,21 @@ class TranslatorBackend:
                 self.stop_compiling(failure(error))
         return eager(*arguments)
 
-    def library(self) -> ctypes.CDLL | None:
-        """The kernels; None if PyTorch computes the step."""
-        return self._choice()[0]
-
-    def _choice(self) -> tuple[ctypes.CDLL | None, str]:
-        """The kernels or None, and a clause with the reason."""
+    def choice(self) -> Choice:
         weight = next(self.network.parameters())
         if weight.device.type != "cpu" or weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
-            return None, "our kernels train in fp32 on CPUs"
+            return Choice(None, "our kernels train in fp32 on CPUs")
         if self.compiled:
-            return None, "torch.compile makes its operators"
+            return Choice(None, "torch.compile makes its operators")
         if self.network.config.activation != "relu":
-            return None, f"our kernels do not train {self.network.config.activation}"
+            return Choice(None, f"our kernels do not train {self.network.config.activation}")
         library = training_library()
         if library is None:
-            return None, build.why_none()
+            return Choice(None, build.why_none())
         changed = transformer_difference(self.network)
         if not changed and any(module.training != self.network.training for module in self.network.modules()):
             changed = "a part of it is in another mode than the whole"
-        return (None, changed) if changed else (library, "it is exactly the network that our kernels train")
-
-    @property
-    def kernels(self) -> str:
-        """Name and version of the fp32 kernels, since dropout differs between versions; "" for PyTorch."""
-        return build.name_of(self.library())
-
-    @property
-    def reason(self) -> str:
-        return self._choice()[1]
+        return Choice(None, changed) if changed else Choice(library, "it is exactly the network that our kernels train")
 
 
 def plain_cross_entropy(network: Transformer, features: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -166,18 +164,20 @@ def plain_cross_entropy(network: Transformer, features: Tensor, targets: Tensor,
 
 
 class LyricistBackend:
-    """The layers of a recurrent network over a window of tokens."""
+    """The layers of a recurrent network over a window of tokens. last_choice: as in `TranslatorBackend`."""
 
     compiled, why_eager = False, ""  # torch.compile is for translators
 
     def __init__(self, network: RecurrentLanguageModel) -> None:
         self.network = network
+        self.last_choice: Choice | None = None
 
     @property
     def scan(self) -> LayerScan | None:
         """Argument of `RecurrentLanguageModel.forward`; None: PyTorch."""
         require_honoured(self.network)
-        own = gru_layers(self.network)[0]
+        own, reason = gru_layers(self.network)
+        self.last_choice = Choice(build.fp32_library() if own else None, reason)
         return self._fp32_layer if own is None and self._would_run_in_fp16() else own
 
     def _would_run_in_fp16(self) -> bool:
@@ -192,14 +192,10 @@ class LyricistBackend:
         with torch.autocast("cuda", enabled=False):
             return self.network.fused_layer(number, features.float(), h.float(), c.float())
 
-    @property
-    def kernels(self) -> str:
-        """As in `TranslatorBackend`; here versions differ in the order of summation."""
-        return build.name_of(build.fp32_library() if self.scan else None)
-
-    @property
-    def reason(self) -> str:
-        return gru_layers(self.network)[1]
+    def choice(self) -> Choice:
+        require_honoured(self.network)
+        own, reason = gru_layers(self.network)
+        return Choice(build.fp32_library() if own else None, reason)
 
 
 TrainingBackend = TranslatorBackend | LyricistBackend
@@ -212,14 +208,14 @@ def backend_of(task: object) -> TrainingBackend | None:
 
 
 def kernels_of(task: object) -> str:
-    """As `TranslatorBackend.kernels`; "" without a backend."""
+    """`Choice.kernels` of the next step; "" without a backend."""
     backend = backend_of(task)
-    return backend.kernels if backend else ""
+    return backend.choice().kernels if backend else ""
 
 
 def backend_description(task: object, number_format: str) -> str:
-    """The backend of the updates and the reason, for the console and the model card; "" without a backend.
-    number_format: of the forward pass."""
+    """The backend of the last step, or before it of the first, and the reason, for the console and the model card; ""
+    without a backend. number_format: of the forward pass."""
     backend = backend_of(task)
     if backend is None:
         return ""
@@ -228,4 +224,5 @@ def backend_description(task: object, number_format: str) -> str:
     eager = f"; torch.compile is not used, because {backend.why_eager}" if backend.why_eager else ""
     if number_format != "fp32":
         return f"PyTorch in {number_format}, because our kernels train in fp32 on CPUs{eager}"
-    return f"{'kernels in C' if backend.kernels else 'PyTorch'} in fp32, because {backend.reason}{eager}"
+    choice = backend.last_choice or backend.choice()
+    return f"{'kernels in C' if choice.kernels else 'PyTorch'} in fp32, because {choice.reason}{eager}"

@@ -107,6 +107,7 @@ def assert_refused(client: Client, answer: Any, field: str | None = None) -> Non
     assert client.engine.calls == 0
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("path", REQUESTS)
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies(client: Client, path: str, name: str) -> None:
@@ -115,6 +116,7 @@ def test_bodies(client: Client, path: str, name: str) -> None:
     assert answer.status_code == (413 if name == "too large" else 400 if path == "/translate" else 422)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("path", REQUESTS)
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "multipart/form-data; boundary=x", "application/xml", "nonsense", "a/b\\\x01"]
@@ -131,6 +133,7 @@ def test_content_types(client: Client, path: str, content_type: str) -> None:
         assert_refused(client, answer)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "x-gzip"])
 @pytest.mark.parametrize("path", REQUESTS)
 def test_a_compressed_body_is_never_unpacked(client: Client, path: str, encoding: str) -> None:
@@ -169,6 +172,7 @@ def test_forms(client: Client, form: bytes) -> None:
     assert_refused(client, answer)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("path", "field"), TEXT_FIELDS)
 @pytest.mark.parametrize(
     "value", [5, -1.5, True, {}, [5], [None], [["a"]], "", "\ud800", "a\udfffb", "\0", 10**400], ids=repr
@@ -178,6 +182,7 @@ def test_texts(client: Client, path: str, field: str, value: Any) -> None:
     assert_refused(client, answer, field)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("path", "field"), NUMBER_FIELDS)
 @pytest.mark.parametrize(
     "value",

@@ -42,6 +42,7 @@ FAILURES: list[tuple[EngineError, int, int]] = [  # the error, its status at /tr
 ]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("path", REQUESTS)
 @pytest.mark.parametrize("row", FAILURES, ids=lambda row: type(row[0]).__name__)
 def test_each_domain_error_has_its_status_and_keeps_its_sentence(path: str, row: tuple[EngineError, int, int]) -> None:

@@ -54,6 +54,7 @@ def post(client: Client, path: str, sent: dict[str, str], **options: Any) -> Any
     return client.post(f"{OWN}{path}", **options)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("headers", FROM_ELSEWHERE, ids=str)
 @pytest.mark.parametrize("kind", SIMPLE)
 def test_page_of_another_origin_uses_no_model(client: Client, kind: str, headers: dict[str, str]) -> None:

@@ -18,6 +18,7 @@ from app.errors import InvalidRequest
 from models.child_process import frame
 from tests.app.documents.sample_documents import Backwards, open_document, repacked, through, word_document
 from tests.app.documents.test_hostile_files import word_file
+from tests.combinations import slow_but
 
 
 def reader_pids() -> list[int]:
@@ -107,7 +108,9 @@ def test_file_that_takes_too_much_memory_is_refused() -> None:
     asyncio.run(large())
 
 
-@pytest.mark.parametrize("said", [b"\xff" * 8, bytes(2), frame([{"type": "Job"}]), frame([7])])
+@pytest.mark.parametrize(
+    "said", slow_but([b"\xff" * 8, bytes(2), frame([{"type": "Job"}]), frame([7])], b"\xff" * 8, frame([7]))
+)
 def test_process_that_a_file_has_taken_over_costs_that_file_alone(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may send what it likes, and the server goes on."""
 

@@ -1,4 +1,5 @@
-"""The pool over a real device process with tiny networks."""
+"""The pool over a real device process with tiny networks. All fast tests of such a pool stand here: for another file,
+another process of pytest would start its own."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 
 from app import errors
 from app.engine.interface import GenerationRequest
+from app.engine.metrics import CURRENT_WORK, RequestWork
 from app.engine.protocol import messages as m
 from models import checkpoint as checkpoints
 from models.decoding.decoder import decode
@@ -168,6 +170,7 @@ def test_of_a_list_only_the_first_text_must_start_in_time(running: Running, monk
     assert limited == [True, False, False, False, False, True, False, False]
 
 
+@pytest.mark.slow  # a pool of its own
 def test_server_is_not_ready_without_a_model_that_it_was_told_to_serve(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     running = Running(options(root, models="tiny-lyrics,de-en"))
@@ -197,3 +200,19 @@ def test_server_without_any_model_says_that_it_serves_none(tmp_path: Path, caplo
         assert not running.pool.status().ready
     finally:
         running.close()
+
+
+def test_tasks_record_their_work(running: Running) -> None:
+    """In the record of an HTTP request."""
+
+    async def recorded() -> RequestWork:
+        work = RequestWork()
+        CURRENT_WORK.set(work)
+        await running.pool.translate([translation_request("ich", "de", "en"), translation_request("ein", "de", "en")])
+        assert (work.model, work.sequences, work.failed) == ("tiny-de-en", 2, "")
+        assert work.read_tokens > 0 and work.new_tokens > 0
+        await running.pool.generate(generate(n=3, max_new_tokens=2))
+        return work
+
+    work = running.do(recorded())
+    assert (work.model, work.sequences) == ("tiny-lyrics", 5)

@@ -235,6 +235,7 @@ PLACEHOLDERS = (
 )
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("seed", range(24))
 def test_lines_of_strings_with_placeholders_stay(seed: int, end: str) -> None:

@@ -183,6 +183,7 @@ def test_tag_at_the_end_of_a_line_stays_there(tag: str, space: str, how) -> None
     assert translated(f"Guten Tag {tag}{space}Danke", how) == f"Guten Tag {tag}{space}Danke"
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("first", ["a", ""])
 @pytest.mark.parametrize(
     "piece", ["<a>b</a> ", "<a/>\n ", "&e;", "<!-- a -->", "<?a?>", "a<b c='", "  ", "<a ", "]]>", "<?"]

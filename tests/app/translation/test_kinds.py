@@ -28,6 +28,7 @@ def failures(members: list[Member], engine: str) -> list[str]:
     return result
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("engine", ["exact", "dropping", "garbling", "knowing"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_member_of_a_kind_comes_back_whole(kind: str, engine: str) -> None:

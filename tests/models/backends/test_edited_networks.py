@@ -186,6 +186,7 @@ def test_an_activation_of_a_new_name_is_an_edit(monkeypatch: pytest.MonkeyPatch)
     assert [step.name for step in walk.steps if step.formula is None] == ["activation"]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("kernels", ["", "none"])
 @pytest.mark.parametrize("precision", [*select.PRECISIONS, "auto"])
 def test_the_edit_is_the_reason_in_every_precision(
@@ -449,6 +450,7 @@ def decoded_text(decodable: Any) -> Tensor:
     return torch.stack([decodable.step(state, torch.tensor([token]))[0] for token in TEXT[3:]])
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", edits.RECURRENT)
 @pytest.mark.parametrize("cell", CELLS)
 def test_edited_recurrent_network_is_decoded_scored_and_inspected(
@@ -476,6 +478,7 @@ def test_edited_recurrent_network_is_decoded_scored_and_inspected(
         torch.testing.assert_close(trace.values["h"][-1], features[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("way", ["instance", "class", "subclass", "hook"])
 @pytest.mark.parametrize(("kind", "method"), [(kind, name) for kind, names in edits.WHOLE.items() for name in names])
 def test_an_edit_that_not_every_use_runs_is_refused(

@@ -41,6 +41,7 @@ class InPrecision:
         return select.decodable(self.network, self.precision)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     ("name", "precision"),
     [

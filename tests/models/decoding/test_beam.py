@@ -161,6 +161,7 @@ def candidates(beam: Beam, rng: random.Random) -> list[Candidate]:
     return sorted(possible, reverse=True)[: 2 * beam.width]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("width", range(1, 7))
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_streamed_prefix_of_a_beam_is_final(width: int, penalty: float) -> None:

@@ -12,6 +12,7 @@ from tests.models.decoding.decoders import EOS, NO_END, RULES, one, options, sam
 from tests.models.scripted import Scripted
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_wide_beam_equals_brute_force(seed: int, penalty: float) -> None:

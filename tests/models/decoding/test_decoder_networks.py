@@ -11,6 +11,7 @@ from models.backends import select
 from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Prompt
+from tests.combinations import slow_but
 from tests.models import tiny
 
 RULES = TokenRules(2, (0, 1))
@@ -55,7 +56,7 @@ def teacher_forced(network: Any, prompt: Prompt, hypothesis: Hypothesis) -> floa
     return logits.log_softmax(dim=-1).gather(1, torch.tensor(tokens)[:, None]).sum().item()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(NETWORKS, "post", "marian", "gru", "lstm", "one-hot"))
 def test_mixed_batches_equal_single_requests(name: str) -> None:
     make, prompts = NETWORKS[name]
     network = make()

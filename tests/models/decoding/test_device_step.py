@@ -113,7 +113,7 @@ def check_same(found: Answers, expected: Answers) -> None:
         assert found.nats[key] == pytest.approx(nats, abs=1e-4)
 
 
-@pytest.mark.parametrize("translator", [True, False])
+@pytest.mark.parametrize("translator", [pytest.param(True, marks=pytest.mark.slow), False])
 @pytest.mark.parametrize(
     "rules",
     [
@@ -135,7 +135,7 @@ def test_mixed_requests_are_answered_as_on_the_host(cuda: SimulatedCuda, transla
     check_same(found, expected)
 
 
-@pytest.mark.parametrize("translator", [True, False])
+@pytest.mark.parametrize("translator", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_requests_for_the_host_come_and_go(cuda: SimulatedCuda, translator: bool) -> None:
     """Whole batches change between the device's and the host's step, with requests of both under way."""
     arrivals = requests(translator, [*KINDS, *PENALTIES, *FOR_THE_HOST, *KINDS], 24)

@@ -65,6 +65,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_greedy_texts_equal_the_formulas(way: dict[str, Any]) -> None:
     for seed in range(5):
@@ -115,6 +116,7 @@ def test_a_text_that_may_write_nothing_more_ends_unfinished() -> None:
             assert result.log_probability == pytest.approx(plain, abs=1e-5)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("width", [2, 3])
 def test_no_hypothesis_of_a_beam_repeats_a_run(size: int, width: int) -> None:
@@ -215,6 +217,7 @@ def test_more_top_tokens_than_the_vocabulary() -> None:
     assert {token for each in result.top or () for token, _ in each} == {2, 3, 4, 5}, "suppressed ones never come"
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_real_networks_follow_the_formulas(cell: str, precision: Any) -> None:

@@ -155,6 +155,7 @@ def test_reused_row_starts_clean() -> None:
     )
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("seed", [0, -1, 2**63, 2**64 + 5, -(2**70)])
 @pytest.mark.parametrize("top_k", [0, 2**63 - 1, 10**20])
 def test_numbers_of_any_size(seed: int, top_k: int) -> None:

@@ -108,6 +108,7 @@ def test_many_seeds_follow_the_distribution() -> None:
     assert chi_square < 35.6  # 11 degrees of freedom, p = 2e-4
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -16,6 +16,7 @@ SHARED = TokenRules(EOS, RULES.suppressed, renormalise=False)
 LIMIT = 5
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_hypotheses_at_the_limit_compete_with_ended_ones(seed: int, penalty: float) -> None:
@@ -44,6 +45,7 @@ def test_a_greedy_text_is_cut_where_its_end_is_forced(seed: int) -> None:
     )
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("limit", [1, 2, 6])
 @pytest.mark.parametrize("seed", range(6))

@@ -39,6 +39,7 @@ def options(**given: Any) -> DecodingOptions:
     return DecodingOptions(**{"max_new_tokens": 16, "scores": False, "logprobs": True, **given})
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("precision", NATS)
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -89,6 +90,7 @@ def test_requesting_logprobs_changes_no_text_in_any_batch() -> None:
             assert quiet.token_log_probabilities is None
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("cell", tiny.ALL_CELLS)
 def test_log_probabilities_do_not_depend_on_the_batch(cell: str) -> None:
     network, rules = tiny.recurrent(cell=cell), RULES["kept shares"]

@@ -62,6 +62,7 @@ def test_suppressed_token_has_no_delta() -> None:
     assert math.isfinite(result.per_step_delta[1])
 
 
+@pytest.mark.every_value
 @BOTH
 @pytest.mark.parametrize("name", ["post", "pre", "marian"])
 def test_ablated_translation(name: str, options: dict[str, Any]) -> None:

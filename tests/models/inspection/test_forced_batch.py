@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -12,6 +10,7 @@ from models.inspection.forced_batch import ForcedSentence, forced_batch
 from models.inspection.forced_pass import forced_pass
 from models.inspection.word_alignment import mean_of_heads
 from models.scoring import score
+from tests.combinations import slow_but
 from tests.models import tiny
 
 ALL = pytest.mark.parametrize("options", tiny.OPTIONS.values(), ids=tiny.OPTIONS.keys())
@@ -24,9 +23,9 @@ SENTENCES = [
 ]
 
 
-@ALL
-def test_batched_maps_and_probabilities_equal_single_requests(options: dict[str, Any]) -> None:
-    network = tiny.transformer(**{"decoder_layers": 2, **options})
+@pytest.mark.parametrize("name", slow_but(tiny.OPTIONS, *tiny.QUICK))
+def test_batched_maps_and_probabilities_equal_single_requests(name: str) -> None:
+    network = tiny.transformer(**{"decoder_layers": 2, **tiny.OPTIONS[name]})
     depth = network.config.decoder_layers
     for chosen in HEADS:
         heads = [(layer % depth, head % network.config.heads) for layer, head in chosen]

@@ -42,6 +42,7 @@ def steps_of(
     return forced_steps(logits[len(prompt.prefix) - 1 :], outputs, rules, top_k)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 @pytest.mark.parametrize("name", NETWORKS)
 def test_log_probabilities_equal_decoding(name: str, rules: TokenRules) -> None:

@@ -52,6 +52,7 @@ def test_gate_names_of_each_cell() -> None:
         assert tuple(cell.shown) == (*cell.gates, *states)
 
 
+@pytest.mark.every_value
 @EACH_FUSED_CELL
 @EMBEDDINGS
 @LAYERS
@@ -100,6 +101,7 @@ def test_lstm_gates_equal_the_formulas(layers: int) -> None:
     torch.testing.assert_close(result["h"], o * result["c"].tanh(), rtol=0, atol=2e-6)
 
 
+@pytest.mark.every_value
 @EACH_CELL
 @EMBEDDINGS
 @LAYERS

@@ -40,6 +40,7 @@ def as_floats(values: Sequence[Any]) -> Any:
     return np.array([-np.inf if value is None else value for value in values])
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", tiny.OPTIONS)
 def test_every_number_equals_a_float64_computation(name: str, place: tuple[str, int, int, int]) -> None:

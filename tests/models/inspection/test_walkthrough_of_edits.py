@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from models.backends.native.coverage import transformer_difference
 from models.networks import transformer
 from models.networks.transformer import FeedForward, MultiHeadAttention, Transformer
+from tests.combinations import slow_but
 from tests.models import edits, tiny
 from tests.models.inspection.formulas import check_formulas, walks
 
 
-@pytest.mark.parametrize("name", tiny.OPTIONS)
+@pytest.mark.parametrize("name", slow_but(tiny.OPTIONS, *tiny.QUICK))
 def test_every_formula_of_an_unedited_network_follows_from_its_numbers(name: str) -> None:
     network = tiny.transformer(**tiny.OPTIONS[name])
     for side, layer, walk in walks(network):
@@ -24,6 +25,7 @@ def test_every_formula_of_an_unedited_network_follows_from_its_numbers(name: str
         assert check_formulas(network, side, layer, 1, walk.steps) >= 11
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     ("name", "norm"),
     [

@@ -36,6 +36,7 @@ def a_mask(shape: tuple[int, ...], seed: int) -> Tensor:
     return mask
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("shape", [(4, 3, 5, 7), (4, 1, 5, 7), (4, 1, 1, 7), (5, 7)])
 @torch.inference_mode()

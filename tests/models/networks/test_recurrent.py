@@ -132,6 +132,7 @@ def test_lstm_gate_order() -> None:
 # Three paths --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_value
 @LAYERS
 @EMBEDDINGS
 @EACH_CELL

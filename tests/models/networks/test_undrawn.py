@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
+from models import exactness
 from models.checkpoint import Checkpoint, CheckpointConfig, read, write
 from models.exactness import DRAWS, Undrawn, as_written
 from models.networks import loading
@@ -81,6 +82,7 @@ class RecordedCalls(TorchFunctionMode):
 def test_the_network_that_kernels_compare_with_draws_nothing(architecture: dict[str, Any]) -> None:
     """On the meta device a draw imports PyTorch's compiler, which takes more than a second."""
     network: Any = build(architecture)
+    exactness._on_meta.cache_clear()
     with RecordedCalls() as recorded:
         plain = as_written(network, type(network))
     assert recorded.functions and not recorded.functions & DRAWS

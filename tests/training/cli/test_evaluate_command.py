@@ -15,6 +15,7 @@ import pytest
 import sacrebleu
 
 from tests import tiny as folders
+from tests.combinations import slow_but
 from tests.training.small import CPU
 from training.__main__ import main
 from training.data.sentence_pairs import Pairs
@@ -118,6 +119,7 @@ def systems_of(folder: Path, *names: str) -> list[System]:
     return systems
 
 
+@pytest.mark.slow
 def test_the_paired_bootstrap_is_that_of_sacrebleus_program(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every mean, interval and p-value, to the four digits of both."""
     assert evaluate("seed-1", *TEST, "--output", "model.txt") == 0
@@ -188,6 +190,7 @@ def test_an_ensemble_stands_beside_each_model_alone(here: Path, capsys: pytest.C
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_the_other_direction_chooses_from_each_systems_beam(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shorten(here, 9)
     names = ("seed-1", "seed-2")
@@ -231,7 +234,7 @@ def test_output_is_replaced_where_the_user_says_so(here: Path) -> None:
     assert len((here / "earlier.txt").read_text().splitlines()) == 24
 
 
-@pytest.mark.parametrize("spelt", ["train.tsv", "./folder/../train.tsv", "renamed.tsv"])
+@pytest.mark.parametrize("spelt", slow_but(["train.tsv", "./folder/../train.tsv", "renamed.tsv"], "renamed.tsv"))
 def test_scoring_on_the_training_file_is_noted(
     here: Path, capsys: pytest.CaptureFixture[str], no_curves: None, spelt: str
 ) -> None:

@@ -16,6 +16,7 @@ DE_EN = ("de", "en")
 BARE = "Der Hund schläft.{0}The dog is asleep.\r\nWo ist die Küche?{0}Where is the kitchen?\r\n"
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize(
     "start", ["", "\ufeff", "source{0}target\n", "de{0}en-GB\n", "German{0}English\n", "德语{0}英语\n"]

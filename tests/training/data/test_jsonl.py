@@ -14,6 +14,7 @@ DE_EN = ("de", "en")
 DOG = {"de": "Der Hund schläft.", "en": "The dog is asleep."}
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     "record",
     [

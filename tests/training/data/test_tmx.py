@@ -21,6 +21,7 @@ def unit(german: str, english: str = "x") -> str:
     )
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(
     "codes",
     [
@@ -86,6 +87,7 @@ BROKEN_UNITS = {
 }
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("case", BROKEN_UNITS)
 @pytest.mark.parametrize("chunk", [5, 1 << 16])
 @pytest.mark.parametrize("place", [0, 1])

@@ -127,6 +127,7 @@ def test_a_phrase_has_a_unique_key_and_few_words(corpus: list[Phrase]) -> None:
     assert max(len(phrase.words("de")) for phrase in corpus) <= 12
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("source", "target"), list(permutations(LANGUAGES, 2)))
 def test_a_text_has_one_translation(source: str, target: str) -> None:
     both = pairs(source, target, held_out=False) + pairs(source, target, held_out=True)

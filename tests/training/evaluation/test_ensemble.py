@@ -91,6 +91,7 @@ def test_steps_of_networks_of_different_shapes_give_the_log_of_the_mean() -> Non
     torch.testing.assert_close(found.double(), mean.log(), rtol=0, atol=2e-5)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("options", SEARCHES, ids=["greedy", "beam", "sampling", "narrow beam"])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_network_with_itself_decodes_as_alone(options: DecodingOptions, precision: Precision) -> None:

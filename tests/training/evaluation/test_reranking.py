@@ -47,6 +47,7 @@ def reverse_log_probability(
     return total, len(ids) - 1
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("back", [["back-1"], ["back-1", "back-2"]])
 @pytest.mark.parametrize("weight", [3.0, 6.0])
 def test_scores_are_the_sum_by_hand_and_order_the_beam(root: Path, back: list[str], weight: float) -> None:

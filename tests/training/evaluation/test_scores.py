@@ -73,7 +73,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return captured.err.removeprefix("error: ").rstrip("\n")
 
 
-@pytest.mark.parametrize(("beam", "penalty"), [(1, None), (3, None), (3, -3.0)])
+@pytest.mark.parametrize(("beam", "penalty"), [(1, None), pytest.param(3, None, marks=pytest.mark.slow), (3, -3.0)])
 def test_translator_scores_equal_sacrebleu(
     folders: dict[str, Path], capsys: pytest.CaptureFixture[str], beam: int, penalty: float | None
 ) -> None:

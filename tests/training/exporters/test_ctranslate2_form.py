@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.peers.exported import of_ctranslate2, of_parlance
 from models import checkpoint as checkpoints
+from tests.combinations import slow_but
 from tests.tiny import write_translator
 from tests.training.exporters.exported import LIMIT, answers, write_random
 from tests.training.importers.marian import folders
@@ -25,7 +26,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(NETWORKS, "OPUS-MT", "pre-norm, two vocabularies", "untied, unequal depths"))
 def test_ctranslate2_writes_our_tokens(tmp_path: Path, name: str) -> None:
     checkpoint = write_random(tmp_path / "ours", **NETWORKS[name])
     ours, theirs = answers(checkpoint, "ctranslate2", "ctranslate2", tmp_path / "out")

@@ -69,7 +69,9 @@ def test_the_program_of_a_translator(
     assert "run.toml" not in card  # an exported folder has none
 
 
-@pytest.mark.parametrize(("form", "beam"), [("marian", 4), ("ctranslate2", 4), SLOW_ONNX])
+@pytest.mark.parametrize(
+    ("form", "beam"), [pytest.param("marian", 4, marks=pytest.mark.slow), ("ctranslate2", 4), SLOW_ONNX]
+)
 def test_the_program_of_an_imported_model_with_a_language_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: Form, beam: int
 ) -> None:

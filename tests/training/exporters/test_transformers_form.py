@@ -12,6 +12,7 @@ from benchmarks.exports import ODD_TEXTS
 from benchmarks.peers.exported import load_transformers
 from models import checkpoint as checkpoints
 from models.checkpoint import WEIGHTS, sha256
+from tests.combinations import slow_but
 from tests.tiny import write_multilingual
 from tests.training.exporters.exported import TEXTS, answers, write_random
 from tests.training.importers.marian import folders
@@ -35,7 +36,7 @@ NETWORKS: dict[str, tuple[Form, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(NETWORKS, "the default recipe", "OPUS-MT", "untied"))
 def test_transformers_writes_our_tokens_and_an_import_has_our_weights(tmp_path: Path, name: str) -> None:
     form, options = NETWORKS[name]
     checkpoint = write_random(tmp_path / "ours", **options)
@@ -68,7 +69,14 @@ def test_its_tokenizer_gives_our_ids_and_texts(tmp_path: Path, tied: str) -> Non
         assert tokenizer(text_target=text).input_ids == [*tokens, checkpoint.config.eos]
 
 
-@pytest.mark.parametrize(("separate", "languages"), [(False, ()), (True, ()), (False, (">>deu<<", ">>nld<<"))])
+@pytest.mark.parametrize(
+    ("separate", "languages"),
+    [
+        pytest.param(False, (), marks=pytest.mark.slow),
+        pytest.param(True, (), marks=pytest.mark.slow),
+        (False, (">>deu<<", ">>nld<<")),
+    ],
+)
 def test_an_imported_model_comes_out_as_it_went_in(tmp_path: Path, separate: bool, languages: tuple[str, ...]) -> None:
     original = folders.write(tmp_path / "opus", separate=separate, languages=languages, pair=("en", "de"))
     import_marian(str(original), tmp_path / "first")

@@ -18,6 +18,7 @@ import pytest
 from huggingface_hub import constants
 
 from models import checkpoint as checkpoints
+from tests.combinations import slow_but
 from tests.stand_in_hub import Repository, StandInHub
 from tests.training.importers.marian import folders
 from training.__main__ import main
@@ -159,7 +160,9 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "change", slow_but(CHANGES, "trained", "tuned", "with a run", "an edited card", "an edited config")
+)
 def test_model_of_ones_own_is_never_replaced(
     change: str,
     hub: StandInHub,

@@ -39,6 +39,7 @@ def assert_same(found: Result, expected: Result, rtol: float = 1e-5) -> None:
         assert float((a - b).norm()) <= rtol * float(b.norm())
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("rows", [1, 5, 13, 1000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("changes", [{}, {"tied": "none", "output_bias": True}])

@@ -48,11 +48,11 @@ def by_pytorch(network: Transformer, patched: pytest.MonkeyPatch) -> tuple[float
 @pytest.mark.parametrize("name", edits.TRANSFORMER_NAMES)
 def test_an_edited_transformer_is_trained(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = tiny.transformer(**NO_DROPOUT).train()
-    assert TranslatorBackend(network).kernels
+    assert TranslatorBackend(network).choice().kernels
     before, _ = translated(network)
     edits.TRANSFORMER[name](network, monkeypatch)
-    backend = TranslatorBackend(network)
-    assert (backend.kernels, backend.reason != "") == ("", True)
+    choice = TranslatorBackend(network).choice()
+    assert (choice.kernels, choice.reason != "") == ("", True)
     loss, gradients = translated(network)
     wanted, expected = by_pytorch(network, monkeypatch)
     assert loss == wanted
@@ -100,7 +100,7 @@ def test_an_edit_that_not_every_use_runs_is_not_trained(
 def test_edited_dropout_runs_in_pytorch(edit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In evaluation mode these equal the original network, so no probe would detect them."""
     network = tiny.transformer(**HALF).train()
-    assert TranslatorBackend(network).kernels
+    assert TranslatorBackend(network).choice().kernels
     if edit == "a rate of its own":
         network.decoder[0].feed_forward.dropout.p = 0.9
     elif edit == "the embedding's":
@@ -117,7 +117,7 @@ def test_edited_dropout_runs_in_pytorch(edit: str, monkeypatch: pytest.MonkeyPat
             return normed
 
         monkeypatch.setattr(residual, "forward", forward)
-    assert not TranslatorBackend(network).kernels
+    assert not TranslatorBackend(network).choice().kernels
     assert translated(network)[0] == by_pytorch(network, monkeypatch)[0]
 
 
@@ -134,18 +134,19 @@ def test_dropout_between_layers_follows_the_config() -> None:
     """A rate that was put on PyTorch's layers alone."""
     network = tiny.recurrent(cell="gru").train()
     network.recurrent.dropout = 0.9
-    assert LyricistBackend(network).reason == "recurrent has another dropout"
+    assert LyricistBackend(network).choice().reason == "recurrent has another dropout"
     loss, _ = sung(network)
     tokens = tiny.ids((3, 9), 5, high=tiny.TARGET)
     features, _ = network.run(tokens, network.zeros(3), network.scan)
     assert loss == pytest.approx(network.project(features).log_softmax(-1)[..., 3].sum().item(), rel=1e-5)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", edits.RECURRENT)
 @pytest.mark.parametrize("cell", CELLS)
 def test_an_edited_recurrent_network_is_trained(cell: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network = tiny.recurrent(cell=cell).train()
-    assert bool(LyricistBackend(network).kernels) == (cell == "gru")
+    assert bool(LyricistBackend(network).choice().kernels) == (cell == "gru")
     before, _ = sung(network)
     edits.RECURRENT[name](network, monkeypatch)
     loss, gradients = sung(network)

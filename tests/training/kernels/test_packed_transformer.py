@@ -87,6 +87,7 @@ def assert_close(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
         assert float((found[name] - each).norm()) <= allowed, name
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("changes", SHAPES)
 @pytest.mark.parametrize("name", [each.name for each in TRAINING])
 def test_losses_and_gradients_equal_the_formula(name: str, changes: dict[str, Any]) -> None:

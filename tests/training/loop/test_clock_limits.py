@@ -40,6 +40,7 @@ class Timed:
         return self.rates
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("dies_after", [9, 43, 91, 117])
 @pytest.mark.parametrize("seconds", [0.98, 1.0, 1.02])
 def test_resume_at_another_speed_repeats_the_learning_rates(

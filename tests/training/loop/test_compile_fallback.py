@@ -147,7 +147,7 @@ def failing_compiler(
 @pytest.mark.parametrize(
     ("part", "fails_at"),
     [
-        ("forward", 1),
+        pytest.param("forward", 1, marks=pytest.mark.slow),
         pytest.param("forward", 4, marks=pytest.mark.slow),
         pytest.param("backward", 1, marks=pytest.mark.slow),
         ("backward", 4),

@@ -66,7 +66,7 @@ def _no_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        "translator",
+        pytest.param("translator", marks=pytest.mark.slow),
         pytest.param("translator, muon", marks=pytest.mark.slow),
         "lyricist",
     ],

@@ -43,7 +43,7 @@ def signal_at_step(patch: pytest.MonkeyPatch, number: int, *signals: signal.Sign
 @pytest.mark.parametrize(
     ("arguments", "number", "code"),
     [
-        (TRANSLATE, signal.SIGINT, 130),
+        pytest.param(TRANSLATE, signal.SIGINT, 130, marks=pytest.mark.slow),
         pytest.param(TRANSLATE, signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param(SING, signal.SIGINT, 130, marks=pytest.mark.slow),
         (SING, signal.SIGTERM, 143),

@@ -26,7 +26,7 @@ def test_a_translator_learns_to_say_words_backwards(tmp_path: Path) -> None:
         label_smoothing=0.0,
         tokens_per_batch=128,
         optimizer=OptimizerConfig(learning_rate=1e-2, warmup_updates=10),
-        loop=LoopConfig(max_epochs=40, patience=0, ema_decay=0.9),
+        loop=LoopConfig(max_epochs=30, patience=0, ema_decay=0.9),
     )
     scores = train_translator(config, data, None, TrainingRun(out=tmp_path / "m", device=CPU, quiet=True), test=data)
     result = scores["all of them (greedy)"]

@@ -44,7 +44,7 @@ def test_snapshot_that_fits_no_more_is_not_called_another_run(tmp_path: Path) ->
         assert str(refused.value) == f"{sentence}restore it from a copy, or begin anew with another --out."
 
 
-@pytest.mark.parametrize("train", RUNS)
+@pytest.mark.parametrize("train", [pytest.param(RUNS[0], marks=pytest.mark.slow), *RUNS[1:]])
 def test_resumed_epochs_equal_an_uninterrupted_run(tmp_path: Path, train: Any, whole: Callable[..., Path]) -> None:
     train(tmp_path, 2)
     half = snapshot.load(tmp_path)["network"]

@@ -51,7 +51,7 @@ def test_unseen_sentences_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_curves")
-@pytest.mark.parametrize("run", [translate, sing])
+@pytest.mark.parametrize("run", [pytest.param(translate, marks=pytest.mark.slow), sing])
 def test_a_seed_repeats_and_another_differs(tmp_path: Path, run: Callable[..., Any]) -> None:
     weights = []
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):

@@ -218,6 +218,7 @@ def test_language_without_a_model_and_a_model_s_own_have_glossaries(tmp_path: Pa
     assert stored(client, ROUTES[0], target_lang=code).status_code == 201
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(
     ("entries", "form", "sentence"),

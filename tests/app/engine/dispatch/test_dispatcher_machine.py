@@ -17,6 +17,7 @@ from app import errors
 from app.engine.output.output_processor import OutputProcessor
 from app.engine.protocol import messages as m
 from tests.app.engine.dispatch.test_dispatcher import FakeDevice, Listener, decode, scripted_dispatcher
+from tests.combinations import slow_but
 
 NAMES = ("one", "two", "three")
 choices = st.integers(0, 99)
@@ -191,7 +192,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         assert failed or all(device.outstanding_tokens == 0 for device in self.each)
 
 
-@pytest.mark.parametrize("lives", [50, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", slow_but([25, 150], 25))
 def test_made_up_lives_of_a_dispatcher(lives: int) -> None:
     run_state_machine_as_test(
         DispatcherMachine,

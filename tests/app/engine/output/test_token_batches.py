@@ -16,6 +16,7 @@ from app.engine.output.text_stream import ShowText, TextDelta, TextStream
 from models.tokenizer import Tokenizer
 from tests.app.engine.output.test_detokenizer import TOKENIZERS, Counted, byte_ids, interesting
 from tests.app.engine.output.test_output_processor import BYTES, writing
+from tests.combinations import slow_but
 
 
 def cut(ids: Sequence[int], seed: int) -> list[list[int]]:
@@ -29,7 +30,7 @@ def cut(ids: Sequence[int], seed: int) -> list[list[int]]:
     return parts
 
 
-@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("kind", slow_but(TOKENIZERS, "characters", "words", "sentencepiece", "bytes, symbols"))
 @settings(max_examples=24, deadline=None)
 @given(data=st.data())
 def test_groups_join_to_the_text_of_all_tokens_and_hold_back_no_more_than_single_ones(

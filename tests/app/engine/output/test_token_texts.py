@@ -15,6 +15,7 @@ from app.errors import EngineFailed
 from models.checkpoint import Checkpoint, CheckpointConfig
 from tests.app.engine.output.test_detokenizer import TOKENIZERS, byte_ids, interesting
 from tests.app.engine.output.test_token_batches import cut
+from tests.combinations import slow_but
 
 CHECKPOINTS = {
     kind: Checkpoint(Path("a"), CheckpointConfig(kind="lyrics", architecture={}), {"target": tokenizer})
@@ -39,7 +40,7 @@ def texts(tokens: Any) -> list[str]:
     return [token.text for token in tokens]
 
 
-@pytest.mark.parametrize("kind", TOKENIZERS)
+@pytest.mark.parametrize("kind", slow_but(TOKENIZERS, "characters", "words", "sentencepiece", "bytes, symbols"))
 @settings(max_examples=24, deadline=None)
 @given(data=st.data())
 def test_the_texts_of_tokens_join_to_the_text_that_comes_without_them(kind: str, data: st.DataObject) -> None:

@@ -18,6 +18,7 @@ from models.checkpoint import CheckpointError
 from models.checkpoint_trial import CheckpointTrials
 from models.weights_file import read_header
 from tests.app.engine.registries import read_registry
+from tests.combinations import slow_but
 from tests.models.folders import edit
 
 # the child with a reader that some folders are too much for, in place of a flaw in a library
@@ -148,7 +149,11 @@ def test_checkpoint_is_tried_also_by_a_server_of_many_connections(
 
 
 @pytest.mark.parametrize(
-    "name", ["config.json", "config.sha256", "model.safetensors", "source.json", "demo.json", "notices.json"]
+    "name",
+    slow_but(
+        ["config.json", "config.sha256", "model.safetensors", "source.json", "demo.json", "notices.json"],
+        *("config.json", "model.safetensors", "notices.json"),
+    ),
 )
 def test_a_pipe_in_place_of_a_file_is_refused_and_waited_for_by_nobody(
     name: str, tiny_checkpoints: Path, tmp_path: Path

@@ -17,6 +17,7 @@ from app.engine.output.token_views import word_spans
 from app.engine.protocol import messages as m
 from tests.app.engine.corrupt_checkpoints import broken
 from tests.app.engine.inline_engine import Inline, german_request
+from tests.combinations import slow_but
 from tests.request_builders import attention_query
 
 ALIGNMENT, BOTH = frozenset({"alignment"}), frozenset({"alignment", "tokens"})
@@ -29,7 +30,7 @@ PAIRS = [
 MEASURED = {"heads": [[0, 1], [1, 2]], "convention": "input", "error": 0.25, "sentences": 100}
 
 
-@pytest.fixture(scope="module", params=[None, MEASURED], ids=["unmeasured", "measured"])
+@pytest.fixture(scope="module", params=slow_but([None, MEASURED], MEASURED), ids=["unmeasured", "measured"])
 def inline(request: pytest.FixtureRequest, tiny_checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Inline:
     root = tmp_path_factory.mktemp("aligned")
     shutil.copytree(tiny_checkpoints / "tiny-de-en", root / "tiny-de-en")

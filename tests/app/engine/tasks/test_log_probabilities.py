@@ -45,6 +45,7 @@ def collected(replies: list[Any]) -> tuple[dict[int, list[int]], dict[int, list[
     return tokens, values, {each.id: each.hypotheses[0] for each in replies if isinstance(each, m.Finished)}
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("interval_s", [0.0, 1000.0])
 @pytest.mark.parametrize("precision", TOLERANCES)
 def test_log_probabilities_equal_those_of_scoring(precision: str, interval_s: float, tiny_checkpoints: Path) -> None:

@@ -41,6 +41,7 @@ def loaded(folder: Path) -> Scheduler:
     return scheduler
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("value", [HUGE, -HUGE])
 @pytest.mark.parametrize("name", LOOKS)
 def test_inspection_refuses_non_finite_numbers(tiny_checkpoints: Path, tmp_path: Path, name: str, value: float) -> None:

@@ -43,6 +43,7 @@ def until(scheduler: Scheduler, request: int) -> tuple[Any, list[Any]]:
     raise AssertionError("no answer")
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("prefix", [[], [8, 9]])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_ablated_translation_equals_decoding_and_keeps_its_prefix(

@@ -125,6 +125,7 @@ def check(folder: Path, count: int, seed: int, precision: Precision = "fp32", mo
             assert told in (tokens, tokens[:-1]), request  # the token of the last step comes with the answer
 
 
+@pytest.mark.slow  # the scheduler's thirty are quick
 def test_a_hundred_mixed_requests_under_load_answer_as_each_alone(tiny_checkpoints: Path) -> None:
     check(tiny_checkpoints, 100, 1)
 

@@ -7,9 +7,10 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.app.engine.worker.scheduler_machine import SchedulerMachine
+from tests.combinations import slow_but
 
 
-@pytest.mark.parametrize("lives", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", slow_but([3, 60], 3))
 def test_made_up_lives_of_a_scheduler(lives: int) -> None:
     run_state_machine_as_test(
         SchedulerMachine,

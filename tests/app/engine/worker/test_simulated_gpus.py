@@ -143,6 +143,7 @@ def test_mixed_requests_on_two_gpus_equal_the_cpu(tiny_checkpoints: Path, causes
     assert not causes
 
 
+@pytest.mark.slow  # so does `test_selection`'s step on the device
 def test_mixed_requests_in_our_kernels_equal_the_cpu(checkpoints_for_kernels: Path, causes: list[str]) -> None:
     cuda = decode_on_two_devices(checkpoints_for_kernels, 10)
     assert cuda.counts.kernels["attend_own"] > 0
@@ -295,7 +296,14 @@ def test_models_and_failures_in_any_order(
     assert all(cause.startswith(known) for cause in causes), causes
 
 
-@pytest.mark.parametrize("kind", [{"streamed": True}, {"temperature": 0.9, "top_p": 0.9, "seed": 1}, {"beam_size": 4}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param({"streamed": True}, marks=pytest.mark.slow),
+        pytest.param({"temperature": 0.9, "top_p": 0.9, "seed": 1}, marks=pytest.mark.slow),
+        {"beam_size": 4},
+    ],
+)
 def test_a_steady_step_waits_for_nothing(tiny_checkpoints: Path, kind: dict[str, Any]) -> None:
     """One graph and one asynchronous copy of its results a step, of translations and of lyrics."""
     with simulated_cuda() as cuda:

@@ -127,7 +127,7 @@ def test_each_kernel_compiles_without_a_gpu_and_takes_the_parameters_that_are_pa
         check_compiled(specification, launch)
 
 
-@pytest.mark.parametrize("kernel", ["embed", "choose"])
+@pytest.mark.parametrize("kernel", ["embed", pytest.param("choose", marks=pytest.mark.slow)])
 def test_all_warps_have_read_a_number_before_one_of_them_counts_it_up(
     kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

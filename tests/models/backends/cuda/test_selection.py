@@ -60,6 +60,7 @@ def test_the_kernels_step_an_unmodified_transformer(cuda: SimulatedCuda, monkeyp
     assert (selected.label, selected.backend, selected.reason) == ("bf16 native", "Triton kernels, bf16", EXACT)
 
 
+@pytest.mark.slow
 def test_recorded_steps_on_a_gpu_give_the_cpus_tokens(cuda: SimulatedCuda, reference_kernels: None) -> None:
     expected = tokens(EagerTransformer(tiny.transformer(**fitting({}))), 12, 8)
     selected = select(on_cuda(), "fp32")
@@ -182,7 +183,7 @@ class Counted(Graphed):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ({}, 51),
+        pytest.param({}, 51, marks=pytest.mark.slow),
         pytest.param({"temperature": 0.9, "top_p": 0.8}, 51, marks=pytest.mark.slow),
         ({"beam_size": 4}, 58),
     ],

@@ -107,6 +107,7 @@ def exactly(found: dict[int, list[Hypothesis]], expected: dict[int, list[Hypothe
         assert repr(found[key]) == repr(hypotheses)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("name", "rules"), list(zip(NETWORKS * 3, RULES, strict=True)), ids=range(len(RULES)))
 def test_results_are_those_of_single_steps(name: str, rules: TokenRules) -> None:
     network, ended = native(name, 3), set[bool]()
@@ -123,6 +124,7 @@ def test_results_are_those_of_single_steps(name: str, rules: TokenRules) -> None
     assert ended == ({False} if rules.eos is None else {True, False})
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("kept", [{2}, {2, 7}, {7}])
 def test_hypotheses_that_nothing_can_continue_end_as_in_single_steps(kept: set[int]) -> None:
     network, rules = native("pre"), TokenRules(2, tuple({*range(tiny.TARGET)} - kept))

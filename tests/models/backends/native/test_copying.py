@@ -74,6 +74,7 @@ def same_where_read(found: NativeState, expected: TransformerState) -> None:
         assert torch.equal(found.source_cache[:, row, :source], sources[:, row, :source])
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_are_copied_as_if_all_were_read_first(seed: int) -> None:
     rng, network = random.Random(seed), native()
@@ -86,6 +87,7 @@ def test_rows_are_copied_as_if_all_were_read_first(seed: int) -> None:
         same_where_read(result, expected)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("seed", range(12))
 def test_only_the_positions_that_differ_are_copied(seed: int) -> None:
     rng, network = random.Random(seed), native()

@@ -64,6 +64,7 @@ def test_seeds_of_numbers() -> None:
     assert uniform(seeds, np.zeros_like(seeds)).tolist() == [int(n * 2**53) / 2**53 for n in numbers]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("size", [1, 7, 64, 300, 1344])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_draw_is_where_the_definition_puts_it(library: Any, shape: str, size: int) -> None:

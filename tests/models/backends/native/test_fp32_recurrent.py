@@ -64,6 +64,7 @@ def lone(decodable: Any, prompt: Prompt) -> tuple[RecurrentState, list[Tensor]]:
     return state, [decodable.step(state, torch.tensor([prompt.prefix[-1]]))[0] for _ in range(2)]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("hidden", [5, 100])
 @LAYERS
 @FUSED_CELLS
@@ -94,6 +95,7 @@ def test_more_rows_than_stay_in_the_cache(library: ctypes.CDLL, cell: str) -> No
     assert torch.equal(decodable.step(state, tokens), expected.repeat(4, 1))
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("hidden", "vocabulary"), [(5, 3), (24, 70), (256, 1321)])
 @pytest.mark.parametrize("embedding", [0, 6], ids=["one-hot", "embedded"])
 @LAYERS

@@ -35,6 +35,7 @@ def logits_of(network: Any, prompts: list[Prompt], steps: int = 4) -> Tensor:
     return torch.stack([network.step(state, tokens) for tokens in fed])
 
 
+@pytest.mark.every_value
 @needs_exact_int8
 @pytest.mark.parametrize("name", tiny.OPTIONS)
 def test_every_option_of_the_network_says_what_pytorch_says_in_int8(library: ctypes.CDLL, name: str) -> None:
@@ -101,6 +102,7 @@ def test_a_source_of_nothing_is_read_as_nothing(library: ctypes.CDLL) -> None:
     assert logits_of(select.decodable(network, "int8"), prompts[:1]).shape == (4, 1, expected.size(2))
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("options", [{}, {"beam_size": 3, "n_best": 3}, {"temperature": 0.8, "seed": 5}], ids=str)
 def test_all_that_decodes_decodes_together_as_alone(library: ctypes.CDLL, options: dict[str, Any]) -> None:
     network, rules = tiny.transformer(), TokenRules(2, (0, 1))
@@ -114,6 +116,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8_transformer, "threads_for", lambda weights: 2)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", ["post", "gelu", "marian"])
 def test_threads_of_a_step_change_no_bit(
     library: ctypes.CDLL, two_threads: None, monkeypatch: pytest.MonkeyPatch, name: str

@@ -16,6 +16,7 @@ from models.backends.torch.int8_linear import Product, rounded_weight
 from tests.models.kernels import Readable, multiplied, needs_exact_int8, pointer, reference_library, times
 
 
+@pytest.mark.every_value(together=2)
 @needs_exact_int8
 @pytest.mark.parametrize("rows", [1, 2, 5, 6, 7, 13, 20, 125, 241])
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 64), (20, 70), (3, 5), (130, 129), (512, 16)])
@@ -30,6 +31,7 @@ def test_product_is_bit_identical_to_pytorch(library: ctypes.CDLL, rows: int, in
     torch.testing.assert_close(multiplied(library, linear, x), expected, rtol=1e-6, atol=0)
 
 
+@pytest.mark.every_value(together=2)
 @pytest.mark.parametrize("rows", [1, 3, 7, 40])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1000, 33), (6, 70), (64, 16)])
 @torch.inference_mode()
@@ -97,6 +99,7 @@ def test_layer_norm(library: ctypes.CDLL, width: int) -> None:
     torch.testing.assert_close(y, F.layer_norm(x, [width], weight, bias), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.every_value(together=2)
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 16, 17, 63])
 @pytest.mark.parametrize(("heads", "width"), [(1, 3), (8, 64), (4, 32), (3, 20)])
 @torch.inference_mode()

@@ -65,6 +65,7 @@ def log_totals(given: Tensor, maxima: Tensor) -> Tensor:
     return native.native_logsumexp(kernels, given, maxima)
 
 
+@pytest.mark.every_value(together=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_largest_and_their_places(kind: str) -> None:
     for width, (rows, seed) in itertools.product(WIDTHS, ((1, 1), (3, 2), (17, 3))):
@@ -77,6 +78,7 @@ def test_the_largest_and_their_places(kind: str) -> None:
                 assert torch.equal(places, expected[1][:, :count]), width
 
 
+@pytest.mark.every_value(together=2)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_first_nan_is_the_largest(width: int) -> None:
     """As PyTorch's argmax and topk have it; the rows beside it are as they were."""
@@ -94,6 +96,7 @@ def test_first_nan_is_the_largest(width: int) -> None:
     assert totals.isnan().tolist() == [False, True, True, False]
 
 
+@pytest.mark.every_value(together=2)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("all -inf", "infinite")])
 def test_the_log_of_the_total(kind: str) -> None:
     """Within a few units in the last place, whatever PyTorch's own rounding is."""
@@ -150,6 +153,7 @@ def assert_same(found: Continuations, expected: Continuations, *, tokens: bool) 
         assert np.array_equal(found.tokens[possible], expected.tokens[possible])
 
 
+@pytest.mark.every_value(together=2)
 @pytest.mark.parametrize("kind", ["random", "suppressed", "ascending"])
 @pytest.mark.parametrize(("beams", "width"), [(1, 1), (1, 4), (3, 2), (16, 4), (2, 9), (5, 16), (1, 32)])
 def test_continuations_equal_pytorch(beams: int, width: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,7 @@ def test_huge_biases(library: ctypes.CDLL, size: float) -> None:
     agrees(library, weight, bias, states)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("suppressed", [(0, 1, 2), tuple(range(0, 1000, 2)), tuple(range(999)), tuple(range(1000))])
 def test_suppressed_tokens_are_not_chosen(library: ctypes.CDLL, suppressed: tuple[int, ...]) -> None:
     weight, bias, states = peaked(5)
@@ -222,6 +223,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", MIXTURES)
 @pytest.mark.usefixtures("library")
 def test_decoding_gives_the_same_tokens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from models.backends.torch.cuda_graph import Graphed, Recordable, Recording, Ste
 from models.decoding.decoder import Decoder, decode
 from models.decoding.options import DecodingOptions, Hypothesis, TokenRules
 from models.interface import Decodable, Prompt
+from tests.combinations import slow_but
 from tests.cuda_simulator import simulated_cuda
 from tests.cuda_simulator.device import WORKSPACE
 from tests.models import tiny
@@ -66,7 +67,7 @@ def requests(translator: bool, count: int = 40) -> tuple[list[Prompt], list[Deco
     return prompts, options
 
 
-@pytest.mark.parametrize("translator", [True, False])
+@pytest.mark.parametrize("translator", slow_but([True, False], True))
 def test_recorded_steps_write_the_same(translator: bool) -> None:
     network = tiny.transformer() if translator else tiny.recurrent()
     prompts, options = requests(translator)
@@ -128,7 +129,7 @@ def tokens(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
     return [[hypothesis.tokens for hypothesis in result] for result in results]
 
 
-@pytest.mark.parametrize("translator", [True, False])
+@pytest.mark.parametrize("translator", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_model_on_another_device_than_the_current_one(translator: bool) -> None:
     """Captures on the current device would record nothing, and answer every step with the first one's logits."""
     prompts, options = requests(translator, 12)
@@ -141,7 +142,7 @@ def test_a_model_on_another_device_than_the_current_one(translator: bool) -> Non
     assert tokens(results) == tokens(plain)
 
 
-@pytest.mark.parametrize("frees_workspaces", [False, True])
+@pytest.mark.parametrize("frees_workspaces", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_graphs_of_two_models_do_not_share_memory(frees_workspaces: bool) -> None:
     """Models are loaded and unloaded in turn. A pool for all of them is refused once all graphs in it are freed, or
     gives the memory of one model's graphs to another."""

@@ -22,6 +22,7 @@ PROMPTS = [
 ]
 
 
+@pytest.mark.every_value
 @EMBEDDINGS
 @EACH_CELL
 def test_prefill_of_ragged_prompts_is_stepping(cell: str, embedding: int) -> None:
@@ -78,6 +79,7 @@ def stepped(decodable: Any, texts: torch.Tensor) -> torch.Tensor:
     return torch.stack([decodable.step(state, column) for column in texts.unbind(1)], dim=1)
 
 
+@pytest.mark.every_value
 @LAYERS
 @EMBEDDINGS
 @EACH_CELL
@@ -103,6 +105,7 @@ def test_a_networks_own_state_of_many_tokens_is_that_of_its_prefill(cell: str) -
     torch.testing.assert_close(decodable.step(state, text[:, -1])[0], expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.012)])
 @EMBEDDINGS
 @EACH_CELL

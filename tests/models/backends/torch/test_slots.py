@@ -126,6 +126,7 @@ def poison(decodable: Any, state: TransformerState, value: float) -> None:
         layer.both.fill_(value)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("value", [1e6, -1e15])
 @pytest.mark.parametrize("name", ["post", "pre", "marian"])
 def test_freed_slot_leaves_no_state(name: str, value: float) -> None:

@@ -10,6 +10,7 @@ import torch
 from models.backends import select
 from models.backends.torch.transformer_step import pad_rows
 from models.interface import Prompt
+from tests.combinations import slow_but
 from tests.models import tiny
 from tests.models.stepping import (
     ALL,
@@ -60,15 +61,16 @@ def test_ragged_ids_are_padded_at_the_end() -> None:
     assert pad_rows([()], 0, torch.device("cpu")).dtype == torch.long
 
 
-@ALL
-def test_ragged_rows_of_any_option_are_the_full_pass(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", slow_but(tiny.OPTIONS, *tiny.QUICK))
+def test_ragged_rows_of_any_option_are_the_full_pass(name: str) -> None:
     for more in ({}, {"norm": "pre"}, {"activation": "silu"}, {"output_bias": True}, {"attention_bias": False}):
-        network = tiny.transformer(**{**options, **more})
+        network = tiny.transformer(**{**tiny.OPTIONS[name], **more})
         expected = full(network, RAGGED, CONTINUATIONS)
         assert expected.std() > 0.1
         torch.testing.assert_close(stepped(select.decodable(network), RAGGED, CONTINUATIONS), expected, **TOLERANCE)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("precision", "most"), [("bf16", 0.12), ("fp16", 0.015), ("int8", 0.25)])
 @ALL
 def test_narrow_formats_stay_near_the_full_pass(options: dict[str, Any], precision: Any, most: float) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.combinations import slow_but
 from tests.training.importers.marian import folders
 from tests.training.importers.marian.imported import Imported, ours, their_network
 
@@ -33,7 +34,9 @@ FOLDERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize(
+    "name", slow_but(FOLDERS, "one table", "two vocabularies, an output of its own", "pickled, gelu, wide heads")
+)
 def test_logits_are_the_same(name: str, tmp_path: Path) -> None:
     path = folders.write(tmp_path / "folder", **FOLDERS[name])
     same_logits(path, ours(path))

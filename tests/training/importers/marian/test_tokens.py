@@ -11,6 +11,7 @@ import pytest
 
 from models import checkpoint as checkpoints
 from models.tokenizer import MarianTokenizer
+from tests.combinations import slow_but
 from tests.training.importers.marian import folders, strings
 from tests.training.importers.marian.imported import their_tokenizer
 from training.importers.marian.hub_folder import MarianFolder
@@ -34,7 +35,7 @@ class Case(NamedTuple):
     theirs: Any
 
 
-@pytest.fixture(scope="module", params=FOLDERS)
+@pytest.fixture(scope="module", params=slow_but(FOLDERS, "common vocabulary", "separate vocabularies", "bytes"))
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     options = dict(FOLDERS[request.param])
     more = options.pop("extra_rows", 0)
