@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from models import exactness
 from models.networks import recurrent
-from models.source_fingerprints import state
+from models.exactness import state
 from tests.models import tiny
 from tests.training.small import lyricist
 from training.data.batches import TextBatch
