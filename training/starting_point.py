@@ -30,7 +30,7 @@ from training.config.run_config import Config, LyricsConfig, NetworkOptions, Tok
 from training.data.tokenizer_training import tokenizer_config
 from training.errors import TrainingError, command_line
 from training.evaluation.scores import Scores
-from training.importers.import_progress import ImportProgress
+from training.importers.download import ImportProgress
 from training.importers.marian.convert_checkpoint import careful, convert_marian, marian_folder
 from training.importers.marian.hub_folder import MarianFolder
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages

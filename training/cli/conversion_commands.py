@@ -14,7 +14,7 @@ from training.cli.commands import FOREIGN_FORMS
 from training.errors import TrainingError, raise_all
 from training.exporters.ctranslate2_folder import QUANTIZATIONS
 from training.exporters.exportable import Form
-from training.importers.import_progress import ImportProgress
+from training.importers.download import ImportProgress
 
 FORMS = get_args(Form)
 

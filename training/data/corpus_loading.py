@@ -22,10 +22,10 @@ from training.data.corpus_files import (
     decode_lines,
     numbered_lines,
     open_corpus_file,
+    read_moses,
     readable_lines,
     stem_suffix,
 )
-from training.data.parallel_files import read_moses
 from training.data.sentence_pairs import (
     CorpusNote,
     LeftOutRow,

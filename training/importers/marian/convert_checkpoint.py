@@ -21,7 +21,7 @@ from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
-from training.importers.import_progress import ImportProgress
+from training.importers.download import ImportProgress
 from training.importers.marian.hub_folder import (
     ALLOCATORS,
     GenerationSettings,
