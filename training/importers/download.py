@@ -3,7 +3,9 @@
 What has come is kept in a part of the file, which the next attempt continues, also one of another process. No more is
 written than the size that was declared before. A timeout of a socket bounds the wait for the next byte alone, and a
 server that sends one byte a second never meets it: so transfers run in threads of their own, and the caller gives up on
-those that bring too little, wherever they hang (the name, the connection, TLS, headers, body). `ImportProgress` shows how far an import is."""
+those that bring too little, wherever they hang (the name, the connection, TLS, headers, body).
+
+`ImportProgress` shows how far an import is."""
 
 from __future__ import annotations
 
