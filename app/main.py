@@ -41,7 +41,6 @@ from app.settings import Settings, load_settings
 from app.storage.data_folder import data_folder_problem
 from app.storage.document_job_store import DocumentJobStore
 from app.storage.glossary_store import GlossaryStore
-from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.cached_engine import TranslationCache
@@ -124,7 +123,6 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         glossaries=GlossaryStore(settings.data),
         usage=KeylessUsage(),
         documents=DocumentJobs(files, DocumentJobStore(settings.data, settings.file_retention_s)),
-        suggestions=SuggestionStore(settings.data) if settings.suggestions else None,
         model_changes=settings.model_changes,
         public_url=settings.public_url,
         storage_problem=storage_problem,

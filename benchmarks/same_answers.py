@@ -54,7 +54,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "ADMIN_KEY": KNOWN["master_key"],
         "RATE_LIMIT": "10000/hour",
         "CACHE_MB": "8",
-        "SUGGESTIONS": "true",
         "CORS_ORIGINS": "https://example.org",
         "PUBLIC_URL": "https://mt.example/base",
     },

@@ -14,7 +14,6 @@ from app.api.request_body import RequestLimits
 from app.engine.interface import Engine
 from app.engine.metrics import Metrics
 from app.storage.glossary_store import GlossaryStore
-from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.pivot import LanguageRoutes, PivotTranslator
@@ -55,7 +54,6 @@ class Services:
     glossaries: GlossaryStore
     usage: KeylessUsage
     documents: DocumentJobs
-    suggestions: SuggestionStore | None  # None: switched off
     model_changes: bool
     public_url: str  # what clients put before a path; "": as each client called this server
     storage_problem: str | None  # a sentence where glossaries and files cannot be kept

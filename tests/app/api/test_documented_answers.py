@@ -31,7 +31,7 @@ def json_answers() -> set[str]:
 
 
 def test_every_route_sends_what_its_document_says(tmp_path: Path) -> None:
-    client = demo_client(data=tmp_path, suggestions=True, admin_key=KEY)
+    client = demo_client(data=tmp_path, admin_key=KEY)
     CHECKED.clear()
     made = make_stored_things(client)
     for name, operation in operations(described()):
