@@ -275,7 +275,8 @@ def differences(network: nn.Module, plain: nn.Module, label: str = "") -> Iterat
         elif odd := dict(module.named_children()).keys() ^ dict(other.named_children()).keys():
             yield f"{where} has other modules inside: {', '.join(sorted(odd))}"
     kinds = dict.fromkeys(type(module) for name, module in modules.items() if name in others)
-    yield from map(clause, edits_of(kind for kind in kinds if is_ours(kind.__module__)))
+    edited = edits_of(kind for kind in kinds if is_ours(kind.__module__))
+    yield from map(clause, sorted(edited, key=lambda label: label.endswith(".__init__")))  # what it makes says more
 
 
 def module_difference(module: nn.Module, plain: nn.Module) -> str | None:
