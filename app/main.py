@@ -19,8 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app import logs
 from app.access.authorization import AccessControl
 from app.access.key_file import Caller, KeyRing, KeysUnreadable, key_digest
-from app.access.memory_store import MemoryStore
-from app.access.rate_limits import parse_quotas, parse_rates
+from app.access.rate_limits import MemoryStore, parse_quotas, parse_rates
 from app.api.access_control import RATE_LIMIT_HEADERS
 from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
