@@ -1,7 +1,7 @@
 """Rates and quotas: their notation, the sliding-window counter, and usage by caller in the memory of this process.
 
-A window is two counters: the count of the current clock span and the count of the previous span, weighted by the part of
-it that the window still covers. Exact for evenly spaced requests, with two numbers per caller; an exact window would
+A window is two counters: the count of the current clock span and the count of the previous span, weighted by the part
+of it that the window still covers. Exact for evenly spaced requests, with two numbers per caller; an exact window would
 store the time of every request."""
 
 from __future__ import annotations
