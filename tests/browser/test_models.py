@@ -150,7 +150,7 @@ def test_changes_are_offered_once_the_key_is_an_admin_key(
                     assert offered(page) == set()
                     page.fill("#key", ADMIN)
                     page.press("#key", "Enter")
-                    page.wait_for_selector("button:visible >> text=/^Import$/")
+                    page.wait_for_selector("button:visible >> text=/^Load$/")
                     assert offered(page) == set(ACTIONS)
                 watched.clean()
 
