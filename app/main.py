@@ -19,8 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app import logs
 from app.access.authorization import AccessControl
 from app.access.key_file import Caller, KeyRing, KeysUnreadable, key_digest
-from app.access.memory_store import MemoryStore
-from app.access.rate_limits import parse_quotas, parse_rates
+from app.access.rate_limits import MemoryStore, parse_quotas, parse_rates
 from app.api.access_control import RATE_LIMIT_HEADERS
 from app.api.document_jobs import DocumentJobs
 from app.api.errors import install_error_handlers
@@ -36,13 +35,11 @@ from app.api.web_pages import add_docs, add_page
 from app.connection_limits import ConnectionLimits, guard_running_server
 from app.engine.interface import Engine
 from app.engine.metrics import Metrics
-from app.engine.registry.model_import import ModelImporter
 from app.interpreter import shared_interpreter
 from app.settings import Settings, load_settings
 from app.storage.data_folder import data_folder_problem
 from app.storage.document_job_store import DocumentJobStore
 from app.storage.glossary_store import GlossaryStore
-from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.cached_engine import TranslationCache
@@ -115,7 +112,6 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     routes = LanguageRoutes(engine, pivoting=settings.pivot)
     services = app.state.services = Services(
         engine=engine,
-        importer=_importer(settings, engine),
         routes=routes,
         translator=PivotTranslator(Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)), routes),
         detector=Detector(),
@@ -126,7 +122,6 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
         glossaries=GlossaryStore(settings.data),
         usage=KeylessUsage(),
         documents=DocumentJobs(files, DocumentJobStore(settings.data, settings.file_retention_s)),
-        suggestions=SuggestionStore(settings.data) if settings.suggestions else None,
         model_changes=settings.model_changes,
         public_url=settings.public_url,
         storage_problem=storage_problem,
@@ -167,15 +162,6 @@ def _usage_counts(settings: Settings, metrics: Metrics) -> MemoryStore:
     return MemoryStore()
 
 
-def _importer(settings: Settings, engine: Engine) -> ModelImporter:
-    return ModelImporter(
-        settings.checkpoints,
-        load=lambda name: engine.load_model(name),
-        reload=lambda name: engine.reload_model(name),
-        loaded=lambda name: any(model.name == name for model in engine.models()),
-    )
-
-
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Start the engine (models load in the background) and drain it at the end; engines of tests need neither."""
@@ -192,7 +178,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             yield
     finally:
         expiring.cancel()
-        await services.importer.stop()
         await services.documents.close()
         if stop := getattr(services.engine, "stop", None):
             await stop()

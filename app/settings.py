@@ -261,9 +261,7 @@ class Settings(BaseSettings):
     worker_hang_timeout_s: float = Field(default=10, ge=0.1, le=3600)
     """Seconds without a sign of life after which a device process is ended and started again."""
     data: Path = Path("data")
-    """Folder, made where it is missing, for what callers leave: glossaries, files, suggestions."""
-    suggestions: bool = False
-    """Whether POST /suggest keeps better translations there."""
+    """Folder, made where it is missing, for what callers leave: glossaries and files."""
     max_file_bytes: int = Field(default=10_000_000, ge=1024)
     """Largest form with a file to translate, in bytes; beyond that it is 413."""
     max_kept_files_bytes: int = Field(default=1_000_000_000, ge=1024)

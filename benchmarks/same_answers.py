@@ -1,15 +1,15 @@
-"""Whether two checkouts of this project answer the same: every route, option and refusal, and the command line.
+"""Whether two checkouts of this project answer the same: every route, option and refusal.
 
     python -m benchmarks.same_answers record --checkout ../before --checkpoints checkpoints --out before.jsonl
     python -m benchmarks.same_answers record --checkpoints checkpoints --out after.jsonl
     python -m benchmarks.same_answers compare before.jsonl after.jsonl
 
 `record` starts servers of the checkout, one for each group of `recorded_requests`, sends the requests one after
-another, runs the commands of `recorded_commands`, and writes a JSON line for each. Times, ids and what depends on them
+another, and writes a JSON line for each. Times, ids and what depends on them
 are replaced by "#"; all else is kept byte for byte. `compare` prints every difference and ends with 1 if there is one.
 
-The folder of checkpoints holds the demo models (`python -m training demo --out checkpoints`). `train-extra` trains five
-more, small and of other architectures, which the group "several" then has too.
+The folder of checkpoints holds the demo models (`python -m training demo --out checkpoints`), and perhaps others, which
+the group "several" then has too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import json
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,7 +34,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import recorded_commands
 from benchmarks.recorded_requests import Request, all_requests
 from benchmarks.servers import ROOT, ours
 
@@ -56,7 +54,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "ADMIN_KEY": KNOWN["master_key"],
         "RATE_LIMIT": "10000/hour",
         "CACHE_MB": "8",
-        "SUGGESTIONS": "true",
         "CORS_ORIGINS": "https://example.org",
         "PUBLIC_URL": "https://mt.example/base",
     },
@@ -101,9 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.action == "compare":
         return compare(options.before, options.after, options.skip, options.decimals)
-    if options.action == "train-extra":
-        return train_extra(options.checkout.resolve(), options.python, options.checkpoints.resolve())
-    groups = options.groups or [*GROUPS, "commands"]
+    groups = options.groups or [*GROUPS]
     with options.out.open("w", encoding="utf-8") as out:
         for line in record(options.checkout.resolve(), options.python, options.checkpoints.resolve(), groups):
             out.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -114,14 +109,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.same_answers", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    for name in ("record", "train-extra"):
-        action = actions.add_parser(name)
-        action.add_argument("--checkout", type=Path, default=ROOT, help="the tree whose code runs")
-        action.add_argument("--python", default=sys.executable)
-        action.add_argument("--checkpoints", type=Path, required=True, help="the folder with the demo models")
-        if name == "record":
-            action.add_argument("--out", type=Path, required=True)
-            action.add_argument("--groups", nargs="+", choices=[*GROUPS, "commands"], help="by default all")
+    recording = actions.add_parser("record")
+    recording.add_argument("--checkout", type=Path, default=ROOT, help="the tree whose code runs")
+    recording.add_argument("--python", default=sys.executable)
+    recording.add_argument("--checkpoints", type=Path, required=True, help="the folder with the demo models")
+    recording.add_argument("--out", type=Path, required=True)
+    recording.add_argument("--groups", nargs="+", choices=[*GROUPS], help="by default all")
     comparison = actions.add_parser("compare")
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)
@@ -177,16 +170,13 @@ def _print_difference(field: str, old: Any, new: Any) -> None:
 
 
 def record(checkout: Path, python: str, checkpoints: Path, groups: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A line for each request and command, in order."""
+    """A line for each request, in order."""
     requests = list(all_requests())
     with tempfile.TemporaryDirectory(prefix="same-answers-") as name:
         scratch = Path(name)
         for group in groups:
             started = time.monotonic()
-            if group == "commands":
-                yield from recorded_commands.run_all(checkout, python, checkpoints, scratch / "commands")
-            else:
-                yield from _record_group(checkout, python, checkpoints, scratch, group, requests)
+            yield from _record_group(checkout, python, checkpoints, scratch, group, requests)
             print(f"{group}: {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
@@ -411,14 +401,6 @@ def _grow(whole: dict[str, Any], piece: dict[str, Any]) -> None:
             whole[name] += value
         elif value is not None or name not in whole:
             whole[name] = value
-
-
-def train_extra(checkout: Path, python: str, checkpoints: Path) -> int:
-    """Train small models of other architectures into the folder; seconds each, by a seed."""
-    with tempfile.TemporaryDirectory(prefix="same-answers-") as name:
-        for command in recorded_commands.training_commands(Path(name), checkpoints):
-            subprocess.run([python, *command], cwd=checkout, check=True, env=recorded_commands.environment(checkout))
-    return 0
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = top.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stalls-") as name:
         folder = prepare(Path(name) / "served", options.checkpoint, made_up(Path(name)), 0).folder
-        with ours(folder, data=Path(name) / "data", admin_key=ADMIN_KEY, suggestions=True) as server:
+        with ours(folder, data=Path(name) / "data", admin_key=ADMIN_KEY) as server:
             found = []
             for row in rows(server, options.cases, options.seconds):
                 print(row, file=sys.stderr, flush=True)

@@ -24,7 +24,10 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+from msgspec import Meta
 
 from models.stand_ins import KINDS, record_fingerprint
 from models.tokenizer import Tokenizer, is_language, read_tokenizer
@@ -33,7 +36,6 @@ from models.weights_file import check_architecture, read_header, regular_file_by
 FORMAT_VERSION = 2  # the newest that this version reads; folders of one language pair are still written as format 1
 CONFIG, CONFIG_CHECKSUM, WEIGHTS, DEMO = "config.json", "config.sha256", "model.safetensors", "demo.json"
 NOTICES, STAND_INS = "notices.json", "stand_ins.json"
-ID_LISTS = ("source_prefix", "source_suffix", "target_prefix", "suppressed")
 MOST_TOKENS = 1_000_000  # upper bound of a model's limits, from which slots are allocated before any request
 MOST_JSON_BYTES = 16_000_000  # of each JSON file here; 40,000 language pairs take 4 MB
 MOST_TOKENIZER_BYTES = 100_000_000
@@ -43,6 +45,12 @@ WORD = re.compile(r"[^\W\d_]+")  # in a casefolded text
 StandInKinds = Mapping[tuple[str, str], tuple[str, ...]]
 """Source and target language -> the kinds of stand-ins that a translator copies, the best first."""
 MOST_CODE_CHARACTERS = 200  # of a name or fingerprint in edited_code
+MOST_COUNT = (1 << 63) - 1  # that another process can be sent
+
+TokenIds = tuple[Annotated[int, Meta(ge=0)], ...]
+Count = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
+Code = Annotated[str, Meta(max_length=MOST_CODE_CHARACTERS)]
+Language = Annotated[str, Meta(max_length=MOST_LANGUAGE_CHARACTERS)]
 
 
 class CheckpointError(ValueError):
@@ -53,9 +61,9 @@ class CheckpointError(ValueError):
 class LanguagePair:
     """One pair of a multilingual translator. source_prefix: as in `CheckpointConfig`."""
 
-    source: str
-    target: str
-    source_prefix: tuple[int, ...]
+    source: Annotated[Language, Meta(min_length=1)]
+    target: Annotated[Language, Meta(min_length=1)]
+    source_prefix: TokenIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +85,24 @@ class CheckpointConfig:
 
     kind: Literal["translator", "lyrics"]
     architecture: Mapping[str, Any]
-    source_language: str | None = None
-    target_language: str | None = None
+    source_language: Language | None = None
+    target_language: Language | None = None
     language_pairs: tuple[LanguagePair, ...] = ()
-    source_prefix: tuple[int, ...] = ()
-    source_suffix: tuple[int, ...] = ()
-    target_prefix: tuple[int, ...] = ()
-    eos: int | None = None
-    suppressed: tuple[int, ...] = ()
+    source_prefix: TokenIds = ()
+    source_suffix: TokenIds = ()
+    target_prefix: TokenIds = ()
+    eos: Annotated[int, Meta(ge=0)] | None = None
+    suppressed: TokenIds = ()
     renormalise: bool = True
     forced_end: bool = False
-    max_source_tokens: int = 0
-    max_new_tokens: int = 1024
-    parameters: int = 0
+    max_source_tokens: Annotated[int, Meta(ge=0, le=MOST_TOKENS)] = 0
+    max_new_tokens: Annotated[int, Meta(ge=1, le=MOST_TOKENS)] = 1024
+    parameters: Count = 0
     tokenizers: Mapping[str, str] = field(default_factory=dict)  # "source" | "target" -> tokenizer kind
     training: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Any] = field(default_factory=dict)
     alignment: Mapping[str, Any] | None = None
-    edited_code: Mapping[str, str] = field(default_factory=dict)
+    edited_code: Mapping[Code, Code] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
     format_version: int = 1
 
@@ -106,7 +114,7 @@ class DemoCard:
     casefolded; of a lyricist, its characters."""
 
     summary: str
-    patterns: int
+    patterns: Count
     examples: tuple[str, ...]
     way_out: str
     known_words: frozenset[str] = field(repr=False)
@@ -122,7 +130,7 @@ class NoticeRecord:
     below which a translation is called unsure; None if not calibrated. source_words, target_words: every `WORD` of a
     small training corpus; None if not recorded."""
 
-    unsure_below: float | None = None
+    unsure_below: Annotated[float, Meta(ge=-100, le=0)] | None = None
     source_words: frozenset[str] | None = field(default=None, repr=False)
     target_words: frozenset[str] | None = field(default=None, repr=False)
 
@@ -306,23 +314,13 @@ def read_demo_card(folder: Path) -> DemoCard | None:
     """None if it is no demo model."""
     path = folder / DEMO
     try:
-        content = _read_json(path)
-        texts = [content["summary"], content["way_out"], *content["examples"], *content["known_words"]]
-        _require(all(isinstance(text, str) for text in texts), "a text of it is no text")
-        _require(_is_count(content["patterns"]), "patterns must be a whole number of at most 64 bits")
+        return msgspec.convert(_read_json(path), DemoCard)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path} does not describe a demo model ({error}); remove it to load the model."
         ) from error
-    return DemoCard(
-        content["summary"],
-        content["patterns"],
-        tuple(content["examples"]),
-        content["way_out"],
-        frozenset(content["known_words"]),
-    )
 
 
 def _write_notice_record(path: Path, notices: NoticeRecord) -> None:
@@ -336,17 +334,11 @@ def read_notice_record(folder: Path, demo: DemoCard | None = None) -> NoticeReco
     """Of a demo model without one, the words of its card. CheckpointError."""
     path = folder / NOTICES
     try:
-        content = _read_json(path)
-        unsure_below, sides = content["unsure_below"], (content["source_words"], content["target_words"])
-        sound = unsure_below is None or (isinstance(unsure_below, float) and -100 <= unsure_below <= 0)
-        _require(sound, "unsure_below must be a log-probability, or null")
-        _require(all(isinstance(word, str) for words in sides for word in words or ()), "a word of it is no text")
+        return msgspec.convert(_read_json(path), NoticeRecord)
     except FileNotFoundError:
         return NoticeRecord(source_words=demo.known_words if demo else None)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is no record for notices ({error}); the model was not loaded.") from error
-    source, target = (None if words is None else frozenset(words) for words in sides)
-    return NoticeRecord(unsure_below, source, target)
 
 
 def read_stand_ins(folder: Path, config: CheckpointConfig) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -417,14 +409,11 @@ def read_config(folder: Path) -> CheckpointConfig:
         raise CheckpointError(
             f"{path} has format {version} and this version reads up to {FORMAT_VERSION}: upgrade Parlance to load it."
         )
-    for name in ID_LISTS:
-        if isinstance(content.get(name), list):
-            content[name] = tuple(content[name])
     try:
-        if "language_pairs" in content:
-            content["language_pairs"] = _language_pairs(content["language_pairs"])
-        config = _checked(CheckpointConfig(**content))
-    except (TypeError, ValueError, AttributeError) as error:
+        unknown = content.keys() - CheckpointConfig.__dataclass_fields__.keys()
+        _require(not unknown, f"there is no field {', '.join(sorted(unknown))}")
+        config = _checked(msgspec.convert(content, CheckpointConfig))
+    except ValueError as error:
         raise CheckpointError(f"{path} does not describe a model ({error}); it was not loaded.") from error
     _verify_config(folder)
     return config
@@ -467,77 +456,27 @@ def require_file(path: Path, most: int) -> None:
         raise ValueError(f"it has {size_bytes:,} bytes, and the most is {most:,}")
 
 
-def _language_pairs(given: object) -> tuple[LanguagePair, ...]:
-    """ValueError unless each has two languages and a list of ids."""
-    fields = {"source", "target", "source_prefix"}
-    _require(
-        isinstance(given, list) and all(isinstance(pair, dict) and pair.keys() == fields for pair in given),
-        f"language_pairs must be a list of objects with {', '.join(sorted(fields))}",
-    )
-    pairs = []
-    for pair in given if isinstance(given, list) else ():
-        languages, prefix = (pair["source"], pair["target"]), pair["source_prefix"]
-        _require(all(isinstance(code, str) and code for code in languages), "language_pairs must name languages")
-        for code in languages:
-            _check_language("language_pairs", code)
-        _require(isinstance(prefix, list) and all(map(_is_id, prefix)), "a source_prefix must be a list of token ids")
-        pairs.append(LanguagePair(source=pair["source"], target=pair["target"], source_prefix=tuple(prefix)))
-    return tuple(pairs)
-
-
 def _require(sound: bool, otherwise: str) -> None:
     if not sound:
         raise ValueError(otherwise)
 
 
 def _checked(config: CheckpointConfig) -> CheckpointConfig:
-    for name in ("architecture", "tokenizers", "files", "training", "scores", "edited_code"):
-        _require(isinstance(getattr(config, name), Mapping), f"{name} must be an object")
-    _require(config.kind in ("translator", "lyrics"), f"kind {config.kind!r} is neither translator nor lyrics")
     sides = {"target"} if config.kind == "lyrics" else {"source", "target"}
     _require(set(config.tokenizers) == sides, f"a {config.kind} needs tokenizers for {' and '.join(sorted(sides))}")
     _require("name" in config.architecture, "architecture has no name")
-    texts = [*config.files, *config.files.values()]
-    _require(all(isinstance(text, str) for text in texts), "files must map names to checksums")
-    for name in (*config.edited_code, *config.edited_code.values()):
-        sound = isinstance(name, str) and len(name) <= MOST_CODE_CHARACTERS and name.isprintable()
-        _require(sound, "edited_code must map names to fingerprints")
-    for name in ID_LISTS:
-        _require(all(_is_id(token) for token in getattr(config, name)), f"{name} must be a list of token ids")
-    for name in ("source_language", "target_language"):
-        language = getattr(config, name)
-        _require(isinstance(language, str | None), f"{name} must be a text or null")
-        _check_language(name, language or "")
+    named = [config.source_language or "", config.target_language or "", *config.edited_code]
+    named += [*config.edited_code.values(), *(f"{pair.source}{pair.target}" for pair in config.language_pairs)]
+    printable = all(map(str.isprintable, named))
+    _require(printable, "the names of languages and of edited code must have printable characters alone")
     for name, value in config.architecture.items():
         _require(not isinstance(value, float) or math.isfinite(value), f"architecture.{name} must be finite")
     if config.language_pairs:
         _check_language_pairs(config)
     if config.alignment is not None:
         _check_alignment(config.alignment, config.architecture)
-    _require(config.eos is None or _is_id(config.eos), "eos must be a token id or null")
-    for name in ("renormalise", "forced_end"):
-        _require(isinstance(getattr(config, name), bool), f"{name} must be true or false")
-    _require(_is_count(config.parameters), "parameters must be a whole number of at most 64 bits")
     _require(_depth_is_at_most(MOST_SCORE_DEPTH, config.scores), "scores must not be nested so deeply")
-    for name, least in (("max_source_tokens", 0), ("max_new_tokens", 1)):
-        limit = getattr(config, name)
-        within = _is_count(limit) and least <= limit <= MOST_TOKENS
-        _require(within, f"{name} must be a whole number in {least}..{MOST_TOKENS}, not {limit!r}")
     return config
-
-
-def _check_language(name: str, code: str) -> None:
-    sound = len(code) <= MOST_LANGUAGE_CHARACTERS and code.isprintable()
-    _require(sound, f"{name} must have at most {MOST_LANGUAGE_CHARACTERS} printable characters")
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, int) and value >= 0
-
-
-def _is_count(value: object) -> bool:
-    """Neither true nor false, which are integers in Python, and no number that another process could not be sent."""
-    return type(value) is int and 0 <= value < 1 << 63
 
 
 def _depth_is_at_most(most: int, value: object) -> bool:

@@ -28,7 +28,7 @@ TRAINING_COMMANDS = {
     "evaluate": ("score a model, or compare several", ["evaluate"]),
     "export": ("write a checkpoint for transformers, CTranslate2 or ONNX", ["export"]),
     "distil": ("have a translator translate text for another one to learn from", ["distil"]),
-    "inspect-corpus": ("say what is in a corpus", ["inspect-corpus"]),
+    "inspect-corpus": ("say which pairs of a corpus training would leave out", ["inspect-corpus"]),
     "recipes": ("list the recipes and their options", ["recipes"]),
 }
 """Words of `parlance` -> what they do, and the words of `python -m training`."""

@@ -70,12 +70,7 @@ def train_translator(
     word that the model is said to know. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
-        if start is None:
-            network, checkpoint = new_translator(config, tokenizers or fitted_tokenizers(config, train, run), run)
-        else:
-            network = start.network(config.network).to(run.device)
-            checkpoint = Checkpoint(run.out, start.tuned_metadata(asdict(config), network), start.tokenizers)
-        freeze(network, config.tuning.frozen)
+        network, checkpoint = translator_to_train(config, train, run, start, tokenizers)
         segmentation = Segmentation(checkpoint, train, config)
         epochs, mixed = segmentation.epoch, ""
         if mix is not None:
@@ -89,12 +84,9 @@ def train_translator(
         held_out = subsample(valid, config.loop.sentences_to_validate()) if valid else None
         corpora = [train, *([valid] if valid else []), *([mix[0]] if mix else [])]
         task = translation_task(checkpoint, network, epochs, held_out, config)
-        validator = None
+        validator, held_out_sets, closing = None, held_out_texts(valid, mix, earlier), None
         if held_out:
             validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
-        held_out_sets, closing = held_out_texts(valid, mix), None
-        if earlier is not None:
-            held_out_sets[named(earlier.origin, "", 1)] = earlier
         if held_out and len(config.pairs) == 1:
             compared, tested = 1 if start is None else 2, len(test or ())  # a tuned network with its start
             greedy, beamed = sum(map(len, held_out_sets.values())) * compared + tested, tested if test_beam > 1 else 0
@@ -159,13 +151,17 @@ def translation_task(
     return TranslationTask(network, epochs, valid_ids, config, untaught(checkpoint), sizes)
 
 
-def held_out_texts(valid: Pairs | None, mix: tuple[Pairs, Pairs | None] | None) -> dict[str, Pairs]:
-    """Name of the score -> the pairs that it is measured on at the end of a run, at most SCORED_SENTENCES."""
+def held_out_texts(
+    valid: Pairs | None, mix: tuple[Pairs, Pairs | None] | None, earlier: Pairs | None
+) -> dict[str, Pairs]:
+    """Name of the score -> the pairs that it is measured on at the end of a run: all of `earlier`, of others at most
+    SCORED_SENTENCES."""
     sets = {
         **{named("validation", pair, 1): part for pair, part in (valid.by_part() if valid else ())},
         "held out of the general pairs (greedy)": mix[1] if mix else None,
     }
-    return {name: first(pairs, SCORED_SENTENCES) for name, pairs in sets.items() if pairs}
+    scored = {name: first(pairs, SCORED_SENTENCES) for name, pairs in sets.items() if pairs}
+    return scored if earlier is None else {**scored, named(earlier.origin, "", 1): earlier}
 
 
 def compared_with_start(
@@ -228,12 +224,23 @@ def fitted_tokenizers(config: TranslatorConfig, train: Pairs, run: TrainingRun) 
     return tokenizers
 
 
-def new_translator(
-    config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], run: TrainingRun
+def translator_to_train(
+    config: TranslatorConfig,
+    train: Pairs,
+    run: TrainingRun,
+    start: StartingPoint | None,
+    tokenizers: Mapping[str, Tokenizer] | None,
 ) -> tuple[Transformer, Checkpoint]:
-    """A freshly initialised network, and its checkpoint without scores, which follow at the end of the run."""
-    network = build_translator(config, tokenizers, run.device)
-    return network, Checkpoint(run.out, translator_metadata(config, network, tokenizers), tokenizers)
+    """The network with its first weights, and its checkpoint without scores, which follow at the end of the run."""
+    if start is None:
+        tokenizers = tokenizers or fitted_tokenizers(config, train, run)
+        network = build_translator(config, tokenizers, run.device)
+        metadata = translator_metadata(config, network, tokenizers)
+    else:
+        network, tokenizers = start.network(config.network).to(run.device), start.tokenizers
+        metadata = start.tuned_metadata(asdict(config), network)
+    freeze(network, config.tuning.frozen)
+    return network, Checkpoint(run.out, metadata, tokenizers)
 
 
 def build_translator(

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from app.access.key_file import ANONYMOUS, Caller, KeyRing
-from app.access.memory_store import Charge, ChargeResult, MemoryStore
-from app.access.rate_limits import MAX_COUNT, Quota, Rate, Window, period_ends_in_s
+from app.access.rate_limits import MAX_COUNT, Charge, ChargeResult, MemoryStore, Quota, Rate, Window, period_ends_in_s
 from app.errors import EngineError, InvalidRequest, RetryLater
 
 

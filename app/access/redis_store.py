@@ -15,8 +15,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from app.access.memory_store import Charge, ChargeResult, MemoryStore
-from app.access.rate_limits import Period, Quota, Window, period_label
+from app.access.rate_limits import Charge, ChargeResult, MemoryStore, Period, Quota, Window, period_label
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,6 @@ HTTP_CODES = {
     408: "body_too_slow",
     413: "body_too_large",
     415: "unsupported_media_type",
-    507: "storage_full",
 }
 
 
@@ -149,7 +148,6 @@ _EXAMPLES: Mapping[int, ErrorExample] = {  # of most routes
     504: ErrorExample(
         "deadline_exceeded", "The answer did not come within 60 seconds; send a shorter text or try again later."
     ),
-    507: ErrorExample("storage_full", "This server has room for no more suggestions; ask its operator for some."),
 }
 NO_GLOSSARY = ErrorExample("unknown_glossary", "You have no glossary with this id; GET /v3/glossaries lists yours.")
 TEXT_TOO_LONG = ErrorExample(

@@ -13,9 +13,7 @@ from app.api.document_jobs import DocumentJobs
 from app.api.request_body import RequestLimits
 from app.engine.interface import Engine
 from app.engine.metrics import Metrics
-from app.engine.registry.model_import import ModelImporter
 from app.storage.glossary_store import GlossaryStore
-from app.storage.suggestion_store import SuggestionStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
 from app.translation.pivot import LanguageRoutes, PivotTranslator
@@ -46,7 +44,6 @@ class Services:
     """The parts of the server that the routes call; `app.state.services` holds the one instance."""
 
     engine: Engine
-    importer: ModelImporter
     routes: LanguageRoutes
     translator: PivotTranslator
     detector: Detector
@@ -57,7 +54,6 @@ class Services:
     glossaries: GlossaryStore
     usage: KeylessUsage
     documents: DocumentJobs
-    suggestions: SuggestionStore | None  # None: switched off
     model_changes: bool
     public_url: str  # what clients put before a path; "": as each client called this server
     storage_problem: str | None  # a sentence where glossaries and files cannot be kept

@@ -1,1 +1,1 @@
-"""Data that callers store on the server: glossaries, suggestions, translated files."""
+"""Data that callers store on the server: glossaries, translated files."""

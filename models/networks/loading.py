@@ -4,10 +4,8 @@ module that lists all networks: a new network is a new line in `NETWORKS`."""
 from __future__ import annotations
 
 import copy
-import inspect
 import logging
 import os
-import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -20,11 +18,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models.checkpoint import CONFIG, Checkpoint, CheckpointError, check_weights_header
-from models.exactness import Undrawn, without_memory
+from models.exactness import Undrawn, edits_of, fingerprint, is_ours, methods, without_memory
 from models.networks.cells import CELLS
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel, edits_of_cell
 from models.networks.transformer import Transformer, TransformerConfig
-from models.source_fingerprints import edits_reached, fingerprint, is_code, is_ours, methods
 from models.weights_file import read_header
 
 N = TypeVar("N", bound=nn.Module)
@@ -44,26 +41,17 @@ def edited_code(network: Any) -> dict[str, str]:
     """What was edited of the network's code, as recorded in config.json: function, method or cell -> fingerprint. How
     fresh weights are drawn and options are checked is left out: it says nothing about trained ones."""
     kinds = {kind for module in network.modules() for kind in type(module).__mro__ if issubclass(kind, nn.Module)}
-    found = dict[str, object]()
+    found = dict[str, str]()
     for kind in kinds:
-        module = kind.__module__
-        if is_ours(module):
-            found |= {label: _value(module, label) for label in edits_reached(module, [kind])}
-        elif not module.startswith("torch."):
-            found |= {f"{kind.__qualname__}.{name}": vars(kind)[name] for name in methods(kind)}
+        if is_ours(kind.__module__):
+            found |= edits_of([kind])
+        elif not kind.__module__.startswith("torch."):
+            found |= {f"{kind.__qualname__}.{name}": fingerprint(vars(kind)[name]) for name in methods(kind)}
     cell = getattr(network.config, "cell", None)
     if cell and edits_of_cell(cell):
-        found[f"cell {cell}"] = CELLS[cell].step
-    functions = ((label, fingerprint(value)) for label, value in sorted(found.items()) if is_code(value))
-    return {label: digits for label, digits in functions if not label.endswith(("._initialise", ".__post_init__"))}
-
-
-def _value(module: str, label: str) -> object:
-    """What a label of `edits` now stands for; None for what is gone, and for the rest of a file."""
-    value: object = sys.modules[module]
-    for name in label.split("."):
-        value = inspect.getattr_static(value, name, None)
-    return value
+        found[f"cell {cell}"] = fingerprint(CELLS[cell].step)
+    passed_by = "._initialise", ".__post_init__"
+    return {label: digits for label, digits in sorted(found.items()) if digits and not label.endswith(passed_by)}
 
 
 def code_warning(checkpoint: Checkpoint, network: Any) -> str | None:

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.exactness import as_written, difference, is_known
+from models.exactness import as_written, difference, edits, is_known, remember
 from models.networks import cells, option, rate_problems, size_problems
 from models.networks.cells import CELLS, CellKind, Step
-from models.source_fingerprints import OTHER, clause, edits, remember
 
 FUSED: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 FUSED_GATES = {"rnn": 1, "gru": 3, "lstm": 4}  # PyTorch's weights have N rows for each
@@ -260,7 +259,7 @@ def dropped(features: Tensor, rate: float, *, locked: bool, training: bool) -> T
 
 def edits_of_cell(kind: str) -> list[str]:
     """The definitions of a cell of `cells.py` that are not those that the kernels compute."""
-    own = [label for label in edits(cells.__name__) if label.partition(".")[0] in (kind, "Step", OTHER)]
+    own = [label for label in edits(cells.__name__) if label.partition(".")[0] in (kind, "Step")]
     return own if CELLS[kind].step is getattr(cells, kind, None) else [*own, kind]
 
 
@@ -273,10 +272,10 @@ def cell_difference(network: RecurrentLanguageModel) -> str | None:
     if kind not in FUSED:
         return f"its cell is {kind}"
     if edits_of_cell(kind):
-        return clause(cells.__name__, f"the cell {kind}")
+        return f"the cell {kind} was edited"
     if not is_known(network, *LAYERS):
         edited = next((name for name in LAYERS if not is_known(network, name)), LAYERS[0])
-        return clause(__name__, f"RecurrentLanguageModel.{edited}")
+        return f"RecurrentLanguageModel.{edited} was edited"
     plain = as_written(network, RecurrentLanguageModel)
     for part in ("cells", "recurrent"):
         if changed := difference(network.get_submodule(part), plain.get_submodule(part), part):

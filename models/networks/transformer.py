@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.exactness import remember
 from models.networks import option, rate_problems, size_problems
-from models.source_fingerprints import remember
 
 NormPlacement = Literal["post", "pre"]
 PositionLayout = Literal["interleaved", "marian"]

@@ -28,7 +28,7 @@ SEND = """async (base) => {
   file.set("target", "en");
   const bodies = [new URLSearchParams(fields), form, file, json, new Blob([json])];
   const results = [];
-  const paths = ["translate", "suggest", "translate_file", "v2/glossaries", "v2/document", "generate"];
+  const paths = ["translate", "translate_file", "v2/glossaries", "v2/document", "generate"];
   for (const path of [...paths, "models/tiny-de-en/unload"])
     for (const body of bodies)
       results.push(await fetch(`${base}/${path}`, { method: "POST", mode: "no-cors", credentials: "include", body })
@@ -70,7 +70,7 @@ def elsewhere() -> Iterator[str]:
 
 @pytest.fixture
 def open_server(tiny_checkpoints: Path, tmp_path: Path) -> Iterator[Server]:
-    with serving(tiny_checkpoints, tmp_path, SUGGESTIONS="true", DATA=str(tmp_path / "data")) as server:
+    with serving(tiny_checkpoints, tmp_path, DATA=str(tmp_path / "data")) as server:
         yield server
 
 

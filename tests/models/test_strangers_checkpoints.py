@@ -130,7 +130,7 @@ def test_network_beyond_its_weights_is_not_built(
         ({"source_language": "\ud800"}, "half a character, \\ud800"),
         ({"scores": {"\udfff": 1}}, "half a character, \\udfff"),
         ({"target_language": "de\n<b>"}, "printable characters"),
-        ({"target_language": "d" * 65}, "printable characters"),
+        ({"target_language": "d" * 65}, "length <= 64 - at `$.target_language`"),
     ],
     ids=["half", "half of a key", "line end", "long"],
 )

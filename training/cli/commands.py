@@ -20,7 +20,7 @@ COMMANDS = {
     "translate": ("translate files, or standard input, line by line", "translate_command"),
     "distil": ("have a translator translate pairs or text for another one to learn from", "distil_command"),
     "recipes": ("list the recipes; --show prints all of one, as TOML for --config", "train_commands"),
-    "inspect-corpus": ("say what is in a corpus, and train nothing", "inspect_command"),
+    "inspect-corpus": ("say which pairs of a corpus training would leave out, and why", "inspect_command"),
     "import-marian": ("make a checkpoint from one of OPUS-MT or Marian in Hugging Face's form", "conversion_commands"),
     "export": ("write a checkpoint in the form of transformers, CTranslate2 or ONNX", "conversion_commands"),
 }

@@ -22,10 +22,10 @@ from training.data.corpus_files import (
     decode_lines,
     numbered_lines,
     open_corpus_file,
+    read_moses,
     readable_lines,
     stem_suffix,
 )
-from training.data.parallel_files import read_moses
 from training.data.sentence_pairs import (
     CorpusNote,
     LeftOutRow,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 Languages = tuple[str, str]  # source, target
 JSON_LINES = (".jsonl", ".ndjson", ".json")
-TEXT_FORMATS = (".txt", ".text", "")  # a text, or pairs with a tab between, as .tsv and unknown suffixes are
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,26 @@
 """The corpora of a run, by their roles: read, cleaned and held out, for one language pair or several; and the general
-pairs of --mix, so that a tuned model does not forget what it could before."""
+pairs of --mix, so that a tuned model does not forget what it could before. A large corpus is read, cleaned and split
+once: its texts lie in files of the cache folder, found again by digest."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import random
+import unicodedata
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from models.checkpoint import sha256
 from training.config.corpus_languages import LanguageCodes, pair_name, split_languages
 from training.config.run_config import CleaningConfig, TranslatorConfig
-from training.config.run_file import without_languages
+from training.config.run_file import corpus_parts, without_languages
 from training.data.cleaning import HeldOutIndex, clean, comparison_key, hold_out
 from training.data.corpus_loading import (
     HUGGINGFACE_PREFIX,
@@ -22,10 +30,21 @@ from training.data.corpus_loading import (
     read_corpora,
     read_pairs,
 )
-from training.data.prepared_corpus import load_prepared, prepared_folder, save_prepared
 from training.data.segmentation import PairIds, epoch_sizes
 from training.data.sentence_pairs import MOST_LINES, CorpusReport, PairCollector, Pairs, join_corpora
-from training.data.stored_corpus import JoinedTokens, TokenArray, locked, token_rows
+from training.data.stored_corpus import (
+    JoinedTokens,
+    OpenFile,
+    TextArray,
+    TextWriter,
+    TokenArray,
+    blocks,
+    cache_folder,
+    fill_folder,
+    locked,
+    text_array,
+    token_rows,
+)
 from training.data.tables import Columns
 from training.data.tokenizer_training import language_token
 from training.errors import TrainingError, pluralize
@@ -221,3 +240,73 @@ def mix_summary(mix: Pairs, train: int, share: float) -> str:
     each = round(train * share / (1 - share))
     drawn = f"{pluralize(each, 'general pair')} in each epoch, {share:.3g} of its pairs"
     return f"{drawn}, drawn from the {len(mix):,} of {mix.origin}"
+
+
+FORMAT = 1  # of the files below and of the cleaning rules; part of the digest
+LEAST_BYTES = 8_000_000  # of files; a smaller corpus is small, whatever its compression
+TEXTS, LENGTHS, LINES, DESCRIPTION = "{}.texts", "{}.lengths", "lines", "corpus.json"
+SIDES = ("source", "target")
+
+
+def prepared_folder(
+    data: Mapping[str, Any], languages: tuple[str, str], cleaning: CleaningConfig, seed: int
+) -> Path | None:
+    """Where the training pairs of this run lie, if it has prepared them; None for a corpus that is small, or of which
+    there is no file to tell by. seed: of the held-out pairs."""
+    corpora = {role: data[role] for role in ("train", "valid", "test") if data.get(role)}
+    files = {role: [Path(part) for part in corpus_parts(named)] for role, named in corpora.items()}
+    if not all(path.is_file() for paths in files.values() for path in paths):
+        return None
+    if sum(path.stat().st_size for path in files["train"]) < LEAST_BYTES:
+        return None
+    digests = {role: [sha256(path) for path in paths] for role, paths in files.items()}
+    what = FORMAT, unicodedata.unidata_version, corpora, digests, data.get("columns"), languages, asdict(cleaning)
+    name = hashlib.sha256(repr((*what, None if data.get("valid") else seed)).encode()).hexdigest()[:16]
+    return cache_folder() / "corpora" / name
+
+
+def save_prepared(folder: Path, train: Pairs, valid: Pairs | None) -> None:
+    """Writes the training pairs, and the validation pairs that were held out of them. The caller holds the lock."""
+
+    def fill(aside: Path) -> None:
+        for side, texts in zip(SIDES, (train.sources, train.targets), strict=True):
+            writer = TextWriter(aside / TEXTS.format(side))
+            for block in blocks(texts):
+                writer.extend(block)
+            writer.finish().bytes_of.tofile(aside / LENGTHS.format(side))
+        with (aside / LINES).open("wb") as file:
+            (train.lines or array("Q")).tofile(file)
+        description = {
+            "origin": train.origin,
+            "files": train.files,
+            "report": train.reported().as_json(),
+            "valid": valid and [valid.origin, list(valid.sources), list(valid.targets)],
+        }
+        (aside / DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
+        os.sync()
+
+    fill_folder(folder, fill)
+
+
+def load_prepared(folder: Path) -> tuple[Pairs, Pairs | None]:
+    """TrainingError if the files are incomplete."""
+    description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    lines = array("Q", (folder / LINES).read_bytes())
+    sources, targets = (_texts(folder, side) for side in SIDES)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    report = CorpusReport.from_json(description["report"])
+    report.notes.append(
+        f"prepared in {folder} ({size / 1e9:.1f} GB), which later runs on the same corpus use; remove the folder to"
+        " free the space"
+    )
+    train = Pairs(sources, targets, description["origin"], tuple(description["files"]), lines or None, report, folder)
+    valid = description["valid"]
+    return train, valid and Pairs(valid[1], valid[2], valid[0])
+
+
+def _texts(folder: Path, side: str) -> TextArray:
+    file = OpenFile(os.open(folder / TEXTS.format(side), os.O_RDONLY))
+    lengths = np.fromfile(folder / LENGTHS.format(side), np.uint32)
+    if os.fstat(file.number).st_size != int(lengths.sum(dtype=np.int64)):
+        raise TrainingError(f"{folder} is damaged: remove it, and the run makes it again.")
+    return text_array(file, lengths)

@@ -51,8 +51,17 @@ from models.model_card import CARD, MOST_CARD_BYTES
 from models.model_names import FAMILIES, HUB_NAME, OPUS_MT, ModelName
 from training.errors import TrainingError, unwritable_reason
 from training.importers import download as downloads
-from training.importers.download import BUSY, UNPACKED, Part, Stalled, Watch, has_digest, run_watched, watch_of
-from training.importers.import_progress import ImportProgress
+from training.importers.download import (
+    BUSY,
+    UNPACKED,
+    ImportProgress,
+    Part,
+    Stalled,
+    Watch,
+    has_digest,
+    run_watched,
+    watch_of,
+)
 from training.importers.marian.hub_folder import MOST_WEIGHTS_BYTES, PICKLE, RAW_MARIAN, SAFETENSORS, first_line
 
 CONFIG_FILE = "config.json"

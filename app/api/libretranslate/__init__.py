@@ -1,1 +1,1 @@
-"""LibreTranslate's family: /translate, /detect, /languages, /translate_file, /suggest."""
+"""LibreTranslate's family: /translate, /detect, /languages, /translate_file."""

@@ -1,4 +1,4 @@
-"""POST /translate, /detect, /translate_file and /suggest, GET /languages, /frontend/settings and /download_file."""
+"""POST /translate, /detect and /translate_file, GET /languages, /frontend/settings and /download_file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app import documents
@@ -37,8 +36,7 @@ from app.api.responses import copied
 from app.api.route import ApiRoute
 from app.api.services import Services, ServicesDependency
 from app.engine.interface import TranslationOptions
-from app.errors import EngineUnavailable, InvalidRequest
-from app.storage.suggestion_store import SuggestionsFull
+from app.errors import InvalidRequest
 from app.text.language_codes import language_name
 from app.text.language_detection import Detection
 from app.translation.pivot import Pair
@@ -63,7 +61,6 @@ _FORM_ERRORS: dict[str, Meaning] = {
     "s415": "The body is neither JSON nor a form.",
     "s422": ("A text is too long: `error` names its length and the limit.", TEXT_TOO_LONG),
 }
-_NO_SUGGESTIONS = "Suggestions are switched off here; set PARLANCE_SUGGESTIONS=true to keep them."
 _SHOWN_LANGUAGES = 3
 _FRONTEND_TIMEOUT_MS = 500  # LibreTranslate's own: how long its page waits after a key before it translates
 
@@ -179,7 +176,7 @@ async def frontend_settings(request: Request, services: ServicesDependency) -> s
         frontendTimeout=_FRONTEND_TIMEOUT_MS,
         apiKeys=services.access.keys_used,
         keyRequired=services.access.key_required,
-        suggestions=services.suggestions is not None,
+        suggestions=False,
         filesTranslation=bool(documents.SUPPORTED),
         supportedFilesFormat=list(documents.SUPPORTED),
         beamSize=services.limits.beam_size,
@@ -281,37 +278,3 @@ def download_file(
         kept = f"translated files are kept for {services.files.retention_s:,.0f} seconds; translate it again."
         return not_found(request.scope, f"There is no such file here: {kept}")
     return file_response(PurePath(name).suffix, content, shown_as)
-
-
-@settings_router.post(
-    "/suggest",
-    summary="Suggest a better translation",
-    openapi_extra=also_takes("SuggestRequest", {URLENCODED: {}, MULTIPART: {}}),
-    responses=documented(
-        s400="A field is missing or wrong, or a language is not there.",
-        s403=(
-            "Suggestions are switched off here (PARLANCE_SUGGESTIONS), as they are by default; or the key is unknown.",
-            ErrorExample("forbidden", _NO_SUGGESTIONS),
-        ),
-        **_FORM_ERRORS,
-        s503="The suggestion cannot be written, or models are still loading; Retry-After says when to try again.",
-        s507="The server keeps as many suggestions as it has room for.",
-    ),
-)
-async def suggest(
-    body: schemas.SuggestRequest, request: Request, services: ServicesDependency
-) -> schemas.SuggestAnswer:
-    """Keeps the suggestion in a file of the server, for whoever trains its next model."""
-    if services.suggestions is None:
-        raise HTTPException(403, _NO_SUGGESTIONS)
-    services.limits.check_texts([body.q], "q")
-    services.limits.check_texts([body.s], "s")
-    (assigned,) = await find_pairs([body.q], body.source, body.target, services)
-    try:
-        await run_in_threadpool(services.suggestions.add, body.q, body.s, *assigned.pair)
-    except SuggestionsFull:
-        raise HTTPException(507, "This server has room for no more suggestions; ask its operator for some.") from None
-    except OSError:
-        sentence = "This server cannot keep suggestions: it cannot write to its folder PARLANCE_DATA."
-        raise EngineUnavailable(sentence) from None
-    return schemas.SuggestAnswer()

@@ -22,7 +22,6 @@ from app.api.request_fields import (
     EncodableText,
     Examples,
     KeyField,
-    NonBlankText,
     RequestFields,
     check_encodable,
     check_texts,
@@ -449,7 +448,7 @@ class FrontendSettings(Answer):
     frontendTimeout: int = doc("Milliseconds that a page waits after the last key before it translates.", 500)
     apiKeys: bool = doc("Whether keys are known here.", False)
     keyRequired: bool = doc("Whether nobody is answered without a key.", False)
-    suggestions: bool = doc("Whether POST /suggest is switched on.", False)
+    suggestions: bool = doc("Always false: this server keeps no suggestions.", False)
     filesTranslation: bool = doc("Whether POST /translate_file is switched on.", True)
     supportedFilesFormat: list[str] = doc(
         "Extensions of the files that it takes.", [".txt", ".srt", ".html", ".docx", ".odt"]
@@ -498,25 +497,3 @@ class TranslateFileAnswer(Answer):
         "Address of the translated file, which whoever has it can fetch for a while.",
         "http://127.0.0.1:8000/download_file/6Qn1mS0dO8pYkq2Wn0C7J3m5Lx4Vh9tB2aZrKe8uFgI.txt",
     )
-
-
-class SuggestRequest(RequestFields):
-    """A better translation."""
-
-    examples: ClassVar[Examples] = {
-        "A suggestion": {"q": "Ich möchte ein Bier", "s": "I would like a beer", "source": "de", "target": "en"}
-    }
-
-    starts_work: ClassVar[bool] = False
-
-    q: NonBlankText = doc("The text.", "Ich möchte ein Bier")
-    s: NonBlankText = doc("What its translation should be.", "I would like a beer")
-    source: EncodableText = doc('Language code of the text, or "auto".', "de")
-    target: EncodableText = doc("Language code of the translation.", "en")
-    api_key: KeyField = None
-
-
-class SuggestAnswer(Answer):
-    """The suggestion is stored."""
-
-    success: bool = doc("Always true.", True, default=True)

@@ -35,8 +35,15 @@ from models.decoding.decoder import Decoder
 from models.decoding.options import TokenRules
 from models.inspection.ablation import ablation, without_heads
 from models.inspection.attention_maps import head_statistics, reduced_map, rollout
-from models.inspection.forced_batch import ForcedSentence, forced_batch
-from models.inspection.forced_pass import ForcedPass, NonFiniteOutput, forced_pass, forced_steps, require_finite
+from models.inspection.forced_pass import (
+    ForcedPass,
+    ForcedSentence,
+    NonFiniteOutput,
+    forced_batch,
+    forced_pass,
+    forced_steps,
+    require_finite,
+)
 from models.inspection.gate_traces import check_gate_selection, gate_trace
 from models.inspection.results import Alignment, AttentionFindings, Convention, HeadStatistics
 from models.inspection.selection import KINDS, AttentionKind, SelectionError, too_many_values

@@ -8,10 +8,9 @@ from pathlib import Path
 from torch import nn
 
 from models import networks
-from models.exactness import FUNCTIONS, as_written, difference
+from models.exactness import FUNCTIONS, TABLE, as_written, definitions, difference
 from models.networks.recurrent import RecurrentLanguageModel, cell_difference
 from models.networks.transformer import FeedForward, Transformer
-from models.source_fingerprints import TABLE, definitions
 
 
 def transformer_difference(network: Transformer) -> str | None:

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from app.access.memory_store import Charge, MemoryStore
-from app.access.rate_limits import Quota, Rate
+from app.access.rate_limits import Charge, MemoryStore, Quota, Rate
 from tests.app.access.test_rate_limits import NOON
 
 MINUTE, HOUR = Rate(10, "minute"), Rate(15, "hour")

@@ -17,8 +17,7 @@ import pytest
 from redis import Redis
 
 from app.access import redis_store
-from app.access.memory_store import Charge, MemoryStore
-from app.access.rate_limits import Quota, Rate
+from app.access.rate_limits import Charge, MemoryStore, Quota, Rate
 from app.access.redis_store import RedisStore
 from tests.app.access.redis_server import RedisServer, redis_server
 from tests.app.access.test_memory_store import Clock

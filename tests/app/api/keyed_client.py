@@ -9,8 +9,7 @@ from typing import Any
 from app.access import key_file
 from app.access.authorization import AccessControl
 from app.access.key_file import KeyRing
-from app.access.memory_store import MemoryStore
-from app.access.rate_limits import parse_quotas, parse_rates
+from app.access.rate_limits import MemoryStore, parse_quotas, parse_rates
 from tests.app.access.test_memory_store import Clock
 from tests.app.api.client import Client
 

@@ -58,7 +58,7 @@ PROTOCOL = pytest.mark.parametrize("family", [row for row in FAMILIES if row.pro
 
 @PROTOCOL
 def test_keys_are_taken_where_the_family_has_them(family: Family, tmp_path: Path) -> None:
-    client = Client(keys_file=str(keys_file(tmp_path)), data=tmp_path, suggestions=True)
+    client = Client(keys_file=str(keys_file(tmp_path)), data=tmp_path)
     for route in (route for route in ROUTES.values() if route in family.routes):
         if "{" in route.path or route.body_model.takes_files:
             continue

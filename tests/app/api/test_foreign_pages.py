@@ -33,7 +33,6 @@ FROM_ELSEWHERE = [
     {"origin": "http://127.0.0.1:8001"},
 ]
 WRITING = [
-    ("POST", "/suggest"),
     ("POST", "/translate_file"),
     ("POST", "/v2/glossaries"),
     ("DELETE", "/v2/glossaries/0b5a0b1a-0000-4000-8000-000000000000"),

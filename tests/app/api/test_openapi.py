@@ -68,7 +68,7 @@ def test_every_operation_is_tagged_and_documents_its_errors() -> None:
 def test_libretranslates_routes_also_take_forms() -> None:
     forms = {"application/x-www-form-urlencoded", "multipart/form-data"}
     paths = described()["paths"]
-    for path in ("/translate", "/detect", "/suggest"):
+    for path in ("/translate", "/detect"):
         body = paths[path]["post"]["requestBody"]
         assert (set(body["content"]), set(body["x-also-takes"])) == ({"application/json"}, forms), path
     assert set(paths["/translate_file"]["post"]["requestBody"]["content"]) == {"multipart/form-data"}
@@ -81,7 +81,7 @@ def demo_client(**settings: Any) -> Client:
 
 
 def test_every_example_of_a_request_works(tmp_path: Path) -> None:
-    client, sent = demo_client(data=tmp_path, suggestions=True), 0
+    client, sent = demo_client(data=tmp_path), 0
     for name, operation in operations(described()):
         method, path = name.split()
         if "{" in path or "application/json" not in operation.get("requestBody", {}).get("content", {}):
@@ -97,7 +97,7 @@ def test_every_example_of_a_request_works(tmp_path: Path) -> None:
 
 def test_fields_of_requests_have_examples_that_work(tmp_path: Path) -> None:
     """Each alone: many tools send the example of a field in the place of the whole body's."""
-    document, client = described(), demo_client(data=tmp_path, suggestions=True)
+    document, client = described(), demo_client(data=tmp_path)
     for path in ("/translate", "/generate", "/walkthrough", "/gates", "/v1/completions", "/v2/translate", "/imme"):
         body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         fields = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[1]]["properties"]

@@ -53,9 +53,6 @@ ACCESS: dict[Refusals, str] = {
         POST /models/{name}/load
         POST /models/{name}/reload
         POST /models/{name}/unload
-        POST /models/import
-        GET /models/imports
-        DELETE /models/imports/{number}
     """,
 }
 TABLE = {
@@ -99,7 +96,7 @@ def routes_of(app: object) -> set[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
-    return Client(keys_file=str(keys_file(tmp_path_factory.mktemp("keys"))), admin_key=OPERATOR, suggestions=True)
+    return Client(keys_file=str(keys_file(tmp_path_factory.mktemp("keys"))), admin_key=OPERATOR)
 
 
 def test_open_routes_are_in_the_table_and_none_that_is_no_route(client: Client) -> None:

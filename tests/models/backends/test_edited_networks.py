@@ -25,6 +25,7 @@ from models.backends.native.build import CHOICE
 from models.backends.torch.cuda_graph import Graphed
 from models.decoding.decoder import decode
 from models.decoding.options import DecodingOptions, TokenRules
+from models.exactness import TABLE, definitions, methods
 from models.inspection.ablation import without_heads
 from models.inspection.forced_pass import forced_pass
 from models.inspection.gate_traces import gate_trace
@@ -37,7 +38,6 @@ from models.networks.loading import uncopyable
 from models.networks.recurrent import RecurrentLanguageModel
 from models.networks.transformer import FeedForward, MultiHeadAttention, Projection, Transformer
 from models.scoring import score
-from models.source_fingerprints import TABLE, definitions, methods
 from tests.models import edits, tiny
 from tests.models.backends.torch.test_cuda_graph import Rerun
 from tests.models.stepping import CONTINUATIONS, RAGGED, full, stepped

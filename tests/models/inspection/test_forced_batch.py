@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from models.decoding.options import TokenRules
-from models.inspection.forced_batch import ForcedSentence, forced_batch
-from models.inspection.forced_pass import forced_pass
+from models.inspection.forced_pass import ForcedSentence, forced_batch, forced_pass
 from models.inspection.word_alignment import mean_of_heads
 from models.scoring import score
 from tests.combinations import slow_but

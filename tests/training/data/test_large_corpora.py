@@ -14,7 +14,7 @@ import pytest
 from tests.training.runs import Killed, assert_same_run, kill_at
 from tests.training.small import CPU, pairs, translator
 from training.config.run_config import CleaningConfig, LoopConfig, TokenizerConfig
-from training.data import prepared_corpus, sentence_pairs
+from training.data import run_corpora, sentence_pairs
 from training.data.cleaning import repeated_pairs
 from training.data.run_corpora import read_run_corpora
 from training.data.sentence_pairs import Pairs
@@ -109,7 +109,7 @@ def test_equal_hashes_of_other_texts_drop_nothing(monkeypatch: pytest.MonkeyPatc
 def test_a_prepared_corpus_is_found_again_unless_something_differs(
     tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
+    monkeypatch.setattr(run_corpora, "LEAST_BYTES", 100)
     data = corpora(tmp_path)
 
     def read(seed: int = 3, data: dict[str, Any] = data, **rules: Any) -> tuple[Pairs, Pairs | None, Pairs | None]:
@@ -142,7 +142,7 @@ def test_a_prepared_corpus_is_found_again_unless_something_differs(
 def test_a_large_corpus_gives_the_weights_of_a_small_one(
     tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
+    monkeypatch.setattr(run_corpora, "LEAST_BYTES", 100)
     tokenizer = TokenizerConfig(vocab_size=30)
     config = translator(
         tokenizer=tokenizer,
@@ -181,7 +181,7 @@ def test_the_vocabulary_is_fitted_to_a_sample_of_a_larger_corpus() -> None:
 def test_a_run_on_a_large_corpus_is_resumed_bit_for_bit(
     tmp_path: Path, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared_corpus, "LEAST_BYTES", 100)
+    monkeypatch.setattr(run_corpora, "LEAST_BYTES", 100)
     tokenizer = TokenizerConfig(vocab_size=30)
     config = translator(tokenizer=tokenizer, loop=LoopConfig(max_epochs=3, ema_decay=0.9))
     data = corpora(tmp_path)

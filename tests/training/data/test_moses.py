@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.training.data.corpus_writers import fault, write
+from training.data.corpus_files import parting
 from training.data.corpus_loading import read_pairs
-from training.data.parallel_files import parting
 
 
 def sentences(count: int, seed: int) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from models import exactness
+from models.exactness import state
 from models.networks import recurrent
-from models.source_fingerprints import state
 from tests.models import tiny
 from tests.training.small import lyricist
 from training.data.batches import TextBatch

@@ -113,9 +113,9 @@ def test_frontends_learn_whether_their_key_may_change_models(tmp_path: Path) -> 
 
 def test_frontends_learn_what_is_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.documents.SUPPORTED", ())
-    client = Client(FakeEngine(loaded=[translator("en", "zh-Hans")]), suggestions=True)
+    client = Client(FakeEngine(loaded=[translator("en", "zh-Hans")]))
     settings = client.get("/frontend/settings").json()
-    assert (settings["suggestions"], settings["filesTranslation"]) == (True, False)
+    assert (settings["suggestions"], settings["filesTranslation"]) == (False, False)
     assert settings["language"]["target"] == {"code": "zh-Hans", "name": "Chinese (simplified)"}
 
 

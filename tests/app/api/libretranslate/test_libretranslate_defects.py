@@ -259,7 +259,6 @@ ERRORS: Sequence[tuple[str, str, dict[str, Any], int]] = [
     ("POST", "/translate", {"json": {}}, 400),
     ("POST", "/translate", {"content": b"{", "headers": {"content-type": "application/json"}}, 400),
     ("POST", "/translate", {"content": b" " * 10_000_000, "headers": {"content-type": "application/json"}}, 413),
-    ("POST", "/suggest", {"json": {"q": "a", "s": "b", **PAIR}}, 403),
     ("GET", "/download_file/none", {}, 404),
 ]
 
