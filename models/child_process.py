@@ -144,14 +144,16 @@ class ChildProcess(asyncio.Protocol, Generic[Received]):
         """The `returncode` of the process; None while it runs."""
         return self._process.poll() if self._process else None
 
-    async def start(self, environment: Mapping[str, str], first: Sequence[object] = ()) -> None:
-        """Spawns the process and sends `first`."""
+    async def start(
+        self, environment: Mapping[str, str], first: Sequence[object] = (), complaints: IO[bytes] | None = None
+    ) -> None:
+        """Spawns the process and sends `first`. complaints: as in `spawn`."""
         ours, theirs = socket.socketpair()
         with theirs:
             loop = asyncio.get_running_loop()  # connect first, so that the socket is closed if the spawn fails
             transport, _ = await loop.create_connection(lambda: self, sock=ours)
             try:
-                self._process = spawn(self._program, theirs, environment)
+                self._process = spawn(self._program, theirs, environment, complaints)
             except BaseException:
                 transport.close()
                 raise

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 Languages = tuple[str, str]  # source, target
 JSON_LINES = (".jsonl", ".ndjson", ".json")
+TEXT_FORMATS = (".txt", ".text", "")  # a text, or pairs with a tab between, as .tsv and unknown suffixes are
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from training.translation.line_translator import LineTranslator
 
 SOURCES = ["ab ba", "b", "a b a b a b", "ba", "abab", "b a"]
 TARGETS = ["ba ab", "a", "b a b a b a", "ab", "baba", "a b"]
-TEXTS = (".txt", ".text", "")  # a text, or pairs with a tab between, as .tsv and unknown suffixes are
 TRANSLATOR, LYRICIST = "tiny-de-en", "tiny-lyrics"
 
 
@@ -188,8 +187,8 @@ def test_each_format_is_classified_as_pairs_or_text(tmp_path: Path) -> None:
     table = documented.partition("| argument of `--train`")[2].partition("\n\n")[0]
     named = set(re.findall(r"\.[a-z]+", f"{corpus_loading.FORMATS} {PAIRS} {table}")) - {".gz", ".de", ".en"}
     assert {".tsv", ".csv", ".tmx"} < named
-    assert named <= {*corpus_loading.PAIR_FORMATS, *TEXTS, ".tsv"}
-    for suffix in (*corpus_loading.PAIR_FORMATS, *TEXTS, ".tsv"):
+    assert named <= {*corpus_loading.PAIR_FORMATS, *corpus_loading.TEXT_FORMATS, ".tsv"}
+    for suffix in (*corpus_loading.PAIR_FORMATS, *corpus_loading.TEXT_FORMATS, ".tsv"):
         for content in ("der Hund,the dog\n", "der Hund;the dog\n", "der Hund\tthe dog\n"):
             (tmp_path / f"file{suffix}").write_text(content, encoding="utf-8")
             is_text = suffix not in corpus_loading.PAIR_FORMATS and "\t" not in content
