@@ -35,6 +35,7 @@ from app.api.web_pages import add_docs, add_page
 from app.connection_limits import ConnectionLimits, guard_running_server
 from app.engine.interface import Engine
 from app.engine.metrics import Metrics
+from app.engine.registry.model_import import ModelImporter
 from app.interpreter import shared_interpreter
 from app.settings import Settings, load_settings
 from app.storage.data_folder import data_folder_problem
@@ -112,6 +113,7 @@ def create_app(settings: Settings | None = None, engine: Engine | None = None) -
     routes = LanguageRoutes(engine, pivoting=settings.pivot)
     services = app.state.services = Services(
         engine=engine,
+        importer=_importer(settings, engine),
         routes=routes,
         translator=PivotTranslator(Translator(engine, TranslationCache(settings.cache_mb * 1_000_000)), routes),
         detector=Detector(),
@@ -162,6 +164,15 @@ def _usage_counts(settings: Settings, metrics: Metrics) -> MemoryStore:
     return MemoryStore()
 
 
+def _importer(settings: Settings, engine: Engine) -> ModelImporter:
+    return ModelImporter(
+        settings.checkpoints,
+        load=lambda name: engine.load_model(name),
+        reload=lambda name: engine.reload_model(name),
+        loaded=lambda name: any(model.name == name for model in engine.models()),
+    )
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Start the engine (models load in the background) and drain it at the end; engines of tests need neither."""
@@ -178,6 +189,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             yield
     finally:
         expiring.cancel()
+        await services.importer.stop()
         await services.documents.close()
         if stop := getattr(services.engine, "stop", None):
             await stop()

@@ -30,7 +30,7 @@ from training.config.run_config import Config, LyricsConfig, NetworkOptions, Tok
 from training.data.tokenizer_training import tokenizer_config
 from training.errors import TrainingError, command_line
 from training.evaluation.scores import Scores
-from training.importers.download import ImportProgress
+from training.importers.import_progress import ConsoleProgress
 from training.importers.marian.convert_checkpoint import careful, convert_marian, marian_folder
 from training.importers.marian.hub_folder import MarianFolder
 from training.importers.marian.marian_languages import TokenNeeded, recorded_languages
@@ -181,7 +181,7 @@ def _folder(given: str) -> Path:
     if path.exists():
         raise TrainingError(f"{given} is a file: --from takes the folder of a model, or a name on the hub.")
     if HUB_NAME.fullmatch(given) and not path.parent.is_dir():
-        progress = ImportProgress()
+        progress = ConsoleProgress()
         try:
             return marian_folder(given, progress).path
         finally:

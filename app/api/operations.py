@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -122,6 +122,28 @@ class ChangeAnswer(Answer):
     @classmethod
     def of(cls, change: ModelChange) -> Self:
         return cls(model=ModelAnswer.of(change.model), seconds=round(change.seconds, 3))
+
+
+class ImportAnswer(Answer):
+    """An import of a model from the Hugging Face Hub."""
+
+    id: int = doc("Number of the import, counted from the server's start.", 1)
+    model: str = doc("As it was asked for.", "de-en")
+    state: Literal["running", "done", "failed", "cancelled"] = doc('"done": it is loaded.', "running")
+    stage: Literal["start", "look_up", "download", "verify", "convert", "load"] = doc(
+        "What is being done, or was when it ended.", "download"
+    )
+    name: str | None = doc("Name to use in requests; null until it is known.", None)
+    bytes: int = doc("Of this stage, so far; 0 where it is not counted in bytes.", 104_857_600)
+    total: int = doc("Bytes of this stage; 0 where it is not counted in bytes.", 297_722_613)
+    seconds: float = doc("Since the stage began.", 8.4)
+    seconds_left: float | None = doc("Of this stage, at its mean speed; null while it is not known.", 15.4)
+    error: str | None = doc("Why it failed, in one sentence; null otherwise.", None)
+    note: str | None = doc("What one should know of it, such as a second download; usually null.", None)
+
+    def __post_init__(self) -> None:
+        self.seconds = round(self.seconds, 3)
+        self.seconds_left = self.seconds_left and round(self.seconds_left, 1)
 
 
 class CurveAnswer(Answer):
@@ -273,6 +295,63 @@ async def reload_model(name: PathName, services: ServicesDependency) -> ChangeAn
 async def unload_model(name: PathName, services: ServicesDependency) -> ChangeAnswer:
     """Serve it no more, until it is loaded again. Answers when the requests that have it are done."""
     return ChangeAnswer.of(await services.engine.unload_model(name))
+
+
+@admin_router.post(
+    "/models/import",
+    summary="Import a model",
+    status_code=202,
+    responses=documented(
+        **_GUARDED,
+        s409=(
+            "It is being imported already.",
+            ErrorExample("model_conflict", "Helsinki-NLP/opus-mt-de-en is being imported already.", "model"),
+        ),
+        s422=(
+            "It is no name of a model on the hub.",
+            ErrorExample(
+                "invalid_request",
+                "'opus mt' is no name of a model on the hub: give one such as Helsinki-NLP/opus-mt-de-en or de-en.",
+                "model",
+            ),
+        ),
+    ),
+)
+async def import_model(
+    services: ServicesDependency,
+    model: Annotated[
+        str,
+        Query(
+            description="A name on the Hugging Face Hub, the address of its page, or a pair that OPUS-MT has.",
+            examples=["Helsinki-NLP/opus-mt-de-en", "de-en"],
+            max_length=300,
+        ),
+    ],
+) -> ImportAnswer:
+    """Fetch a Marian model, such as one of OPUS-MT's, from the Hugging Face Hub, verify, convert and load it. Answers
+    at once; GET /models/imports tells how far it is. A model that is there is fetched again only if it has changed."""
+    return copied(await services.importer.start(model), ImportAnswer)
+
+
+@admin_router.get("/models/imports", summary="List imports", responses=documented(**_GUARDED))
+async def imports(services: ServicesDependency) -> list[ImportAnswer]:
+    """The imports since the server's start, the newest first: at most the last 20."""
+    return copied(await services.importer.imports(), list[ImportAnswer])
+
+
+@admin_router.delete(
+    "/models/imports/{number}",
+    summary="Cancel an import",
+    responses=documented(
+        **_GUARDED, s404=("There is no such import.", ErrorExample("unknown_model", "There is no import 7.", "number"))
+    ),
+)
+async def cancel_import(
+    number: Annotated[int, Path(description="The `id` of the import.", ge=1, examples=[1])],
+    services: ServicesDependency,
+) -> ImportAnswer:
+    """End an import that is running. What was downloaded completely stays in the hub's cache."""
+    return copied(await services.importer.cancel(number), ImportAnswer)
 
 
 @health_router.get(

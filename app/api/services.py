@@ -13,6 +13,7 @@ from app.api.document_jobs import DocumentJobs
 from app.api.request_body import RequestLimits
 from app.engine.interface import Engine
 from app.engine.metrics import Metrics
+from app.engine.registry.model_import import ModelImporter
 from app.storage.glossary_store import GlossaryStore
 from app.storage.translated_file_store import TranslatedFileStore
 from app.text.language_detection import Detector
@@ -44,6 +45,7 @@ class Services:
     """The parts of the server that the routes call; `app.state.services` holds the one instance."""
 
     engine: Engine
+    importer: ModelImporter
     routes: LanguageRoutes
     translator: PivotTranslator
     detector: Detector

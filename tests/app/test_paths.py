@@ -30,6 +30,8 @@ PLACES = [
         POST /models/{}/reload
         POST /models/{}/unload
         GET /models/{}/curves
+        POST /models/import?model={}
+        DELETE /models/imports/{}
         GET /v1/models/{}
         GET /download_file/{}
         GET /assets/{}

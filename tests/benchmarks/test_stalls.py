@@ -19,10 +19,12 @@ from benchmarks.stall_cases import CASES, Ask, Case
 from benchmarks.stalls import measured
 
 OPENAPI = Path(__file__).parents[1] / "golden" / "openapi.json"
-# Endpoints without a worst request here: the probe itself asks for the first one, and the others change the models that
-# are served.
+# Endpoints without a worst request here: the probe itself asks for the first one, and the others fetch models from the
+# network or change those that are served.
 NOT_MEASURED = (
     "/health/live",
+    "/models/import",
+    "/models/imports/{number}",
     "/models/{name}/load",
     "/models/{name}/reload",
     "/models/{name}/unload",

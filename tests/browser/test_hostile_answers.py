@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser.chromium import Watched
+from tests.browser.test_models import allowed
 from tests.browser.test_notices import answer_with
 from tests.serving import serving
 
@@ -118,6 +119,29 @@ def test_notice_of_a_newer_server(watched: Watched) -> None:
     answer_with(page, notice, text=f"the dog{MARKUP}")
     page.fill("#source", MARKUP)
     shows(watched, ".notices")
+
+
+def test_import_and_its_errors(watched: Watched) -> None:
+    """A name that people type, one that a repository has, and the sentence of an import that failed."""
+    watched.page.route("**/frontend/settings", allowed)
+    page = watched.goto("#models")
+    watched.refused |= {403, 404, 422}
+    one = {"id": 1, "model": MARKUP, "name": MARKUP, "stage": "download", "bytes": 1, "total": 3, "seconds": 1.0}
+    one |= {"state": "failed", "seconds_left": None, "error": f"It failed.{MARKUP}", "note": f"Note.{MARKUP}"}
+    page.route("**/models/imports", lambda route: route.fulfill(json=[one]))
+    page.route("**/models/import?*", lambda route: route.fulfill(status=202, json=one))
+    page.fill("#hub", "de-en")
+    page.press("#hub", "Enter")
+    shows(watched, ".import.failed")
+    page.unroute("**/models/import?*")
+    page.fill("#hub", MARKUP)
+    page.press("#hub", "Enter")  # the server's own answer: it has no admin key
+    page.wait_for_selector(".importing > .problem:not(:empty)")
+    page.fill("#folder", MARKUP)
+    page.click("button >> text=/^Load$/")
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.hit") is None
+    assert page.locator(ELEMENTS).count() == 0
 
 
 def test_names_and_contents_of_files(watched: Watched) -> None:

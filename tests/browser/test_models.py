@@ -12,6 +12,8 @@ import pytest
 from tests.app.api.keyed_client import ADMIN, USE, keys_file
 from tests.browser.chromium import SETTLED, Watched
 from tests.serving import Server, serving
+from tests.stand_in_hub import stand_in_hub
+from tests.training.importers.marian import folders
 
 pytestmark = pytest.mark.browser
 
@@ -80,15 +82,78 @@ def test_model_is_loaded_reloaded_and_unloaded_with_the_key(
         watched.clean()
 
 
+def test_model_is_imported_from_the_hub(
+    chromium: Any, tiny_checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_checkpoints / "tiny-de-en", tmp_path / "checkpoints" / "one")
+    key = "a-key-of-the-tests-long-enough"
+    with stand_in_hub() as hub:
+        hub.add("Helsinki-NLP/opus-mt-de-es", folders.write(tmp_path / "original", pair=("de", "es")))
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hub-cache"))
+        with (
+            serving(tmp_path / "checkpoints", tmp_path, ADMIN_KEY=key) as server,
+            Watched.opened(chromium, server.base) as watched,
+        ):
+            page = watched.goto("#models")
+            page.wait_for_selector(".model h2 >> text=one")
+            page.fill("#key", key)
+            page.press("#key", "Enter")
+            page.fill("#hub", "de-es")
+            page.click("button >> text=/^Import$/")
+            page.wait_for_selector(".import.running progress")
+            page.wait_for_selector(".model h2 >> text=opus-mt-de-es")
+            assert page.locator(".import").inner_text().startswith("de-es: ready")
+            assert server.ask("/translate", {"q": "hallo", "source": "de", "target": "es"})["translatedText"]
+            page.fill("#hub", "de-xx")
+            page.press("#hub", "Enter")
+            page.wait_for_selector(".import.failed .problem:has-text('The hub has no OPUS-MT model for de → xx')")
+            watched.refused.add(422)
+            page.fill("#hub", "nonsense")
+            page.press("#hub", "Enter")
+            page.wait_for_selector(".importing > .problem:has-text('no name of a model on the hub')")
+            page.click("#language")
+            page.wait_for_selector(".import.failed >> text=de-xx: 未导入")
+            watched.clean()
+
+
 def allowed(route: Any) -> None:
     """The settings for somebody who may change models."""
     route.fulfill(json={**route.fetch().json(), "modelChanges": "allowed"})
 
 
-def test_load_without_a_folder_asks_for_one(watched: Watched) -> None:
+def test_import_is_followed_through_a_failure_and_keeps_another_ones_sentence(watched: Watched) -> None:
+    """One import runs, a second is refused, and the server cannot be asked once."""
+    one = {"id": 1, "model": "de-en", "stage": "fetching", "bytes": 10**6, "total": 3 * 10**8, "seconds": 1.0}
+    asked = 0
+
+    def imports(route: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            route.fulfill(status=503, json={"error": "It is starting; try again.", "code": "x"})
+        else:
+            state = "done" if asked > 5 else "running"
+            route.fulfill(json=[{**one, "state": state, "seconds_left": 9.0, "error": None, "note": None}])
+
     watched.page.route("**/frontend/settings", allowed)
     page = watched.goto("#models")
-    page.click("button >> text=/^Load$/")
+    watched.refused.update({422, 503})
+    refusal = {"error": "That is no name.", "code": "x"}
+    page.route("**/models/imports", imports)
+    page.route("**/models/import?model=de-en", lambda route: route.fulfill(status=202, json=one))
+    page.route("**/models/import?model=x", lambda route: route.fulfill(status=422, json=refusal))
+    page.fill("#hub", "de-en")
+    page.press("#hub", "Enter")
+    page.wait_for_selector(".import.running")
+    page.fill("#hub", "x")
+    page.press("#hub", "Enter")
+    sentence = page.locator(".importing > .problem")
+    page.wait_for_selector(".importing > .problem:has-text('That is no name.')")
+    page.wait_for_selector(".importing > .problem:has-text('It is starting')")
+    page.wait_for_selector(".import.done")
+    assert sentence.inner_text() == ""
+    page.click("button >> text=/^Load$/")  # of no folder
     assert page.evaluate("document.activeElement.id") == "folder"
     assert "/models//load" not in [path for path, _ in watched.sent_requests]
 
@@ -119,7 +184,7 @@ def test_card_shows_precision_time_and_why_there_is_no_curve(watched: Watched, s
     assert page.locator(".training").count() == 1
 
 
-ACTIONS = "Reload", "Unload", "Load"
+ACTIONS = "Reload", "Unload", "Load", "Import"
 
 
 def offered(page: Any) -> set[str]:

@@ -1,7 +1,8 @@
-"""Imports as people start them: in a process that can be ended."""
+"""Imports as people and servers start them: in a process that can be ended."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from app.engine.registry.model_import import ModelImport, ModelImporter
+from models import checkpoint as checkpoints
 from tests.readme import ROOT
 from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.importers.marian import folders
@@ -29,9 +32,39 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInHub]
         yield hub
 
 
-def run_import(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "parlance", "import", name, "--into", str(folder / "checkpoints")]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def importer(folder: Path, done: list[str]) -> ModelImporter:
+    async def load(name: str) -> None:
+        checkpoints.read(folder / name)
+        done.append(name)
+
+    return ModelImporter(folder, load, load, lambda _: False)
+
+
+async def ended(made: ModelImport) -> ModelImport:
+    while made.state == "running":
+        await asyncio.sleep(0.05)
+    return made
+
+
+def test_cancelled_import_leaves_its_name_free(hub: StandInHub, tmp_path: Path) -> None:
+    into, loaded = tmp_path / "checkpoints", list[str]()
+    into.mkdir()
+
+    async def run() -> None:
+        imports = importer(into, loaded)
+        hub.rate = 50_000
+        made = await imports.start("de-en")
+        while made.stage != "download" or not made.bytes:
+            assert made.state == "running", made.error
+            await asyncio.sleep(0.05)
+        assert (await imports.cancel(made.id)).state == "cancelled"
+        assert list(into.iterdir()) == []
+        hub.rate = 0
+        again = await ended(await imports.start("de-en"))
+        assert (again.state, again.error) == ("done", None)
+
+    asyncio.run(run())
+    assert [path.name for path in into.iterdir()] == loaded == ["opus-mt-de-en"]
 
 
 def test_import_over_a_model_of_ones_own_fails_with_a_sentence(
@@ -41,10 +74,16 @@ def test_import_over_a_model_of_ones_own_fails_with_a_sentence(
     into.mkdir()
     (into / "mine").symlink_to(tiny_checkpoints / "tiny-de-en")
     hub.add("someone/mine", folders.write(tmp_path / "other"))
-    told = run_import(tmp_path, "someone/mine")
-    sentence = "was trained, not imported: it stays as it is; import someone/mine under another name, with --out."
-    assert (told.returncode, told.stderr.splitlines()[-1]) == (2, f"error: {into}/mine {sentence}")
+    made = asyncio.run(run_import(into, "someone/mine"))
+    assert made.state == "failed"
+    assert made.error == (
+        f"{into}/mine was trained, not imported: it stays as it is; import someone/mine under another name, with --out."
+    )
     assert (into / "mine").is_symlink()
+
+
+async def run_import(into: Path, name: str) -> ModelImport:
+    return await ended(await importer(into, []).start(name))
 
 
 def test_hostile_file_that_ends_the_process_is_told_and_leaves_nothing(
@@ -68,10 +107,15 @@ def test_hostile_file_that_ends_the_process_is_told_and_leaves_nothing(
     monkeypatch.syspath_prepend(tmp_path / "crashing")
     into.mkdir()
     (into / ".opus-mt-de-en.lock").touch()  # as the process holds while it writes
-    told = run_import(tmp_path, "de-en")
+    command = [sys.executable, "-m", "parlance", "import", "de-en", "--into", str(into)]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert told.returncode == 2
     sentence = "was ended (SIGSEGV), as a damaged or hostile file of a model can do"
     assert told.stderr.splitlines()[-1] == f"error: The import {sentence}."
+    assert list(into.iterdir()) == []
+    (into / ".opus-mt-de-en.lock").touch()
+    made = asyncio.run(run_import(into, "de-en"))
+    assert (made.state, made.error) == ("failed", f"The import of de-en {sentence}; nothing was imported.")
     assert list(into.iterdir()) == []
 
 

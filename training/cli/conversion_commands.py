@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
+from models.child_process import ParentChannel
 from models.model_names import split_names
 from training.cli.commands import FOREIGN_FORMS
 from training.errors import TrainingError, raise_all
 from training.exporters.ctranslate2_folder import QUANTIZATIONS
 from training.exporters.exportable import Form
-from training.importers.download import ImportProgress
+from training.importers.import_progress import ConsoleProgress, ImportProgress, LineProgress
 
 FORMS = get_args(Form)
 
@@ -35,6 +37,8 @@ def add_import_marian(command: argparse.ArgumentParser) -> None:
         help="of a model with several target languages: the token for one, such as '>>deu<<'"
         " (default: the one that means --target); none: each text starts with its own",
     )
+    # of a server that has started this process: the descriptor of a socket, for `models.child_process`
+    command.add_argument("--progress-to", help=argparse.SUPPRESS)
 
 
 def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
@@ -45,7 +49,8 @@ def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
     if arguments.out is None and arguments.into is None:
         arguments.into = Path("checkpoints")
     raise_all(_contradictions(arguments))
-    progress = ImportProgress()
+    write = None if arguments.progress_to is None else message_writer(arguments.progress_to)
+    progress: ImportProgress = ConsoleProgress() if write is None else LineProgress(write)
     if not _names(arguments.names):
         raise TrainingError("Name a model to import, such as Helsinki-NLP/opus-mt-de-en or de-en.")
     if arguments.into is not None:
@@ -56,9 +61,18 @@ def run_import_marian(arguments: argparse.Namespace) -> Mapping[str, object]:
         if outcome.gravest is not None:
             raise outcome.gravest
         models = ({"model": each.given, "out": str(each.folder), "imported": each.imported} for each in outcome.models)
-        return {"models": list(models)}
+        result: dict[str, object] = {"models": list(models)}
+        if write is not None:
+            write(result)
+        return result
     languages = {name: getattr(arguments, name) for name in ("source", "target", "prefix")}
     return import_marian(arguments.names[0], arguments.out, **languages, progress=progress)
+
+
+def message_writer(descriptor: str) -> Callable[[dict[str, object]], None]:
+    """Writes messages to the server that has started this process."""
+    channel = ParentChannel[None, dict[str, object]](lambda _: [], socket.socket(fileno=int(descriptor)))
+    return lambda line: channel.send([line])
 
 
 def _names(given: Sequence[str]) -> list[str]:

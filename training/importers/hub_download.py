@@ -54,7 +54,6 @@ from training.importers import download as downloads
 from training.importers.download import (
     BUSY,
     UNPACKED,
-    ImportProgress,
     Part,
     Stalled,
     Watch,
@@ -62,6 +61,7 @@ from training.importers.download import (
     run_watched,
     watch_of,
 )
+from training.importers.import_progress import ImportProgress
 from training.importers.marian.hub_folder import MOST_WEIGHTS_BYTES, PICKLE, RAW_MARIAN, SAFETENSORS, first_line
 
 CONFIG_FILE = "config.json"

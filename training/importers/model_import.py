@@ -24,8 +24,8 @@ from models.imported_folder import (
 from models.model_names import ModelName, checkpoint_folder, parse_model_name
 from models.networks import loading
 from training.errors import TrainingError, unwritable_reason
-from training.importers.download import ImportProgress
 from training.importers.hub_download import HubUnreachable
+from training.importers.import_progress import ImportProgress
 from training.importers.marian.convert_checkpoint import (
     MarianConversion,
     careful,

@@ -6,6 +6,7 @@ import { t } from "../shell/language.js";
 import { problemOf, told } from "../shell/problem.js";
 import { offered, pairsOf } from "../translate/decoding.js";
 import { modelCard } from "./card.js";
+import { importForm } from "./importing.js";
 
 export function modelsRoom(store) {
   const key = el("input", { type: "password", id: "key", autocomplete: "off" });
@@ -27,6 +28,7 @@ export function modelsRoom(store) {
     else store.set({ room: "translate", model: model.name, pair: pairsOf([model])[0], text: example, forced: null, s: -1, t: -1 });
   };
   const change = (model, verb) => changed(store, model, verb, key.value, problem);
+  const imports = importForm(store, key, () => refresh(store));
   store.watch(["models", "served", "curves", "settings", "language"], ({ models, served, curves, settings }) => {
     setText(name, t("models.key"));
     setText(use, t("key.use"));
@@ -34,12 +36,12 @@ export function modelsRoom(store) {
     setText(load, t("models.load"));
     const may = settings?.modelChanges === "allowed"; // what the server would refuse is not offered
     unlock.hidden = settings?.modelChanges !== "key";
-    loading.hidden = !may;
+    loading.hidden = imports.hidden = !may;
     const cards = models?.map((model) => modelCard(model, models, served?.[model.name], curves?.find((each) => each?.model === model.name), may && change, tryOut));
     fill(list, cards?.length === 0 ? t("models.empty") : cards);
   });
   store.watch(["room"], ({ room }) => room === "models" && refresh(store));
-  return el("div", { class: "room" }, list, unlock, loading, problem);
+  return el("div", { class: "room" }, list, unlock, loading, imports, problem);
 }
 
 async function refresh(store) {

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.app.api.client import CHECKED, Client, check_documented, described
-from tests.app.api.operations.test_models import KEY, RIGHT
+from tests.app.api.operations.test_models import KEY, RIGHT, ImporterWithoutProcesses
 from tests.app.api.test_openapi import demo_client, operations
 
 LETTER = {"file": ("brief.txt", b"Hallo Welt.", "text/plain")}
@@ -32,11 +32,12 @@ def json_answers() -> set[str]:
 
 def test_every_route_sends_what_its_document_says(tmp_path: Path) -> None:
     client = demo_client(data=tmp_path, admin_key=KEY)
+    object.__setattr__(client.app.state.services, "importer", ImporterWithoutProcesses(tmp_path))
     CHECKED.clear()
     made = make_stored_things(client)
     for name, operation in operations(described()):
         method, path = name.split()
-        path = path.format_map({"name": "demo-de-en", "model": "lyrics-zh"} | made)
+        path = path.format_map({"name": "demo-de-en", "model": "lyrics-zh", "number": 1} | made)
         headers = RIGHT if path.startswith("/models/") else {}
         query = {
             each["name"]: each["example"]
@@ -49,11 +50,13 @@ def test_every_route_sends_what_its_document_says(tmp_path: Path) -> None:
             if body and "document_key" in body:
                 body = {"document_key": made["document_key"]}
             client.request(method.upper(), path, params=query, json=body, headers=headers)
+    client.request("DELETE", "/models/imports/1", headers=RIGHT)
     assert sorted(json_answers() - CHECKED) == []
 
 
 def make_stored_things(client: Client) -> dict[str, str]:
     """The ids of a glossary and a document."""
+    client.post("/models/import?model=de-en", headers=RIGHT)
     client.post("/translate_file", data={"source": "de", "target": "en"}, files=LETTER)
     document = client.post("/v2/document", data={"target_lang": "EN-GB"}, files=LETTER).json()
     glossary = client.post("/v2/glossaries", json={"name": "Pub", **TERMS}).json()

@@ -53,6 +53,9 @@ ACCESS: dict[Refusals, str] = {
         POST /models/{name}/load
         POST /models/{name}/reload
         POST /models/{name}/unload
+        POST /models/import
+        GET /models/imports
+        DELETE /models/imports/{number}
     """,
 }
 TABLE = {

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import constants
@@ -22,7 +23,9 @@ from tests.stand_in_hub import Repository, StandInHub
 from tests.training.importers.marian import folders
 from training.__main__ import main
 from training.importers import hub_download, model_import
+from training.importers.import_progress import LineProgress
 from training.importers.marian.convert_checkpoint import MarianConversion
+from training.importers.model_import import import_models
 
 NAME = "Helsinki-NLP/opus-mt-de-en"
 
@@ -355,3 +358,16 @@ def test_folders_that_cannot_be_imported_are_refused_in_a_sentence(
         assert imported(into, given) == 2
         assert capsys.readouterr().err.splitlines()[-1] == f"error: {sentence}"
     assert entries(into) == {"original"}
+
+
+def test_progress_for_other_programs_is_a_message_for_each_stage(
+    hub: StandInHub, repository: Repository, into: Path
+) -> None:
+    messages: list[Any] = []
+    outcome = import_models(["de-en"], into, LineProgress(messages.append))
+    assert list(dict.fromkeys(each["stage"] for each in messages)) == [
+        *("look_up", "download", "verify", "convert", "done")
+    ]
+    last = {each["stage"]: each for each in messages}
+    assert last["download"]["bytes"] == last["download"]["total"] > 100_000
+    assert outcome.models[0].folder == into / "opus-mt-de-en"

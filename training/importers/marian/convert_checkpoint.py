@@ -21,7 +21,7 @@ from models.networks import loading
 from models.networks.transformer import Transformer
 from models.tokenizer import Tokenizer
 from training.errors import TrainingError
-from training.importers.download import ImportProgress
+from training.importers.import_progress import ConsoleProgress, ImportProgress
 from training.importers.marian.hub_folder import (
     ALLOCATORS,
     GenerationSettings,
@@ -252,7 +252,7 @@ def import_marian(
     `convert_marian` and `marian_folder`. progress: where it is shown; None: on the console."""
     started = time.monotonic()
     check_output_folder(out, resume=False)
-    progress = progress or ImportProgress()
+    progress = progress or ConsoleProgress()
     try:
         folder = marian_folder(given, progress)
         progress.stage("convert", folder.name)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app import errors
+from app.engine.registry.model_import import ModelImport, ModelImporter
 from models.checkpoint import DemoCard
 from tests.app.api.client import Client, described
 from tests.app.api.fake_engine import FakeEngine, translator
@@ -98,7 +100,7 @@ def test_admin_key_is_accepted(what: str) -> None:
 def test_model_changes_need_the_admin_key(headers: dict[str, Any]) -> None:
     client = Client(admin_key=KEY)
     paths = list(changes())
-    assert len(paths) == 3
+    assert len(paths) == 4
     for path in paths:
         answer = client.post(path, headers=headers)
         assert (answer.status_code, answer.json()["code"][:4]) == (401, "key_")
@@ -132,6 +134,47 @@ def test_impossible_model_change_is_refused(error: errors.EngineError, status: i
     client.engine.failure = error
     answer = client.post("/models/x/reload", headers=RIGHT)
     assert (answer.status_code, answer.json()["error"]) == (status, error.message)
+
+
+def test_import_answers_at_once_and_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, importer = Client(admin_key=KEY), ImporterWithoutProcesses(tmp_path)
+    object.__setattr__(client.app.state.services, "importer", importer)
+    answer = client.post("/models/import?model=de-en", headers=RIGHT)
+    expected = {"id": 1, "model": "de-en", "state": "running", "stage": "download", "name": None, "bytes": 50}
+    expected |= {"total": 200, "seconds": 2.0, "seconds_left": 6.0, "error": None, "note": None}
+    assert (answer.status_code, answer.json()) == (202, expected)
+    assert client.get("/models/imports", headers=RIGHT).json() == [expected]
+    assert client.request("DELETE", "/models/imports/1", headers=RIGHT).json()["state"] == "cancelled"
+    assert client.request("DELETE", "/models/imports/2", headers=RIGHT).status_code == 404
+    for path in ("/models/import?model=nonsense", "/models/import?model=", "/models/import?model=--out%3D/etc"):
+        answer = client.post(path, headers=RIGHT)
+        assert (answer.status_code, answer.json()["field"]) == (422, "model")
+    assert client.post("/models/import", headers=RIGHT).json()["field"] == "model"
+    for method, path in (("GET", "/models/imports"), ("DELETE", "/models/imports/1")):
+        assert client.request(method, path).status_code == 401
+
+
+class ImporterWithoutProcesses(ModelImporter):
+    """Its imports stay at one stage until they are cancelled."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, self._never, self._never, lambda name: False)
+
+    async def _never(self, name: str) -> None:
+        raise AssertionError(name)
+
+    async def _run(self, made: ModelImport) -> None:
+        self._tasks.pop(made.id)  # each request of these tests has an event loop of its own
+
+    async def start(self, model: str) -> ModelImport:
+        made = await super().start(model)
+        made.read({"stage": "download", "bytes": 50, "total": 200, "seconds": 2.0})
+        return made
+
+    async def cancel(self, number: int) -> ModelImport:
+        made = await super().cancel(number)
+        made.state = "cancelled"
+        return made
 
 
 @pytest.mark.parametrize("name", ["a%2Fb", "..%2Fetc", "a/b"])
