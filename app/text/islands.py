@@ -16,7 +16,7 @@ from app.text.line_marks import EMOTICON
 from app.text.protected_spans import protected_spans
 
 # The classes of characters, one letter each, so that patterns read a text as a string of classes.
-_LETTER, _FOREIGN, _DIGIT, _STOP, _OPENING, _CLOSING, _QUOTE, _JOINER = "LFD.ocq-"
+_LETTER, _FOREIGN, _DIGIT, _STOP, _OPENING, _CLOSING, _QUOTE, _JOINER, _MARK = "LFD.ocq-m"
 _COMMA, _PLUS, _TICK, _SLASH, _AND, _PERCENT, _SIGN, _SPACE, _UNSPACED, _PICTURE, _OTHER, _KNOWN = ",+`/&%$ UEXK"
 _CLASSES = {
     _STOP: ".",
@@ -26,7 +26,8 @@ _CLASSES = {
     _OPENING: "([（「『《【〈¿¡",
     _CLOSING: ")]）」』》】〉",
     _QUOTE: "\"'“”„‚‘’‛«»‹›ʼ",
-    _JOINER: "-‐‑‒–—―×…‥°§©®™",
+    _JOINER: "-‐‑‒–—―…‥",
+    _MARK: "×°§©®™",  # beside numbers, and in names
     _SLASH: "/",
     _AND: "&",
     _PERCENT: "%‰",
@@ -52,13 +53,12 @@ _SCRIPTS = {
     ),
 }
 _SCRIPTS_OF = {code: frozenset(scripts.split()) for scripts, codes in _SCRIPTS.items() for code in codes.split()}
-_WORD = r"L+(?:[-q&`]{1,2}L+|[.,]L+|[oc]L+c?)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
-_NUMBER = r"[$+]?-?\$?D+(?:[.,\-q/]{1,2}D+)*(?:[$%](?:[-/]L+)?|-?L+(?:[-/]L+)*)?"
+_WORD = r"L+(?:[-q`]{1,2}L+|[.,]L+|[oc]L+c?)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
+_NUMBER = r"[$+m]?-?[$m]?D+(?:[.,\-q/m]{1,2}D+)*(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?"
 _ORDINARY = re.compile(
-    rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/]*|[$%+][.,qc\-]{{0,4}}"
+    rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/m]*|[$%+][.,qc\-]{{0,4}}"
 )
 _NUMBER_AND_UNIT = re.compile(r"\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)")
-_SLOT = re.compile(r"(\[{1,3}[^\W\d][\w.:-]*\]{1,3})[.,;:!?]?")  # [name], [[city]]
 _COMPARISONS = ("<!", ">!", "<.", ">.")  # at the end of a sentence, where they compare nothing
 _UNITS = ("km/h", "m/s", "c/o", "n/a", "w/o", "o/ü")
 _SLOT = re.compile(r"(\[{1,3}[^\W\d][\w.:-]*\]{1,3})[.,;:!?]?")  # [name], [[city]]

@@ -5,8 +5,12 @@ parts of a signature (a · b)."""
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+
+from app.text.layout_characters import CLOSING_PUNCTUATION
 
 Span = tuple[int, int]
 
@@ -33,7 +37,7 @@ _FRAMES = (
     (
         'greeting = Guten Morgen or "greeting": "Guten Morgen", or one: "Guten Morgen" or home.title: Guten Morgen',
         r"(?:(?<=\{)|(?<=[,\[])(?=[ \t]*[\"'])|^)[ \t]*(?:-[ \t])?(?:export[ \t])?"
-        rf"(?:(?:\"[\w .:/-]{{1,80}}\"|'[\w .:/-]{{1,80}}')[ \t]*(?::(?!http)|=>?)|{_KEY}[ \t]?=>?(?!=)"
+        rf"(?:(?:\"[\w .:/-]{{1,80}}\"|'[\w .:/-]{{1,80}}')[ \t]*(?::(?!http)|=>?)|{_KEY}(?:[ \t]?=>|=|[ \t]=(?=[ \t\"']|$))(?!=)"
         r"|(?:[a-z_][\w.-]{0,80}:|msg[a-z]{2,9}(?:\[\d\])?)(?=[ \t]*[\"'])"
         r"|[a-z]\w{0,40}(?:[._][\w.-]{0,40}\w|[A-Z]\w{0,40}):(?=[ \t]))"
         r"[ \t]*(?P<quote>[\"']?)",
@@ -152,8 +156,9 @@ def _separated_values(text: str, sign: str) -> list[Span]:
 
 
 def _has_pairs(cell: str) -> bool:
-    """Whether the brackets of a cell are closed in it: \\e[1;31m and {a|b} are no rows."""
-    return all(cell.count(opening) == cell.count(closing) for opening, closing in ("()", "[]", "{}"))
+    """Whether a cell has words or digits and its own brackets: \\e[1;31m, {a|b} and %|⟦x⟧|% are no rows."""
+    kinds = Counter(map(unicodedata.category, cell))
+    return kinds["Ps"] == kinds["Pe"] and (not cell or (cell[0] not in CLOSING_PUNCTUATION and any(map(str.isalnum, cell))))
 
 
 def text_sections(text: str, characters: int) -> Iterator[str]:
