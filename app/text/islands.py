@@ -9,12 +9,14 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
 from app.text.language_codes import base_language
 from app.text.layout_characters import SOFT_HYPHEN, UNUSUAL, ZERO_WIDTH, is_unspaced_script
 from app.text.line_marks import EMOTICON
 from app.text.protected_spans import protected_spans
 
+_start = attrgetter("start")
 # The classes of characters, one letter each, so that patterns read a text as a string of classes.
 _LETTER, _FOREIGN, _DIGIT, _STOP, _OPENING, _CLOSING, _QUOTE, _JOINER, _MARK = "LFD.ocq-m"
 _COMMA, _PLUS, _TICK, _SLASH, _AND, _PERCENT, _SIGN, _SPACE, _UNSPACED, _PICTURE, _OTHER, _KNOWN = ",+`/&%$ UEXK"
@@ -54,7 +56,8 @@ _SCRIPTS = {
 }
 _SCRIPTS_OF = {code: frozenset(scripts.split()) for scripts, codes in _SCRIPTS.items() for code in codes.split()}
 _WORD = r"L+(?:[-q`]{1,2}L+|[.,]L+|[oc]L+c?)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
-_NUMBER = r"[$+m]?-?[$m]?D+(?:[.,\-q/m]{1,2}D+)*(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?"
+_DIGITS = r"D+(?:[.,\-q/m]{1,2}D+)*"
+_NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\$?{_DIGITS}[$%]?(?:[-/]L+)*"
 _ORDINARY = re.compile(
     rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/m]*|[$%+][.,qc\-]{{0,4}}"
 )
@@ -69,16 +72,21 @@ _FOREIGN_WORDS = re.compile(r"F+(?:[-q.,]?F+)*")
 _PICTURES_AROUND = re.compile(r"E*(?P<word>[^E]*)E*[.,qc\-]*")  # "Hello😀!": the word is read, the picture is a mark
 _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
 _KNOWN_RUN = re.compile("K+")
+_LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
+# A name between signs, in a script without spaces, where signs stand beside words: @{名}@ and #^名#^.
+_NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDU]+(?:[^LFDUEK ][LFDU]+)?)(?P<after>[^LFDUEK ]+)")
+_PLAIN_JOINERS = frozenset("/+-–—…·")
 _JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"[LFDX$%]+")
 _TAG_STARTS, _TAG_ENDS = "<&", ">;"
+_LOWER, _UPPER = ("".join(filter(of_case, map(chr, range(0x530)))) for of_case in (str.islower, str.isupper))
 # A domain or a file, a path, a name in camel case: "firma.es" but "z.B.", "Ende.Anfang"; "loginItem" but "LehrerInnen".
 _IDENTIFIER = re.compile(
     r"[^\W\d_]+\.[a-zß-ÿа-я]{2,}|\w\.\w+/|\w/\w+\.\w"
-    r"|[a-zß-ÿ](?!(?<=\bMc)|(?<=\bMac)|(?<=\bGmb)|(?<=\bPh)|In(?:nen)?\b)[A-ZÀ-Þ]"
+    rf"|[{_LOWER}](?!(?<=\bMc)|(?<=\bMac)|(?<=\bGmb)|(?<=\bPh)|In(?:nen)?\b)[{_UPPER}]"
     r"|\b[a-z][\w.-]{0,15}:[+/\d]"
     r"|[a-zA-Zß-ÿ][а-яА-Яα-ωΑ-Ω]|[а-яА-Яα-ωΑ-Ω][a-zA-Zß-ÿ]"  # letters of two scripts in one word
 )
-CAMEL_CASE = re.compile(r"[a-zß-ÿ][A-ZÀ-Þ]")
+CAMEL_CASE = re.compile(f"[{_LOWER}][{_UPPER}]")
 _GENDERED = re.compile(r"(?<=[a-zäöüß])[*:_](?:in|innen|r|e|n)\b")
 _TRIMMED_OPENING = (_CLASSES[_OPENING] + _CLASSES[_QUOTE]).replace("[", "")  # [#x] is an island with its brackets
 _TRIMMED_CLOSING = (_CLASSES[_CLOSING] + _CLASSES[_QUOTE]).replace("]", "")
@@ -156,8 +164,31 @@ def islands(text: str, language: str, taken: Iterable[tuple[int, int, str]] = ()
             classes[span.start : span.end] = _KNOWN * (span.end - span.start)
     for gendered in _GENDERED.finditer(text):
         classes[gendered.start()] = _JOINER
-    found = [own for chunk in _CHUNK.finditer("".join(classes)) for own in _of_chunk(text, chunk)]
+    if _UNSPACED in classes:
+        for start, end in _names_in_signs(text, "".join(classes)):
+            classes[start:end] = [_LETTER if own == _UNSPACED else own for own in classes[start:end]]
+    joined = "".join(classes)
+    found = [own for chunk in _CHUNK.finditer(joined) for own in _of_chunk(text, chunk)]
+    if _PERCENT in classes or _SIGN in classes:
+        found = sorted([*found, *(Island(*unit.span()) for unit in _LONE_UNIT.finditer(joined))], key=_start)
     return _merged(text, found, classes)
+
+
+def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
+    for match in _NAME_IN_SIGNS.finditer(classes):
+        before, after = (text[slice(*match.span(group))] for group in ("before", "after"))
+        in_brackets = any(_partner(sign) == after[0] != sign for sign in before)
+        if in_brackets and not _ORDINARY.fullmatch(f"{match['before']}LL{match['after']}"):
+            yield match.span("name")
+        elif any(_same_signs(before[i:], after[: len(before) - i]) for i in range(len(before))):
+            beside = classes[: match.start()][-1:] + classes[match.end() :][:1]
+            if len(before.strip("\"'“”")) > 1 or not beside.strip(" "):
+                yield match.span("name")
+
+
+def _same_signs(before: str, after: str) -> bool:
+    mirrored = sorted(_partner(sign) or sign for sign in before)
+    return mirrored == sorted(after) and any(_CLASS_OF.get(ord(sign), _SIGN) in "$%" for sign in before)
 
 
 def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
@@ -168,7 +199,7 @@ def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
         return
     if _PICTURE in classes:
         around = _PICTURES_AROUND.fullmatch(classes)
-        if around is None or around["word"].count(_LETTER) == 1:
+        if around is None:
             yield _trimmed(text, first, first + len(classes))
             return
         first, classes = first + around.start("word"), around["word"]
@@ -184,7 +215,7 @@ def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
         yield from [Island(first, first + slot.end(1))] if slot else ()
         return
     marked = _MARKED_WORD.fullmatch(classes)
-    if marked and written[marked.start(1)] in _FOOTNOTE_SIGNS:
+    if marked and written[marked.start(1)] in _FOOTNOTE_SIGNS and classes.count(_LETTER) > 1:
         yield Island(first + marked.start(1), first + marked.end(1), word=False)
     elif _FOREIGN_CHUNK.fullmatch(classes):
         yield from (Island(first + run.start(), first + run.end()) for run in _FOREIGN_WORDS.finditer(classes))
@@ -201,7 +232,17 @@ def _around_known(written: str, classes: str, first: int) -> Iterator[Island]:
         right = 0 if after is None else len(after[0])
         opens, ends = written[known.start()] in _TAG_STARTS, written[known.end() - 1] in _TAG_ENDS
         start, end = known.start() - left * (not opens), known.end() + right * (not ends)
+        start, end = _with_doubled_brackets(written, start, end)
         yield Island(first + start, first + end, word=not (opens and left) and not (ends and right))
+
+
+def _with_doubled_brackets(written: str, start: int, end: int) -> tuple[int, int]:
+    """[{name}] and (({name})), but only {name} of ({name})."""
+    pairs = 0
+    while start > pairs and _partner(written[start - pairs - 1]) == written[end + pairs : end + pairs + 1] != "":
+        pairs += 1
+    doubled = pairs > 1 or written[start - pairs : start] == "["
+    return (start - pairs, end + pairs) if doubled else (start, end)
 
 
 def _trimmed(text: str, start: int, end: int) -> Island:
@@ -226,6 +267,11 @@ def _trimmed(text: str, start: int, end: int) -> Island:
         else:
             break
     return Island(start, end, word=text[start:end] in _NUMBER_SIGNS or any(map(str.isalnum, text[start:end])))
+
+
+def _partner(sign: str) -> str | None:
+    """The closing sign of an opening one: of brackets that are not listed the next character, such as ⟦ and ⟧."""
+    return _PARTNERS.get(sign) or (chr(ord(sign) + 1) if unicodedata.category(sign) == "Ps" else None)
 
 
 def _opened(text: str, closing: str, start: int, end: int) -> bool:

@@ -32,7 +32,8 @@ from app.translation.stand_ins import stand_ins
 
 _DIGIT = re.compile(r"\d")
 _EMPHASIS = frozenset("*_~=|'^")
-_BESIDE_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~=|^\-–—\u2e80-\uffee]?")
+_BEFORE_EMPHASIS = re.compile(r"(?:\A|[\s\w.…'\"“”„‚‘’«»()\[\]*_~=|\-–—\u2e80-\uffee]|[\w)\"'”][,;:!?])\Z")
+_AFTER_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~=|\-–—\u2e80-\uffee]|\Z")
 _EMPHASISED = re.compile(r"[\w\"'“„‚‘«¿¡(\[*_~=|^`$<{\d\u2e80-\U0001faff]")
 _CONSTANT = re.compile(r"[a-z0-9_]+|[A-Z0-9_]+")
 _ESCAPED_SIGN = re.compile(r"\\[*_~`#|]")  # in Markdown
@@ -203,8 +204,9 @@ def _within_island(source: str, language: str, markup: Markup) -> bool:
         return sign.startswith("<") and not read  # a link of Slack whose text is an address
     if source[: markup.opening[0]].endswith(("[[", "{{", "{")) and source[markup.closing[1] :].startswith(("]]", "}")):
         return True
-    around = source[max(0, markup.opening[0] - 1) : markup.opening[0]], source[markup.closing[1] :][:1]
-    if not all(map(_BESIDE_EMPHASIS.fullmatch, around)) or not _EMPHASISED.match(words):
+    before = source[max(0, markup.opening[0] - 2) : markup.opening[0]]
+    beside_words = _BEFORE_EMPHASIS.search(before) and _AFTER_EMPHASIS.match(source, markup.closing[1])
+    if not beside_words or not _EMPHASISED.match(words):
         return True
     return " " not in words and (not read or (sign == "__" and _CONSTANT.fullmatch(words) is not None))
 

@@ -147,12 +147,22 @@ def _without_edges(text: str, start: int, end: int) -> Span:
         outer = start, end
         if not (text.startswith(_PLACEHOLDERS, start) and _begins_protected(text, start, end)):
             start = behind_markers(text, start, end)
-        end = without_trailers(text, start, end)
+        end = _without_trailers(text, start, end)
         before, behind = surrounding_signs(text[start:end])
         start, end = start + before, end - behind
         if outer == (start, end):
             break
     return start, end
+
+
+def _without_trailers(text: str, start: int, end: int) -> int:
+    """A sign at the end that is the end of a placeholder is none behind a sentence."""
+    last = without_trailers(text, start, end)
+    if text[last:end].strip():
+        near = max(start, end - _LONGEST_PLACEHOLDER)
+        if any(near + span.start < last < near + span.end for span in protected_spans(text[near:end])):
+            return end
+    return last
 
 
 def _begins_protected(text: str, start: int, end: int) -> bool:

@@ -63,6 +63,7 @@ FOREIGN = {
     "Cyrl": ("Москва", "привет", "книга"),
 }
 OWN_SCRIPTS = {"ru": ("Cyrl",), "zh": ("Hani", "Hira")}
+PICTURES = "→←↔⇒★☆♪♯✓✗■□◆●▲✦⌘⏎"
 ORDINARY = ".,;!?…\"'“”„‚‘’«»()[]-–—"  # at the edges of a chunk
 SIGNS = "#$%&*+/<=>@\\^_`{|}~"
 RARE_SIGNS = "§¶†‡※¤⟦⟧⟨⟩∆∑√∞≠≤≥⊕→←↔⇒★☆♪♯✓✗■□◆●▲✦⌘⏎№℃¬¦‖⸨⸩⦃⦄"
@@ -70,8 +71,17 @@ LETTERS = (
     string.ascii_letters + "äöüßéñçşłøÆ" + "жщыЯЮ" + "λΩπ" + "字中国語" + "ひカ" + "한글" + "سلم" + "שלם" + "กข" + "ქვ"
 )
 BRACKETS = (*(("<", ">"), ("{", "}"), ("⟦", "⟧"), ("⟨", "⟩"), ("⦃", "⦄"), ("⸨", "⸩")), ("(", ")"), ("[", "]"))
-# Words with ordinary punctuation, with emphasis, or with the mark of an accelerator: &Datei.
-WORDS_IN_MARKS = re.compile(r"[*_~|`=+]+\w+[*_~|`=+]+|[&_]\w+|\w+[&_]|[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+# Words with ordinary punctuation, with emphasis, with a footnote's sign, or with the mark of an accelerator: &Datei.
+WORDS_IN_MARKS = re.compile(
+    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|[&_]\w+|\w+[&_]|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
+)
+# A picture beside a word is no part of it: ★Hund, Danke✓. The picture comes back, the word is translated.
+PICTURES_BESIDE_WORDS = re.compile(
+    rf"([{PICTURES}]*)(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*)([{PICTURES}]*)"
+)
+# A language without spaces has words beside signs, which are translated: its characters are in islands only where signs
+# enclose them.
+NO_WORDS = {"zh": str.maketrans("字中国語", "ひカ한글")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +217,8 @@ def island(rng: random.Random, source: str) -> str:
         scripts = [script for script in FOREIGN if script not in OWN_SCRIPTS.get(source, ())]
         return rng.choice(FOREIGN[rng.choice(scripts)])
     while True:
-        made = rng.choice(KINDS)(rng)
+        kind = rng.choice(KINDS)
+        made = kind(rng).translate(NO_WORDS.get(source, {})) if kind is scribble else kind(rng)
         camel_case = made.isalpha() and not made[1:].islower()
         if camel_case or not WORDS_IN_MARKS.fullmatch(made.strip(ORDINARY)):
             return made
@@ -221,7 +232,9 @@ def sentence(rng: random.Random, pair: tuple[str, str]) -> Sentence:
     islands = []
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         made = island(rng, pair[0])
-        islands.append(made.partition(" ")[0] if made[0].isdigit() else made)
+        beside_word = PICTURES_BESIDE_WORDS.fullmatch(made)
+        number = made.partition(" ")[0]
+        islands += filter(None, beside_word.groups() if beside_word else [number if made[0].isdigit() else made])
         before, after = rng.choice((*(("", ""),) * 6, ("", ","), ("(", ")"), ('"', '"')))
         chunks.insert(rng.randint(0, len(chunks)), f"{before}{made}{after}")
     text = " ".join(chunks) + rng.choice((".", "!", "?", ""))
