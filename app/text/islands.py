@@ -70,12 +70,12 @@ _MARKED_WORD = re.compile(rf"[oq]*(?:{_WORD})(X)[.,qc]*")  # a footnote's star
 _FOOTNOTE_SIGNS = "*†‡"
 _FOREIGN_WORDS = re.compile(r"F+(?:[-q.,]?F+)*")
 _PICTURES_AROUND = re.compile(r"E*(?P<word>[^E]*)E*[.,qc\-]*")  # "Hello😀!": the word is read, the picture is a mark
+_PICTURED_WORD = re.compile(rf"[oq]*(?:{_WORD}|K+)[.,qc\-]{{0,4}}")
 _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
 _KNOWN_RUN = re.compile("K+")
 _LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
 # A name between signs, in a script without spaces, where signs stand beside words: @{名}@ and #^名#^.
-_NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDU]+(?:[^LFDUEK ][LFDU]+)?)(?P<after>[^LFDUEK ]+)")
-_PLAIN_JOINERS = frozenset("/+-–—…·")
+_NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+)?)(?P<after>[^LFDUEK ]+)")
 _JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"[LFDX$%]+")
 _TAG_STARTS, _TAG_ENDS = "<&", ">;"
 _LOWER, _UPPER = ("".join(filter(of_case, map(chr, range(0x530)))) for of_case in (str.islower, str.isupper))
@@ -188,7 +188,7 @@ def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
 
 def _same_signs(before: str, after: str) -> bool:
     mirrored = sorted(_partner(sign) or sign for sign in before)
-    return mirrored == sorted(after) and any(_CLASS_OF.get(ord(sign), _SIGN) in "$%" for sign in before)
+    return mirrored == sorted(after) and any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
 
 
 def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
@@ -199,7 +199,7 @@ def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
         return
     if _PICTURE in classes:
         around = _PICTURES_AROUND.fullmatch(classes)
-        if around is None:
+        if around is None or not _PICTURED_WORD.fullmatch(around["word"]):
             yield _trimmed(text, first, first + len(classes))
             return
         first, classes = first + around.start("word"), around["word"]

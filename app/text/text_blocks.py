@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from app.text.layout_characters import CLOSING_PUNCTUATION
-
 Span = tuple[int, int]
 
 _FRONT_MATTER = re.compile(  # of Markdown, in YAML or TOML
@@ -69,6 +67,7 @@ _CELL = re.compile(
 )
 _SIGN_WITH_SPACES = re.compile('[;,|] *"?')
 _QUOTE_AT_EDGE = re.compile(r"^\"|\"(?=\r?$)", re.MULTILINE)
+_CELL_BEGINNING = re.compile(r"[\w\"'“„«(\[¿¡*_+$€£#-].*\w|\w")
 _DECIMAL = re.compile(r"\d,\d")
 _SENTENCE_END = re.compile(r"[.!?…]$", re.MULTILINE)
 _SECTION_ENDS = ("\n\n", "\r\n\r\n", "\n", ". ", "。", " ")
@@ -158,7 +157,7 @@ def _separated_values(text: str, sign: str) -> list[Span]:
 def _has_pairs(cell: str) -> bool:
     """Whether a cell has words or digits and its own brackets: \\e[1;31m, {a|b} and %|⟦x⟧|% are no rows."""
     kinds = Counter(map(unicodedata.category, cell))
-    return kinds["Ps"] == kinds["Pe"] and (not cell or (cell[0] not in CLOSING_PUNCTUATION and any(map(str.isalnum, cell))))
+    return kinds["Ps"] == kinds["Pe"] and (not cell or _CELL_BEGINNING.match(cell) is not None)
 
 
 def text_sections(text: str, characters: int) -> Iterator[str]:

@@ -34,9 +34,12 @@ _DIGIT = re.compile(r"\d")
 _EMPHASIS = frozenset("*_~=|'^")
 _BEFORE_EMPHASIS = re.compile(r"(?:\A|[\s\w.…'\"“”„‚‘’«»()\[\]*_~=|\-–—\u2e80-\uffee]|[\w)\"'”][,;:!?])\Z")
 _AFTER_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~=|\-–—\u2e80-\uffee]|\Z")
-_EMPHASISED = re.compile(r"[\w\"'“„‚‘«¿¡(\[*_~=|^`$<{\d\u2e80-\U0001faff]")
+_EMPHASISED = re.compile(
+    r"(?:\|\||==|[\w\"'“„‚‘«¿¡(\[*_~`$<{\\\u2e80-\U0001faff])(?:.*(?:\|\||==|[\w\"'“”’»)\]*_~`%>}.,;:!?…€°\u2e80-\U0001faff]))?",
+    re.DOTALL,
+)
 _CONSTANT = re.compile(r"[a-z0-9_]+|[A-Z0-9_]+")
-_ESCAPED_SIGN = re.compile(r"\\[*_~`#|]")  # in Markdown
+_ESCAPED_SIGN = re.compile(r"\\[*_~`#|](?=[\w\s\\.,;:!?)]|\Z)")  # in Markdown
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
@@ -206,7 +209,7 @@ def _within_island(source: str, language: str, markup: Markup) -> bool:
         return True
     before = source[max(0, markup.opening[0] - 2) : markup.opening[0]]
     beside_words = _BEFORE_EMPHASIS.search(before) and _AFTER_EMPHASIS.match(source, markup.closing[1])
-    if not beside_words or not _EMPHASISED.match(words):
+    if not beside_words or not _EMPHASISED.fullmatch(words):
         return True
     return " " not in words and (not read or (sign == "__" and _CONSTANT.fullmatch(words) is not None))
 
@@ -308,6 +311,8 @@ def _claims(
     signs_alone = (own for own in found if not own.word and not _is_word_between(source, own))
     marks = [_with_spaces(source, own.start, own.end) for own in signs_alone]
     for match in MARK.finditer(source) if UNUSUAL.search(source) else ():
+        if match.start() in inside and match.end() - 1 in inside:
+            continue
         sign = Island(match.start() + len(match[0]) - len(match[0].lstrip()), match.start() + len(match[0].rstrip()))
         if sign.start < sign.end and _is_word_between(source, sign):
             words.append(_Claim(sign.start, sign.end, island=True))

@@ -73,11 +73,11 @@ LETTERS = (
 BRACKETS = (*(("<", ">"), ("{", "}"), ("⟦", "⟧"), ("⟨", "⟩"), ("⦃", "⦄"), ("⸨", "⸩")), ("(", ")"), ("[", "]"))
 # Words with ordinary punctuation, with emphasis, with a footnote's sign, or with the mark of an accelerator: &Datei.
 WORDS_IN_MARKS = re.compile(
-    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|[&_]\w+|\w+[&_]|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
+    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|[&_~]\w+|\w+[&_]|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
 )
 # A picture beside a word is no part of it: ★Hund, Danke✓. The picture comes back, the word is translated.
 PICTURES_BESIDE_WORDS = re.compile(
-    rf"([{PICTURES}]*)(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*)([{PICTURES}]*)"
+    rf"([{PICTURES}]*)[.!?:()\[\]-]*(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*)[.!?:()\[\]-]*([{PICTURES}]*)"
 )
 # A language without spaces has words beside signs, which are translated: its characters are in islands only where signs
 # enclose them.
