@@ -285,6 +285,7 @@ NoticeCode = Literal[
     "already_in_target_language",
     "unsupported_language",
     "pivot",
+    "translated_in_parts",
 ]
 
 

@@ -50,7 +50,7 @@ _BBCODE_NAMES = frozenset(("b", "i", "u", "s", "url", "email", "color", "size", 
 # A sign before the letter that is pressed with Alt, in a label that has one such sign; "R&B" and "user_id" have none.
 _ACCELERATOR = re.compile(
     r"(?<!\S)(?:[A-ZÀ-Þ][a-zß-ÿ]{0,2}(?=[&_~][a-zß-ÿ]{2}))?"
-    r"(?P<opening>[&_~])(?!\w{1,31};)(?P<words>[^\W\d_]+)(?P<closing>)(?![^\s.,;:!?…)\]])"
+    r"(?P<opening>[&_~])(?!\w{1,31};)(?P<words>[^\W\d_]+)(?P<closing>)(?![^\s.,;:!?…)\]]|[.,;:!?]\w)"
 )
 _LONGEST_LABEL = 50
 # From the longest sign to the shortest, so that the stars of ** are not taken for two signs *.

@@ -12,7 +12,7 @@ from functools import cache
 from operator import attrgetter
 
 from app.text.language_codes import base_language
-from app.text.layout_characters import SOFT_HYPHEN, UNUSUAL, ZERO_WIDTH, is_unspaced_script
+from app.text.layout_characters import SOFT_HYPHEN, UNUSUAL, ZERO_WIDTH, closing_sign, is_unspaced_script
 from app.text.line_marks import EMOTICON
 from app.text.protected_spans import protected_spans
 
@@ -37,7 +37,6 @@ _CLASSES = {
     _SPACE: " \t\r\n\v\f",
 }
 _CLASS_OF = {ord(character): name for name, characters in _CLASSES.items() for character in characters}
-_PARTNERS = dict(zip("([（「『《【〈{<“„‘‚«‹\"'`", ")]）」』》】〉}>””’’»›\"'`", strict=True))
 # As `unicodedata` begins the names of their letters. Latin letters are read in every language.
 _SCRIPTS = {
     "CYRILLIC": "ru uk be bg sr mk kk ky mn tg tt ba cv sah os ce ab",
@@ -70,7 +69,7 @@ _MARKED_WORD = re.compile(rf"[oq]*(?:{_WORD})(X)[.,qc]*")  # a footnote's star
 _FOOTNOTE_SIGNS = "*†‡"
 _FOREIGN_WORDS = re.compile(r"F+(?:[-q.,]?F+)*")
 _PICTURES_AROUND = re.compile(r"E*(?P<word>[^E]*)E*[.,qc\-]*")  # "Hello😀!": the word is read, the picture is a mark
-_PICTURED_WORD = re.compile(rf"[oq]*(?:{_WORD}|K+)[.,qc\-]{{0,4}}")
+_PICTURED_WORD = re.compile(r"[oq]*(?:L+(?:[-q`]{1,2}L+)*|K+)[.,qc\-]{0,4}")
 _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
 _KNOWN_RUN = re.compile("K+")
 _LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
@@ -177,7 +176,7 @@ def islands(text: str, language: str, taken: Iterable[tuple[int, int, str]] = ()
 def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
     for match in _NAME_IN_SIGNS.finditer(classes):
         before, after = (text[slice(*match.span(group))] for group in ("before", "after"))
-        in_brackets = any(_partner(sign) == after[0] != sign for sign in before)
+        in_brackets = any(closing_sign(sign) == after[0] != sign for sign in before)
         if in_brackets and not _ORDINARY.fullmatch(f"{match['before']}LL{match['after']}"):
             yield match.span("name")
         elif any(_same_signs(before[i:], after[: len(before) - i]) for i in range(len(before))):
@@ -187,8 +186,10 @@ def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
 
 
 def _same_signs(before: str, after: str) -> bool:
-    mirrored = sorted(_partner(sign) or sign for sign in before)
-    return mirrored == sorted(after) and any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
+    """Whether signs are those before a name, as they are or mirrored; punctuation only where there are two."""
+    mirrored = sorted(closing_sign(sign) or sign for sign in before)
+    is_sign = len(before) > 1 and before.isascii() or any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
+    return is_sign and mirrored == sorted(after)
 
 
 def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
@@ -239,7 +240,7 @@ def _around_known(written: str, classes: str, first: int) -> Iterator[Island]:
 def _with_doubled_brackets(written: str, start: int, end: int) -> tuple[int, int]:
     """[{name}] and (({name})), but only {name} of ({name})."""
     pairs = 0
-    while start > pairs and _partner(written[start - pairs - 1]) == written[end + pairs : end + pairs + 1] != "":
+    while start > pairs and closing_sign(written[start - pairs - 1]) == written[end + pairs : end + pairs + 1] != "":
         pairs += 1
     doubled = pairs > 1 or written[start - pairs : start] == "["
     return (start - pairs, end + pairs) if doubled else (start, end)
@@ -250,7 +251,7 @@ def _trimmed(text: str, start: int, end: int) -> Island:
     pairs = set[str]()
     while end - start > 1:
         opening, closing = text[start], text[end - 1]
-        partner = _PARTNERS.get(opening)
+        partner = closing_sign(opening)
         entity = opening == "&" and closing == ";"
         if (_STOPS.match(closing) and not entity) or (closing == ":" and text.count(":", start, end) == 1):
             end -= 1
@@ -269,13 +270,8 @@ def _trimmed(text: str, start: int, end: int) -> Island:
     return Island(start, end, word=text[start:end] in _NUMBER_SIGNS or any(map(str.isalnum, text[start:end])))
 
 
-def _partner(sign: str) -> str | None:
-    """The closing sign of an opening one: of brackets that are not listed the next character, such as ⟦ and ⟧."""
-    return _PARTNERS.get(sign) or (chr(ord(sign) + 1) if unicodedata.category(sign) == "Ps" else None)
-
-
 def _opened(text: str, closing: str, start: int, end: int) -> bool:
-    return any(partner == closing and opening in text[start:end] for opening, partner in _PARTNERS.items())
+    return any(closing_sign(opening) == closing for opening in text[start:end])
 
 
 def _merged(text: str, found: Iterable[Island], classes: list[str]) -> list[Island]:

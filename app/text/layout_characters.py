@@ -29,8 +29,14 @@ SOFT_HYPHEN = "\u00ad"
 JOINERS = "\u200c\u200d"
 # Punctuation that cannot follow a space: removing a mark before it also removes the space.
 CLOSING_PUNCTUATION = frozenset(",.;:!?…)]}»”’%，。；：！？、）】》」』")
+_PARTNERS = dict(zip("([（「『《【〈{<“„‘‚«‹\"'`", ")]）」』》】〉}>””’’»›\"'`", strict=True))
 _FIRST_UNSPACED = 0x2E80  # first code point of Chinese and Japanese, punctuation included
 _FIRST_HANGUL, _AFTER_HANGUL = 0xAC00, 0xD7B0
+
+
+def closing_sign(sign: str) -> str | None:
+    """The partner of an opening bracket or quote: of brackets that are not listed the next character, as of ⟦ and ⟧."""
+    return _PARTNERS.get(sign) or (chr(ord(sign) + 1) if unicodedata.category(sign) == "Ps" else None)
 
 
 def has_letters(text: str) -> bool:

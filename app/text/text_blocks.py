@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+
+from app.text.layout_characters import closing_sign
 
 Span = tuple[int, int]
 
@@ -156,8 +157,9 @@ def _separated_values(text: str, sign: str) -> list[Span]:
 
 def _has_pairs(cell: str) -> bool:
     """Whether a cell has words or digits and its own brackets: \\e[1;31m, {a|b} and %|⟦x⟧|% are no rows."""
-    kinds = Counter(map(unicodedata.category, cell))
-    return kinds["Ps"] == kinds["Pe"] and (not cell or _CELL_BEGINNING.match(cell) is not None)
+    opened = sorted(filter(None, (closing_sign(sign) for sign in cell if unicodedata.category(sign) == "Ps")))
+    closed = sorted(sign for sign in cell if unicodedata.category(sign) == "Pe")
+    return opened == closed and (not cell or _CELL_BEGINNING.match(cell) is not None)
 
 
 def text_sections(text: str, characters: int) -> Iterator[str]:

@@ -148,6 +148,17 @@ class Reading:
         covered = [(hole.at, hole.at + len(hole.shown)) for hole in self.stand_ins]
         return not covered or has_letters(_covered(self.clean, covered))
 
+    @property
+    def islands(self) -> list[Span]:
+        """The spans in `source` of the parts that a translation must contain as they are."""
+        spans, at, shown = list[Span](), 0, 0
+        for hole in self.holes:
+            at += hole.at - shown
+            if hole.text:
+                spans.append((at, at + hole.length))
+            at, shown = at + hole.length, hole.at + len(hole.shown)
+        return spans
+
     def numbers_of(self, translation: str) -> list[Number]:
         """The numbers of its translation, besides stand-ins and those within terms."""
         places = ((translation.find(hole.shown), hole) for hole in self.stand_ins)
@@ -380,5 +391,8 @@ def _joined(source: str, spans: Sequence[Span]) -> list[Span]:
         else:
             joined.append((start, end))
     if joined and joined[0][0] == 0 and (pause := _PAUSE.match(source, joined[0][1])):
-        joined[0] = 0, pause.end()
+        end = pause.end()
+        while len(joined) > 1 and joined[1][0] <= end:
+            end = max(end, joined.pop(1)[1])
+        joined[0] = 0, end
     return joined

@@ -216,15 +216,11 @@ def keeps_spaces(source: str, translation: str) -> bool:
     return translation == translation.strip() and WIDE_SPACE.findall(translation) == WIDE_SPACE.findall(source)
 
 
-def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
-    """The parts of a sentence between its wide and double spaces, or else between its emoji; None without either."""
+def wide_spaces(sentence: str) -> list[Span]:
+    """The wide and double spaces of a sentence, or else its emoji."""
     inside = {at for span in protected_spans(sentence) for at in range(span.start, span.end)}
     cuts = [match.span() for match in WIDE_SPACE.finditer(sentence) if match.start() not in inside]
-    cuts = cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
-    if not cuts:
-        return None
-    spans = [span for part in between(cuts, 0, len(sentence)) for span in words_in(sentence, *part)]
-    return SegmentedText(sentence, language, tuple(spans))
+    return cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
 
 
 def _sentence_parts(text: str, start: int, end: int) -> list[Span]:

@@ -300,7 +300,8 @@ class NoticeAnswer(Answer):
         ' training texts never had; "repetition": the translation goes round in circles;'
         ' "low_probability": the model is unsure of it; "already_in_target_language": the text came back as it is;'
         ' "unsupported_language": so did this one, in a language that no model here reads;'
-        ' "pivot": translated through a third language.',
+        ' "pivot": translated through a third language;'
+        ' "translated_in_parts": the model loses a part of the sentence, around which its text was translated.',
         "unknown_words",
     )
     message: str = doc("One sentence for people.", "“Quokka” is no word that demo-de-en was trained on.")
