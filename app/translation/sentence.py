@@ -288,8 +288,11 @@ def _parts_around_lost(
     source, text = sentence.source, translation.text
     if one_plain_sentence(source):
         return None
-    islands = [(start, end) for start, end in reading.islands if source[start:end].strip()]
-    cuts = [*numbers, *(span for span in islands if text.count(source[slice(*span)]) != source.count(source[slice(*span)]))]
+    cuts = list(numbers)
+    for start, end in reading.islands:
+        island = source[start:end].strip()
+        if island and text.count(island) != source.count(island):
+            cuts.append((start, end))
     if sorted(_SIGNS.findall(text)) != sorted(_SIGNS.findall(source)):
         cuts += [chunk.span() for chunk in _CHUNK.finditer(source) if _SIGNS.search(chunk[0])]
     if not keeps_spaces(source, text):
@@ -299,7 +302,7 @@ def _parts_around_lost(
     if not cuts:
         return None
     signs = [span for own in reading.markup for span in (own.opening, own.closing)]
-    around = between(merged([*cuts, *islands, *signs]), 0, len(source))
+    around = between(merged([*cuts, *reading.islands, *signs]), 0, len(source))
     spans = tuple(span for part in around for span in words_in(source, *part))
     return None if spans == ((0, len(source)),) else SegmentedText(source, sentence.options.source_language, spans)
 
