@@ -28,7 +28,7 @@ _LINKS = (
     ("https://example.com[Buch]", rf"(?:{_ADDRESS}|(?:link|xref|mailto):[^\s\[\]]{{1,300}})\[", _WORDS, r"\]"),
     ("<<id,Buch>>", r"<<[\w#-]{1,80},\s?", r"[^<>\n]{1,300}", ">>"),
     ("<https://example.com|Buch>", rf"<(?:{_ADDRESS}|mailto:[^\s|<>]{{1,300}})\|", r"[^|<>\n]{1,300}", ">"),
-    ("[[Seite|Buch]]", r"(?<!\[)\[\[(?=[\w:#/.])[^\[\]|\n]{1,200}\|", _WORDS, r"\]\]"),
+    ("[[Seite|Buch]]", r"(?<![^\s\w(\"'„“«*:>…–—\u2e80-\uffee-])\[\[(?=[\w:#/.])[^\[\]|\n]{1,200}\|", _WORDS, r"\]\]"),
     ("[[address][Buch]]", r"\[\[[^\[\]\n]{1,300}\]\[", _WORDS, r"\]\]"),
     ("[https://example.com Buch]", rf"\[{_ADDRESS} ", _WORDS, r"\]"),
     ('"Buch":https://example.com', '"', r"[^\"\n]{1,300}", rf"\":{_ADDRESS}"),
@@ -50,7 +50,7 @@ _BBCODE_NAMES = frozenset(("b", "i", "u", "s", "url", "email", "color", "size", 
 # A sign before the letter that is pressed with Alt, in a label that has one such sign; "R&B" and "user_id" have none.
 _ACCELERATOR = re.compile(
     r"(?<!\S)(?:[A-ZÀ-Þ][a-zß-ÿ]{0,2}(?=[&_~][a-zß-ÿ]{2}))?"
-    r"(?P<opening>[&_~])(?!\w{1,31};)(?P<words>[^\W\d_]+)(?P<closing>)(?![^\s.,;:!?…)\]]|[.,;:!?]\w)"
+    r"(?P<opening>[&_~])(?!\w{1,31};)(?P<words>[^\W\d_]+)(?P<closing>)(?=[.,;:!?…)\]]*(?:\s|\Z))"
 )
 _LONGEST_LABEL = 50
 # From the longest sign to the shortest, so that the stars of ** are not taken for two signs *.

@@ -54,18 +54,18 @@ _SCRIPTS = {
     ),
 }
 _SCRIPTS_OF = {code: frozenset(scripts.split()) for scripts, codes in _SCRIPTS.items() for code in codes.split()}
-_WORD = r"L+(?:[-q`]{1,2}L+|[.,]L+|[oc]L+c?)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
-_DIGITS = r"D+(?:[.,\-q/m]{1,2}D+)*"
+_WORD = r"(?:oL+c)?L+(?:[-q`]{1,2}L+|[.,]L+|oL+c)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
+_DIGITS = r"D+(?:[.,\-q]{1,2}D+)*"
 _NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\$?{_DIGITS}[$%]?(?:[-/]L+)*"
 _ORDINARY = re.compile(
     rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/m]*|[$%+][.,qc\-]{{0,4}}"
 )
-_NUMBER_AND_UNIT = re.compile(r"\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)")
+_NUMBER_AND_UNIT = re.compile(r"\d[§©®™]|\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)")
 _COMPARISONS = ("<!", ">!", "<.", ">.")  # at the end of a sentence, where they compare nothing
 _UNITS = ("km/h", "m/s", "c/o", "n/a", "w/o", "o/ü")
 _SLOT = re.compile(r"(\[{1,3}[^\W\d][\w.:-]*\]{1,3})[.,;:!?]?")  # [name], [[city]]
 _CHUNK = re.compile(r"[^ U]+")  # a character of Chinese and the like is a word by itself
-_MARKED_WORD = re.compile(rf"[oq]*(?:{_WORD})(X)[.,qc]*")  # a footnote's star
+_MARKED_WORD = re.compile(r"[oq]*LL+(?:[-q`]{1,2}L+)*(X)[.,qc]*")  # a footnote's star
 _FOOTNOTE_SIGNS = "*†‡"
 _FOREIGN_WORDS = re.compile(r"F+(?:[-q.,]?F+)*")
 _PICTURES_AROUND = re.compile(r"E*(?P<word>[^E]*)E*[.,qc\-]*")  # "Hello😀!": the word is read, the picture is a mark
@@ -74,7 +74,7 @@ _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
 _KNOWN_RUN = re.compile("K+")
 _LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
 # A name between signs, in a script without spaces, where signs stand beside words: @{名}@ and #^名#^.
-_NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+)?)(?P<after>[^LFDUEK ]+)")
+_NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+){0,4})(?P<after>[^LFDUEK ]+)")
 _JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"[LFDX$%]+")
 _TAG_STARTS, _TAG_ENDS = "<&", ">;"
 _LOWER, _UPPER = ("".join(filter(of_case, map(chr, range(0x530)))) for of_case in (str.islower, str.isupper))
@@ -216,7 +216,7 @@ def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
         yield from [Island(first, first + slot.end(1))] if slot else ()
         return
     marked = _MARKED_WORD.fullmatch(classes)
-    if marked and written[marked.start(1)] in _FOOTNOTE_SIGNS and classes.count(_LETTER) > 1:
+    if marked and written[marked.start(1)] in _FOOTNOTE_SIGNS:
         yield Island(first + marked.start(1), first + marked.end(1), word=False)
     elif _FOREIGN_CHUNK.fullmatch(classes):
         yield from (Island(first + run.start(), first + run.end()) for run in _FOREIGN_WORDS.finditer(classes))
@@ -284,11 +284,15 @@ def _merged(text: str, found: Iterable[Island], classes: list[str]) -> list[Isla
         if start > 1 and word and text[start - 1] == " " and _sign_before(classes, start - 2):
             start -= 2
         before = merged[-1] if merged else None
-        if before is not None and start <= before.end + 1 and text[before.end : start] in ("", " "):
+        if before is not None and start <= before.end + 1 and _is_joint(text[before.end : start]):
             merged[-1] = Island(before.start, max(before.end, end), word or before.word)
         else:
             merged.append(Island(start, end, word))
     return merged
+
+
+def _is_joint(between: str) -> bool:
+    return between in ("", " ") or (len(between) == 1 and not between.isalnum())
 
 
 def _unit_at(classes: list[str], at: int) -> bool:

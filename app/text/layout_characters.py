@@ -39,6 +39,12 @@ def closing_sign(sign: str) -> str | None:
     return _PARTNERS.get(sign) or (chr(ord(sign) + 1) if unicodedata.category(sign) == "Ps" else None)
 
 
+def closes_brackets(text: str) -> bool:
+    """Whether a text has the partner of each of its brackets."""
+    opened = sorted(filter(None, (closing_sign(sign) for sign in text if unicodedata.category(sign) == "Ps")))
+    return opened == sorted(sign for sign in text if unicodedata.category(sign) == "Pe")
+
+
 def has_letters(text: str) -> bool:
     return any(character.isalpha() for character in text)
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from app.text.layout_characters import closes_brackets
+
 # Each alternative starts with or stops at a distinct character, so that matching takes linear time.
 _LINK = r"(?:https?|ftp|file)://[^\s<>\"“”«»（）。，]+|\bmailto:[^\s<>\"]+|\bwww\.[^\s<>\"“”«»（）。，]+"
 _ADDRESS = r"(?<![\w.+%-])[\w+%-]{1,64}(?:\.[\w+%-]{1,64}){0,8}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
@@ -108,6 +110,8 @@ def protected_spans(text: str) -> list[ProtectedSpan]:
     pattern = _PROTECTED_AND_CODES if _MAY_HOLD_CODE.search(text) else _PROTECTED
     for match in pattern.finditer(text) if may_hold_protected(text) else ():
         part = match[0]
+        if part[0] in "${" and " " in part and not closes_brackets(part):
+            continue
         if (part[0].isalnum() and ("@" not in part or ":" in part)) or part[0] in "/~.":
             part = _without_trailing_punctuation(part)
         spans.append(ProtectedSpan(match.start(), match.start() + len(part), part))

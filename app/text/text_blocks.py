@@ -5,11 +5,10 @@ parts of a signature (a · b)."""
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from app.text.layout_characters import closing_sign
+from app.text.layout_characters import closes_brackets
 
 Span = tuple[int, int]
 
@@ -68,7 +67,7 @@ _CELL = re.compile(
 )
 _SIGN_WITH_SPACES = re.compile('[;,|] *"?')
 _QUOTE_AT_EDGE = re.compile(r"^\"|\"(?=\r?$)", re.MULTILINE)
-_CELL_BEGINNING = re.compile(r"[\w\"'“„«(\[¿¡*_+$€£#-].*\w|\w")
+_CELL_BEGINNING = re.compile(r"[\w\"'“„«(\[¿¡*+$€£#-].*\w|\w")
 _DECIMAL = re.compile(r"\d,\d")
 _SENTENCE_END = re.compile(r"[.!?…]$", re.MULTILINE)
 _SECTION_ENDS = ("\n\n", "\r\n\r\n", "\n", ". ", "。", " ")
@@ -157,9 +156,7 @@ def _separated_values(text: str, sign: str) -> list[Span]:
 
 def _has_pairs(cell: str) -> bool:
     """Whether a cell has words or digits and its own brackets: \\e[1;31m, {a|b} and %|⟦x⟧|% are no rows."""
-    opened = sorted(filter(None, (closing_sign(sign) for sign in cell if unicodedata.category(sign) == "Ps")))
-    closed = sorted(sign for sign in cell if unicodedata.category(sign) == "Pe")
-    return opened == closed and (not cell or _CELL_BEGINNING.match(cell) is not None)
+    return closes_brackets(cell) and (not cell or _CELL_BEGINNING.match(cell) is not None)
 
 
 def text_sections(text: str, characters: int) -> Iterator[str]:

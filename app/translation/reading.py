@@ -32,14 +32,14 @@ from app.translation.stand_ins import stand_ins
 
 _DIGIT = re.compile(r"\d")
 _EMPHASIS = frozenset("*_~=|'^")
-_BEFORE_EMPHASIS = re.compile(r"(?:\A|[\s\w.…'\"“”„‚‘’«»()\[\]*_~=|\-–—\u2e80-\uffee]|[\w)\"'”][,;:!?])\Z")
-_AFTER_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~=|\-–—\u2e80-\uffee]|\Z")
+_BEFORE_EMPHASIS = re.compile(r"(?:\A|[\s\w.…'\"“”„‚‘’«»()\[\]*_~\-–—\u2e80-\uffee]|\|\||==|[\w)\"'”][,;:!?])\Z")
+_AFTER_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~\-–—\u2e80-\uffee]|\|\||==|\Z")
 _EMPHASISED = re.compile(
     r"(?:\|\||==|[\w\"'“„‚‘«¿¡(\[*_~`$<{\\\u2e80-\U0001faff])(?:.*(?:\|\||==|[\w\"'“”’»)\]*_~`%>}.,;:!?…€°\u2e80-\U0001faff]))?",
     re.DOTALL,
 )
 _CONSTANT = re.compile(r"[a-z0-9_]+|[A-Z0-9_]+")
-_ESCAPED_SIGN = re.compile(r"\\[*_~`#|](?=[\w\s\\.,;:!?)]|\Z)")  # in Markdown
+_ESCAPED_SIGN = re.compile(r"(?<!\w)\\[*_~`#|](?=[\w\\])|\\[*_~`#|](?=[\s\\.,;:!?)]|\Z)")  # in Markdown
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})

@@ -39,7 +39,8 @@ _SHORT_CHARACTERS = 60  # a truncated translation of a shorter sentence is a loo
 _SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between digits
 _DOUBLED_SIGN = re.compile(r"([€$£¥₹%‰+−±§°]|(?<!-)-(?=-\d))\s?\1")
 # Neither letters, digits and spaces nor what a translation may write in another way: punctuation, signs of units.
-_SIGNS = re.compile(r"[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]")
+_SIGNS = re.compile(
+    r"(?<![\w)])[+±]\d|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]")
 _CHUNK = re.compile(r"\S+")
 _IN_PARTS = Notice("translated_in_parts", "The model loses a part of this sentence; the text around it was translated by itself.")
 _PRIVATE = 0xF0000  # first of the characters that stand for islands while a translation is repaired

@@ -77,7 +77,7 @@ WORDS_IN_MARKS = re.compile(
 )
 # A picture beside a word is no part of it: ★Hund, Danke✓. The picture comes back, the word is translated.
 PICTURES_BESIDE_WORDS = re.compile(
-    rf"([{PICTURES}]*)[.!?:()\[\]-]*(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*)[.!?:()\[\]-]*([{PICTURES}]*)"
+    rf"([{PICTURES}]*)[.!?:()\[\]-]*(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*|[A-ZÀ-Þ]-[A-ZÀ-Þ])[.!?:()\[\]-]*([{PICTURES}]*)"
 )
 # A language without spaces has words beside signs, which are translated: its characters are in islands only where signs
 # enclose them.
@@ -201,7 +201,7 @@ def scribble(rng: random.Random) -> str:
     while True:
         inner = _of(rng, LETTERS + SIGNS + RARE_SIGNS + string.digits + "-.:!?()[]", 0, 9)
         edges = LETTERS + SIGNS + RARE_SIGNS + string.digits
-        chunk = rng.choice(edges) + inner + rng.choice(edges)
+        chunk = rng.choice(edges) + inner + rng.choice(edges.replace("\\", ""))  # \\! is an escape
         if any(sign in chunk for sign in SIGNS + RARE_SIGNS):
             return chunk
 
@@ -233,8 +233,8 @@ def sentence(rng: random.Random, pair: tuple[str, str]) -> Sentence:
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         made = island(rng, pair[0])
         beside_word = PICTURES_BESIDE_WORDS.fullmatch(made)
-        number = made.partition(" ")[0]
-        islands += filter(None, beside_word.groups() if beside_word else [number if made[0].isdigit() else made])
+        number = re.match(r"\d+(?= |[%€]\Z)", made)  # "27%" may become "27 %", as a language writes it
+        islands += filter(None, beside_word.groups() if beside_word else [number[0] if number else made])
         before, after = rng.choice((*(("", ""),) * 6, ("", ","), ("(", ")"), ('"', '"')))
         chunks.insert(rng.randint(0, len(chunks)), f"{before}{made}{after}")
     text = " ".join(chunks) + rng.choice((".", "!", "?", ""))
