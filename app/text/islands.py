@@ -56,7 +56,7 @@ _SCRIPTS = {
 _SCRIPTS_OF = {code: frozenset(scripts.split()) for scripts, codes in _SCRIPTS.items() for code in codes.split()}
 _WORD = r"(?:oL+c)?L+(?:[-q`]{1,2}L+|[.,]L+|oL+c)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
 _DIGITS = r"D+(?:[.,\-q]{1,2}D+)*"
-_NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\$?{_DIGITS}[$%]?(?:[-/]L+)*"
+_NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\$?{_DIGITS}(?:[-/]L+)*"
 _ORDINARY = re.compile(
     rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/m]*|[$%+][.,qc\-]{{0,4}}"
 )
@@ -75,7 +75,7 @@ _KNOWN_RUN = re.compile("K+")
 _LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
 # A name between signs, in a script without spaces, where signs stand beside words: @{名}@ and #^名#^.
 _NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+){0,4})(?P<after>[^LFDUEK ]+)")
-_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"[LFDX$%]+")
+_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"(?:[LFDX$%]|`(?=L))+")
 _TAG_STARTS, _TAG_ENDS = "<&", ">;"
 _LOWER, _UPPER = ("".join(filter(of_case, map(chr, range(0x530)))) for of_case in (str.islower, str.isupper))
 # A domain or a file, a path, a name in camel case: "firma.es" but "z.B.", "Ende.Anfang"; "loginItem" but "LehrerInnen".

@@ -67,7 +67,7 @@ _CELL = re.compile(
 )
 _SIGN_WITH_SPACES = re.compile('[;,|] *"?')
 _QUOTE_AT_EDGE = re.compile(r"^\"|\"(?=\r?$)", re.MULTILINE)
-_CELL_BEGINNING = re.compile(r"[\w\"'“„«(\[¿¡*+$€£#-].*\w|\w")
+_CELL_BEGINNING = re.compile(r"[\w\"'“„«(\[¿¡*+$€£-].*\w|#?\w")
 _DECIMAL = re.compile(r"\d,\d")
 _SENTENCE_END = re.compile(r"[.!?…]$", re.MULTILINE)
 _SECTION_ENDS = ("\n\n", "\r\n\r\n", "\n", ". ", "。", " ")

@@ -146,8 +146,8 @@ def _without_edges(text: str, start: int, end: int) -> Span:
     for _ in range(_EDGES):
         outer = start, end
         if not (text.startswith(_PLACEHOLDERS, start) and _begins_protected(text, start, end)):
-            start = behind_markers(text, start, end)
-        end = _without_trailers(text, start, end)
+            start = _outside_placeholders(text, behind_markers(text, start, end), start, start, end)
+        end = _outside_placeholders(text, without_trailers(text, start, end), end, start, end)
         before, behind = surrounding_signs(text[start:end])
         start, end = start + before, end - behind
         if outer == (start, end):
@@ -155,14 +155,13 @@ def _without_edges(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-def _without_trailers(text: str, start: int, end: int) -> int:
-    """A sign at the end that is the end of a placeholder is none behind a sentence."""
-    last = without_trailers(text, start, end)
-    if text[last:end].strip():
-        near = max(start, end - _LONGEST_PLACEHOLDER)
-        if any(near + span.start < last < near + span.end for span in protected_spans(text[near:end])):
-            return end
-    return last
+def _outside_placeholders(text: str, at: int, edge: int, start: int, end: int) -> int:
+    """The place before or after which signs are no part of a sentence; the edge if it is within a placeholder."""
+    if not text[min(at, edge) : max(at, edge)].strip():
+        return at
+    near = max(start, at - _LONGEST_PLACEHOLDER)
+    spans = protected_spans(text[near : min(end, at + _LONGEST_PLACEHOLDER)])
+    return edge if any(near + span.start < at < near + span.end for span in spans) else at
 
 
 def _begins_protected(text: str, start: int, end: int) -> bool:

@@ -40,7 +40,8 @@ _SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between dig
 _DOUBLED_SIGN = re.compile(r"([€$£¥₹%‰+−±§°]|(?<!-)-(?=-\d))\s?\1")
 # Neither letters, digits and spaces nor what a translation may write in another way: punctuation, signs of units.
 _SIGNS = re.compile(
-    r"(?<![\w)])[+±]\d|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]")
+    r"(?<![\w)])[+±−-]\d|\[\[|\]\]|\(\(|\)\)|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]")
+_WORD_AND_MARK, _WORD_AND_SPACE = re.compile(r"\w([,:;]) \Z"), re.compile(r"\w \Z")  # "Danke: {name}"
 _CHUNK = re.compile(r"\S+")
 _IN_PARTS = Notice("translated_in_parts", "The model loses a part of this sentence; the text around it was translated by itself.")
 _PRIVATE = 0xF0000  # first of the characters that stand for islands while a translation is repaired
@@ -177,6 +178,9 @@ class _Places:
             if at is None:
                 return None
             edits.append(Edit(at, at + len(hole.shown), character))
+            mark = _WORD_AND_MARK.search(self.reading.clean[: hole.at])
+            if mark and _WORD_AND_SPACE.search(translation.text[:at]) and mark[1] not in translation.text:
+                edits.append(Edit(at - 1, at - 1, mark[1]))
         return with_edits(translation, sorted(edits, key=lambda edit: edit.start))
 
     def filled(self, translation: TranslationResult) -> TranslationResult:

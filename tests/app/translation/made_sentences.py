@@ -73,11 +73,11 @@ LETTERS = (
 BRACKETS = (*(("<", ">"), ("{", "}"), ("⟦", "⟧"), ("⟨", "⟩"), ("⦃", "⦄"), ("⸨", "⸩")), ("(", ")"), ("[", "]"))
 # Words with ordinary punctuation, with emphasis, with a footnote's sign, or with the mark of an accelerator: &Datei.
 WORDS_IN_MARKS = re.compile(
-    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|[&_~]\w+|\w+[&_]|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
+    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|[&_~>]\w+|\w+(?:[&_]|\\\\[*_~`#|])|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
 )
 # A picture beside a word is no part of it: ★Hund, Danke✓. The picture comes back, the word is translated.
 PICTURES_BESIDE_WORDS = re.compile(
-    rf"([{PICTURES}]*)[.!?:()\[\]-]*(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*|[A-ZÀ-Þ]-[A-ZÀ-Þ])[.!?:()\[\]-]*([{PICTURES}]*)"
+    rf"([{PICTURES}]*)(?:[a-zA-Z]+=)?[.!?:()\[\]>-]*(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*|[A-ZÀ-Þ]-[A-ZÀ-Þ])[.!?:()\[\]-]*([{PICTURES}]*)"
 )
 # A language without spaces has words beside signs, which are translated: its characters are in islands only where signs
 # enclose them.
@@ -233,7 +233,7 @@ def sentence(rng: random.Random, pair: tuple[str, str]) -> Sentence:
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         made = island(rng, pair[0])
         beside_word = PICTURES_BESIDE_WORDS.fullmatch(made)
-        number = re.match(r"\d+(?= |[%€]\Z)", made)  # "27%" may become "27 %", as a language writes it
+        number = re.search(r"\A\d+(?= |[%€]\Z)|(?<=\A\$)\d+\Z", made)  # "27%" may become "27 %", as languages write it
         islands += filter(None, beside_word.groups() if beside_word else [number[0] if number else made])
         before, after = rng.choice((*(("", ""),) * 6, ("", ","), ("(", ")"), ('"', '"')))
         chunks.insert(rng.randint(0, len(chunks)), f"{before}{made}{after}")
