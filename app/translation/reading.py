@@ -322,8 +322,8 @@ def _claims(
     signs_alone = (own for own in found if not own.word and not _is_word_between(source, own))
     marks = [_with_spaces(source, own.start, own.end) for own in signs_alone]
     for match in MARK.finditer(source) if UNUSUAL.search(source) else ():
-        sign = Island(match.start() + len(match[0]) - len(match[0].lstrip()), match.start() + len(match[0].rstrip()))
-        if sign.start < sign.end and any(own.start <= sign.start and sign.end <= own.end for own in found):
+        sign = Island(match.start() + len(match[0]) - len(match[0].lstrip()), match.start() + len(match[0].rstrip()), word=False)
+        if any(own.start <= sign.start and sign.end <= own.end and own != sign for own in found) and sign.start < sign.end:
             continue
         if sign.start < sign.end and _is_word_between(source, sign):
             words.append(_Claim(sign.start, sign.end, island=True))

@@ -156,12 +156,15 @@ def _without_edges(text: str, start: int, end: int) -> Span:
 
 
 def _outside_placeholders(text: str, at: int, edge: int, start: int, end: int) -> int:
-    """The place before or after which signs are no part of a sentence; the edge if it is within a placeholder."""
+    """The place before or after which signs are no part of a sentence, or the border of a placeholder that it is in."""
     if not text[min(at, edge) : max(at, edge)].strip():
         return at
     near = max(start, at - _LONGEST_PLACEHOLDER)
     spans = protected_spans(text[near : min(end, at + _LONGEST_PLACEHOLDER)])
-    return edge if any(near + span.start < at < near + span.end for span in spans) else at
+    for span in spans:
+        if near + span.start < at < near + span.end:
+            return near + (span.start if edge < at else span.end)
+    return at
 
 
 def _begins_protected(text: str, start: int, end: int) -> bool:

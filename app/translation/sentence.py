@@ -298,6 +298,8 @@ def _parts_around_lost(
         island = source[start:end].strip()
         if island and text.count(island) != source.count(island):
             cuts.append((start, end))
+    if _DOUBLED_SIGN.search(text) and not _DOUBLED_SIGN.search(source):
+        cuts += reading.islands
     if sorted(_SIGNS.findall(text)) != sorted(_SIGNS.findall(source)):
         cuts += [chunk.span() for chunk in _CHUNK.finditer(source) if _SIGNS.search(chunk[0])]
     if not keeps_spaces(source, text):
