@@ -28,7 +28,12 @@ _LINKS = (
     ("https://example.com[Buch]", rf"(?:{_ADDRESS}|(?:link|xref|mailto):[^\s\[\]]{{1,300}})\[", _WORDS, r"\]"),
     ("<<id,Buch>>", r"<<[\w#-]{1,80},\s?", r"[^<>\n]{1,300}", ">>"),
     ("<https://example.com|Buch>", rf"<(?:{_ADDRESS}|mailto:[^\s|<>]{{1,300}})\|", r"[^|<>\n]{1,300}", ">"),
-    ("[[Seite|Buch]]", r"(?<![^\s\w(\"'„“«*:>…–—\u2e80-\uffee-])\[\[(?=[\w:#/.])[^\[\]|\n]{1,200}\|", _WORDS, r"\]\]"),
+    (
+        "[[Seite|Buch]]",
+        r"(?<![^\s\w(\"'„“«*:>…–—\u2e80-\uffee-])\[\[(?=:?[\w/]|[#.]\w)[^\[\]|\n]{1,200}\|",
+        _WORDS,
+        r"\]\]",
+    ),
     ("[[address][Buch]]", r"\[\[[^\[\]\n]{1,300}\]\[", _WORDS, r"\]\]"),
     ("[https://example.com Buch]", rf"\[{_ADDRESS} ", _WORDS, r"\]"),
     ('"Buch":https://example.com', '"', r"[^\"\n]{1,300}", rf"\":{_ADDRESS}"),

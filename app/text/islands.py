@@ -60,7 +60,9 @@ _NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\
 _ORDINARY = re.compile(
     rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/m]*|[$%+][.,qc\-]{{0,4}}"
 )
-_NUMBER_AND_UNIT = re.compile(r"\d[§©®™]|\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)")
+_NUMBER_AND_UNIT = re.compile(
+    r"\d[§©®™]|\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)"
+)
 _COMPARISONS = ("<!", ">!", "<.", ">.")  # at the end of a sentence, where they compare nothing
 _UNITS = ("km/h", "m/s", "c/o", "n/a", "w/o", "o/ü")
 _SLOT = re.compile(r"(\[{1,3}[^\W\d][\w.:-]*\]{1,3})[.,;:!?]?")  # [name], [[city]]
@@ -74,7 +76,9 @@ _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
 _KNOWN_RUN = re.compile("K+")
 _LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
 # A name between signs, in a script without spaces, where signs stand beside words: @{名}@ and #^名#^.
-_NAME_IN_SIGNS = re.compile(r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+){0,4})(?P<after>[^LFDUEK ]+)")
+_NAME_IN_SIGNS = re.compile(
+    r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+){0,4})(?P<after>[^LFDUEK ]+)"
+)
 _JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"(?:[LFDX$%]|`(?=L))+")
 _TAG_STARTS, _TAG_ENDS = "<&", ">;"
 _LOWER, _UPPER = ("".join(filter(of_case, map(chr, range(0x530)))) for of_case in (str.islower, str.isupper))
@@ -83,7 +87,7 @@ _IDENTIFIER = re.compile(
     r"[^\W\d_]+\.[a-zß-ÿа-я]{2,}|\w\.\w+/|\w/\w+\.\w"
     rf"|[{_LOWER}](?!(?<=\bMc)|(?<=\bMac)|(?<=\bGmb)|(?<=\bPh)|In(?:nen)?\b)[{_UPPER}]"
     r"|\b[a-z][\w.-]{0,15}:[+/\d]"
-    r"|[a-zA-Zß-ÿ][а-яА-Яα-ωΑ-Ω]|[а-яА-Яα-ωΑ-Ω][a-zA-Zß-ÿ]"  # letters of two scripts in one word
+    r"|[a-zA-ZÀ-ɏ][а-яА-Яα-ωΑ-Ω]|[а-яА-Яα-ωΑ-Ω][a-zA-ZÀ-ɏ]"  # letters of two scripts in one word
 )
 CAMEL_CASE = re.compile(f"[{_LOWER}][{_UPPER}]")
 _GENDERED = re.compile(r"(?<=[a-zäöüß])[*:_](?:in|innen|r|e|n)\b")
@@ -188,20 +192,21 @@ def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
 def _same_signs(before: str, after: str) -> bool:
     """Whether signs are those before a name, as they are or mirrored; punctuation only where there are two."""
     mirrored = sorted(closing_sign(sign) or sign for sign in before)
-    is_sign = len(before) > 1 and before.isascii() or any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
-    return is_sign and mirrored == sorted(after)
+    doubled = len(before) > 1 and before.isascii()
+    signs = doubled or any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
+    return signs and mirrored == sorted(after)
 
 
 def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
     """The islands of a part of a sentence without spaces."""
-    classes, first = chunk[0], chunk.start()
+    classes, first, whole = chunk[0], chunk.start(), chunk.span()
     if EMOTICON.fullmatch(text, first, chunk.end()):
         yield Island(first, chunk.end(), word=False)
         return
     if _PICTURE in classes:
         around = _PICTURES_AROUND.fullmatch(classes)
         if around is None or not _PICTURED_WORD.fullmatch(around["word"]):
-            yield _trimmed(text, first, first + len(classes))
+            yield _trimmed(text, *whole)
             return
         first, classes = first + around.start("word"), around["word"]
     written = text[first : first + len(classes)]
@@ -221,7 +226,7 @@ def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
     elif _FOREIGN_CHUNK.fullmatch(classes):
         yield from (Island(first + run.start(), first + run.end()) for run in _FOREIGN_WORDS.finditer(classes))
     else:
-        yield _trimmed(text, first, first + len(classes))
+        yield _trimmed(text, *whole)
 
 
 def _around_known(written: str, classes: str, first: int) -> Iterator[Island]:

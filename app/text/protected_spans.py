@@ -11,7 +11,10 @@ from app.text.layout_characters import closes_brackets
 # Each alternative starts with or stops at a distinct character, so that matching takes linear time.
 _LINK = r"(?:https?|ftp|file)://[^\s<>\"“”«»（）。，]+|\bmailto:[^\s<>\"]+|\bwww\.[^\s<>\"“”«»（）。，]+"
 _ADDRESS = r"(?<![\w.+%-])[\w+%-]{1,64}(?:\.[\w+%-]{1,64}){0,8}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
-_BRACES = r"\$?\{\{[^{}\n]{0,80}\}\}|(?:\$|(?<![^\W\u2e80-\uffee]))\{[^{}\n]{0,80}\}|\{[^{}\s]{0,80}\}|%\{[^{}\n]{0,80}\}"
+_BRACES = (
+    r"\$?\{\{[^{}\n]{0,80}\}\}|(?:\$|(?<![^\W\u2e80-\uffee]))\{[^{}\n]{0,80}\}|\{[^{}\s]{0,80}\}"
+    r"|%\{[^{}\n]{0,80}\}"
+)
 _PRINTF = (
     r"%\([\w.]{1,80}\)[-+#0]?\d{0,9}(?:\.\d{1,9})?[a-zA-Z]"
     r"|(?<![\d%?!])%(?:\d{1,9}\$)?[-+#0]?\d{0,9}(?:\.\d{1,9})?(?:ll?|h)?[sdifuxXcgeo@](?!\w|[^\s\w.,;:/'\"’”)\]%-]\w)"
@@ -59,7 +62,10 @@ _PATH = (
     r"|(?<![\w./-])[A-Za-z0-9_-]{1,80}\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|md|csv|json|ya?ml|toml|xml|html?|css|js|ts|py"
     r"|cpp|rs|java|sh|exe|zip|gz|tar|png|jpe?g|gif|svg|mp3|mp4|srt|log|ini|cfg|sql)(?![\w-]|\.\w)"
 )
-_CODE_IN_TEXT = r"\[\^[\w-]{1,20}\]|(?<![^\s()\[\]\"'„“”‚‘’«»*_~|>:;,./=\-–—\u2e80-\uffee])`{1,2}(?! |[\"'] )[^`\n]{1,200}`{1,2}(?![\w`])"  # as Markdown has it, with notes
+_CODE_IN_TEXT = (  # as Markdown has it, with notes
+    r"\[\^[\w-]{1,20}\]|(?<![^\s()\[\]\"'„“”‚‘’«»*_~|>:;,./=\-–—\u2e80-\uffee])`{1,2}"
+    r"(?! |[\"'] )[^`\n]{1,200}`{1,2}(?![\w`])"
+)
 _NAMED = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u04ff"  # not of scripts without spaces, where a whole sentence may follow
 _HASHTAG = (
     rf"(?<![\w&#/.])#(?=[\d-]{{0,20}}[A-Za-z_\u00c0-\u024f\u0400-\u04ff])[{_NAMED}-]{{2,60}}"

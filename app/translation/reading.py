@@ -222,7 +222,7 @@ def _within_island(source: str, language: str, markup: Markup) -> bool:
     beside_words = _BEFORE_EMPHASIS.search(before) and _AFTER_EMPHASIS.match(source, markup.closing[1])
     if not beside_words or not _EMPHASISED.fullmatch(words):
         return True
-    return " " not in words and (not read or (sign == "__" and _CONSTANT.fullmatch(words) is not None))
+    return " " not in words and (not read or "|" in words or (sign == "__" and _CONSTANT.fullmatch(words) is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +322,9 @@ def _claims(
     signs_alone = (own for own in found if not own.word and not _is_word_between(source, own))
     marks = [_with_spaces(source, own.start, own.end) for own in signs_alone]
     for match in MARK.finditer(source) if UNUSUAL.search(source) else ():
-        sign = Island(match.start() + len(match[0]) - len(match[0].lstrip()), match.start() + len(match[0].rstrip()), word=False)
-        if any(own.start <= sign.start and sign.end <= own.end and own != sign for own in found) and sign.start < sign.end:
-            continue
-        if sign.start < sign.end and _is_word_between(source, sign):
+        start, end = match.end() - len(match[0].lstrip()), match.start() + len(match[0].rstrip())
+        sign, alone = Island(start, end), not any(own.start <= start < end <= own.end for own in found)
+        if start < end and alone and _is_word_between(source, sign):
             words.append(_Claim(sign.start, sign.end, island=True))
             if sign.start - match.start() > 1:
                 marks.append((match.start(), sign.start))

@@ -40,10 +40,12 @@ _SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between dig
 _DOUBLED_SIGN = re.compile(r"([€$£¥₹%‰+−±§°]|(?<!-)-(?=-\d))\s?\1")
 # Neither letters, digits and spaces nor what a translation may write in another way: punctuation, signs of units.
 _SIGNS = re.compile(
-    r"(?<![\w)])[+±−-]\d|\[\[|\]\]|\(\(|\)\)|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]")
+    r"(?<![\w)])[+±−-]\d|\[\[|\]\]|\(\(|\)\)|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰"
+    r"&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]"
+)
 _WORD_AND_MARK, _WORD_AND_SPACE = re.compile(r"\w([,:;]) \Z"), re.compile(r"\w \Z")  # "Danke: {name}"
 _CHUNK = re.compile(r"\S+")
-_IN_PARTS = Notice("translated_in_parts", "The model loses a part of this sentence; the text around it was translated by itself.")
+_IN_PARTS = "The model loses a part of this sentence; the text around it was translated by itself."
 _PRIVATE = 0xF0000  # first of the characters that stand for islands while a translation is repaired
 
 
@@ -58,10 +60,10 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
         reading, result = yield from _translated(sentence)
     lost = _lost_numbers(reading, result)
     result = _restored(reading, or_source_text(reading.clean, result))
-    parts, notices = _parts_around_lost(sentence, reading, result, lost), (_IN_PARTS,)
-    if parts is None:
-        parts, notices = _halves(sentence, result, halvings), ()
-    if parts is None:
+    parts, notices = _parts_around_lost(sentence, reading, result, lost), list[Notice]()
+    if parts is not None:
+        notices.append(Notice("translated_in_parts", _IN_PARTS, 0, len(sentence.source)))
+    elif (parts := _halves(sentence, result, halvings)) is None:
         return result
     own = [
         replace(sentence, source=piece, options=_without_prefix(sentence, n)) for n, piece in enumerate(parts.pieces)
@@ -69,7 +71,10 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
     translations = yield from together([translated_sentence(part, max(0, halvings - 1)) for part in own])
     written = [without_added_stop(part.source, each) for part, each in zip(own, translations, strict=True)]
     whole = assembled(parts, written, sentence.options.target_language)
-    return replace(whole, notices=(*notices, *(notice for notice in whole.notices if notice not in notices)))
+    return replace(
+        whole,
+        notices=(*notices, *(each for each in whole.notices if each.code != "translated_in_parts" or not notices)),
+    )
 
 
 def _without_prefix(sentence: Sentence, number: int) -> TranslationOptions:

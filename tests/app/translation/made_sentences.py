@@ -73,11 +73,12 @@ LETTERS = (
 BRACKETS = (*(("<", ">"), ("{", "}"), ("⟦", "⟧"), ("⟨", "⟩"), ("⦃", "⦄"), ("⸨", "⸩")), ("(", ")"), ("[", "]"))
 # Words with ordinary punctuation, with emphasis, with a footnote's sign, or with the mark of an accelerator: &Datei.
 WORDS_IN_MARKS = re.compile(
-    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|[&_~>]\w+|\w+(?:[&_]|\\\\[*_~`#|])|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
+    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|>?\w{0,3}[&_~>]\w+|\w+(?:[&_]|\\\\[*_~`#|])|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
 )
 # A picture beside a word is no part of it: ★Hund, Danke✓. The picture comes back, the word is translated.
+_WORD = "(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*)"
 PICTURES_BESIDE_WORDS = re.compile(
-    rf"([{PICTURES}]*)(?:[a-zA-Z]+=)?[.!?:()\[\]>-]*(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*|[A-ZÀ-Þ]-[A-ZÀ-Þ])[.!?:()\[\]-]*([{PICTURES}]*)"
+    rf"([{PICTURES}]*)(?:[a-zA-Z]+=)?[.!?:()\[\]>-]*(?:{_WORD}(?:-{_WORD})*)[.!?:()\[\]-]*([{PICTURES}]*)"
 )
 # A language without spaces has words beside signs, which are translated: its characters are in islands only where signs
 # enclose them.
@@ -202,7 +203,9 @@ def scribble(rng: random.Random) -> str:
         inner = _of(rng, LETTERS + SIGNS + RARE_SIGNS + string.digits + "-.:!?()[]", 0, 9)
         edges = LETTERS + SIGNS + RARE_SIGNS + string.digits
         chunk = rng.choice(edges) + inner + rng.choice(edges.replace("\\", ""))  # \\! is an escape
-        if any(sign in chunk for sign in SIGNS + RARE_SIGNS):
+        # With another scribble's, a brace or a backquote would enclose the words between them: a placeholder, or code.
+        encloses = chunk.count("{") != chunk.count("}") or chunk.count("`") % 2
+        if any(sign in chunk for sign in SIGNS + RARE_SIGNS) and not encloses:
             return chunk
 
 
@@ -229,11 +232,11 @@ def sentence(rng: random.Random, pair: tuple[str, str]) -> Sentence:
     words = WORDS[pair]
     chosen = rng.sample(sorted(words), rng.randint(4, 9))
     chunks = [chosen[0].capitalize(), *chosen[1:]]
-    islands = []
+    islands: list[str] = []
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         made = island(rng, pair[0])
         beside_word = PICTURES_BESIDE_WORDS.fullmatch(made)
-        number = re.search(r"\A\d+(?= |[%€]\Z)|(?<=\A\$)\d+\Z", made)  # "27%" may become "27 %", as languages write it
+        number = re.search(r"\A\d+(?= |[%€°]\Z)|(?<=\A[$§])\d+\Z", made)  # "27%" may become "27 %"
         islands += filter(None, beside_word.groups() if beside_word else [number[0] if number else made])
         before, after = rng.choice((*(("", ""),) * 6, ("", ","), ("(", ")"), ('"', '"')))
         chunks.insert(rng.randint(0, len(chunks)), f"{before}{made}{after}")
