@@ -54,7 +54,7 @@ _SCRIPTS = {
     ),
 }
 _SCRIPTS_OF = {code: frozenset(scripts.split()) for scripts, codes in _SCRIPTS.items() for code in codes.split()}
-_WORD = r"(?:oL+c)?L+(?:[-q`]{1,2}L+|[.,]L+|oL+c)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
+_WORD = r"(?:oL+c)?L+(?:[-q`]{1,2}L+|\.L+|,(?=LL)L+|oL+c)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
 _DIGITS = r"D+(?:[.,\-q]{1,2}D+)*"
 _NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\$?{_DIGITS}(?:[-/]L+)*"
 _ORDINARY = re.compile(
@@ -178,6 +178,8 @@ def islands(text: str, language: str, taken: Iterable[tuple[int, int, str]] = ()
 
 
 def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
+    read = zip(text, classes, strict=True)
+    classes = "".join(own if own != _KNOWN else _LETTER if sign.isalnum() else _OTHER for sign, own in read)
     for match in _NAME_IN_SIGNS.finditer(classes):
         before, after = (text[slice(*match.span(group))] for group in ("before", "after"))
         in_brackets = any(closing_sign(sign) == after[0] != sign for sign in before)
@@ -192,7 +194,7 @@ def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
 def _same_signs(before: str, after: str) -> bool:
     """Whether signs are those before a name, as they are or mirrored; punctuation only where there are two."""
     mirrored = sorted(closing_sign(sign) or sign for sign in before)
-    doubled = len(before) > 1 and before.isascii()
+    doubled = (len(before) > 1 and before.isascii()) or before == ":"
     signs = doubled or any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
     return signs and mirrored == sorted(after)
 
