@@ -40,6 +40,7 @@ _EMPHASISED = re.compile(
 )
 _CONSTANT = re.compile(r"[a-z0-9_]+|[A-Z0-9_]+")
 _ESCAPED_SIGN = re.compile(r"(?<!\w)\\[*_~`#|](?=[\w\\])|\\[*_~`#|](?=[\s\\.,;:!?)]|\Z)")  # in Markdown
+_CHUNK = re.compile(r"\S+")
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
@@ -311,7 +312,12 @@ def _claims(
     # A reference to an emoji or a wide space is a mark.
     read = [(start, end, character) for start, end, character in referred if not UNUSUAL.fullmatch(character)]
     taken = [*((start, end, "") for start, end in signs), *referred, *((start, end, "") for start, end in kept)]
-    escaped = list(_ESCAPED_SIGN.finditer(source)) if "\\" in source else []
+    escaped = [
+        sign
+        for chunk in (_CHUNK.finditer(source) if "\\" in source else ())
+        if not islands(_ESCAPED_SIGN.sub("", chunk[0]), language)
+        for sign in _ESCAPED_SIGN.finditer(source, *chunk.span())
+    ]
     taken += [(*match.span(), "") for match in escaped]
     found = islands(source, language, sorted(taken))
     words = [_Claim(own.start, own.end, island=True) for own in found if own.word or _is_word_between(source, own)]

@@ -40,7 +40,7 @@ _SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between dig
 _DOUBLED_SIGN = re.compile(r"([€$£¥₹%‰+−±§°]|(?<!-)-(?=-\d))\s?\1")
 # Neither letters, digits and spaces nor what a translation may write in another way: punctuation, signs of units.
 _SIGNS = re.compile(
-    r"(?<![\w)])[+±−-]\d|\[\[|\]\]|\(\(|\)\)|««|»»|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰"
+    r"(?<![\w)])[=+±−-]\d|\[\[|\]\]|\(\(|\)\)|««|»»|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰"
     r"&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]"
 )
 _WORD_AND_MARK, _WORD_AND_SPACE = re.compile(r"\w([,:;]) \Z"), re.compile(r"\w \Z")  # "Danke: {name}"
