@@ -286,6 +286,7 @@ NoticeCode = Literal[
     "already_in_target_language",
     "unsupported_language",
     "pivot",
+    "translated_in_parts",
 ]
 
 

@@ -29,7 +29,10 @@ def references(text: str) -> Iterator[tuple[int, int, str]]:
         escapes = character == "&" and _REFERENCE.match("&" + text[match.end() : match.end() + LONGEST_REFERENCE])
         if len(character) == 1 and character not in _MARKUP and not escapes:
             yield *match.span(), character
+    quotes = escaped_quotes(text)
     for match in _ESCAPE.finditer(text) if "\\" in text else ():
+        if match[3] and match[3] not in quotes:
+            continue
         code = match[1] or match[2]
         yield *match.span(), chr(int(code, 16)) if code else match[3]
 

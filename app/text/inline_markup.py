@@ -16,8 +16,8 @@ from app.text.tag_placement import AlignedSpan, PlacedElement, TagPlacement, ali
 
 Span = tuple[int, int]
 
-_SIGNS = re.compile(r"[*_~&]|\]\(|\]\[|\[/|\|\||==|''|://|(?:link|xref|mailto):|<<|\[\[|\":|>`_")
-_MAY_LINK = re.compile(r"\][(\[\]]|[:\w]\[|>>|\|[^|\n]{1,300}>|\[http|\":h|>`_|\[\[")
+_SIGNS = re.compile(r"[*_~&]|\]\(|\]\[|\[/|\|\||==|''|://|(?:link|xref|mailto):|<<|\[\[|\":|>`_|</|&lt;/|\\\\[\"']")
+_MAY_LINK = re.compile(r"\][(\[\]]|[:\w]\[|>>|\|[^|\n]{1,300}>|\[http|\":h|>`_|\[\[|\\\\[\"']")
 _WORDS = r"[^\[\]\n]{1,300}"
 _ADDRESS = r"https?://[^\s\[\]<>|]{1,300}"
 _TARGET = r"(?:<[^<>\n]{1,500}>|[^\s()]{1,500}(?:\([^\s()]{0,80}\)[^\s()]{0,80})?)(?:\s\"[^\"\n]{0,200}\")?"
@@ -28,10 +28,17 @@ _LINKS = (
     ("https://example.com[Buch]", rf"(?:{_ADDRESS}|(?:link|xref|mailto):[^\s\[\]]{{1,300}})\[", _WORDS, r"\]"),
     ("<<id,Buch>>", r"<<[\w#-]{1,80},\s?", r"[^<>\n]{1,300}", ">>"),
     ("<https://example.com|Buch>", rf"<(?:{_ADDRESS}|mailto:[^\s|<>]{{1,300}})\|", r"[^|<>\n]{1,300}", ">"),
-    ("[[Seite|Buch]]", r"\[\[[^\[\]|\n]{1,200}\|", _WORDS, r"\]\]"),
+    (
+        "[[Seite|Buch]]",
+        r"(?<![^\s\w(\"'„“«*:>…–—\u2e80-\uffee-])\[\[(?=:?[\w/]|[#.]\w)[^\[\]|\n]{1,200}\|",
+        _WORDS,
+        r"\]\]",
+    ),
     ("[[address][Buch]]", r"\[\[[^\[\]\n]{1,300}\]\[", _WORDS, r"\]\]"),
     ("[https://example.com Buch]", rf"\[{_ADDRESS} ", _WORDS, r"\]"),
     ('"Buch":https://example.com', '"', r"[^\"\n]{1,300}", rf"\":{_ADDRESS}"),
+    ('\\"Buch\\"', r"(?<!\\)\\\"", r"[^\"\n]{1,300}?", r"\\\""),
+    ("\\'Buch\\'", r"(?<![\w\\])\\'", r"[^'\n]{1,300}?", r"\\'(?!\w)"),
     ("`Buch <address>`_", "`", r"[^`<>\n]{1,300}?", r"\s?<[^<>`\s]{1,300}>`__?"),
 )
 _LINK_PATTERNS = tuple(
@@ -39,11 +46,16 @@ _LINK_PATTERNS = tuple(
     for _, opening, words, closing in _LINKS
 )
 _BBCODE = re.compile(r"\[(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,11})(?:=[^\[\]\n]{1,300})?\]")
+_TAGS = (
+    ("[/", _BBCODE),
+    ("</", re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z0-9][\w:.-]{0,60})(?:\s[^<>\n]{0,300})?(?<!/)>")),
+    ("&lt;/", re.compile(r"&lt;(?P<end>/?)(?P<name>[A-Za-z0-9][\w:.-]{0,60})(?:\s[^&<>\n]{0,300})?(?<!/)&gt;")),
+)
 _BBCODE_NAMES = frozenset(("b", "i", "u", "s", "url", "email", "color", "size", "font", "spoiler", "sub", "sup"))
 # A sign before the letter that is pressed with Alt, in a label that has one such sign; "R&B" and "user_id" have none.
 _ACCELERATOR = re.compile(
     r"(?<!\S)(?:[A-ZÀ-Þ][a-zß-ÿ]{0,2}(?=[&_~][a-zß-ÿ]{2}))?"
-    r"(?P<opening>[&_~])(?!\w{1,31};)(?P<words>[^\W\d_]+)(?P<closing>)"
+    r"(?P<opening>[&_~])(?!\w{1,31};)(?P<words>[^\W\d_]+)(?P<closing>)(?=[.,;:!?…)\]]*(?:\s|\Z))"
 )
 _LONGEST_LABEL = 50
 # From the longest sign to the shortest, so that the stars of ** are not taken for two signs *.
@@ -76,7 +88,7 @@ def markup_of(text: str) -> list[Markup]:
     that would overlap another without enclosing it is left out."""
     if not _SIGNS.search(text):
         return []
-    found = list(_bbcode(text))
+    found = [own for closing, tag in _TAGS if closing in text for own in _pairs_of_tags(text, tag)]
     masked = _masked(text, [span for own in found for span in (own.opening, own.closing)])
     for _ in range(_LINK_DEPTH if _MAY_LINK.search(text) else 0):
         links = [_markup(match, is_link=True) for link in _LINK_PATTERNS for match in link.finditer(masked)]
@@ -103,16 +115,16 @@ def markup_of(text: str) -> list[Markup]:
     return kept
 
 
-def _bbcode(text: str) -> Iterator[Markup]:
-    if "[/" not in text:
-        return
+def _pairs_of_tags(text: str, pattern: re.Pattern[str]) -> Iterator[Markup]:
     opened: list[re.Match[str]] = []
-    for tag in _BBCODE.finditer(text):
+    for tag in pattern.finditer(text):
         if not tag["end"]:
             opened.append(tag)
-        elif opened and opened[-1]["name"].lower() == tag["name"].lower():
-            first = opened.pop()
-            yield Markup(first.span(), (first.end(), tag.start()), tag.span(), is_link=True)
+        elif any(own["name"].lower() == tag["name"].lower() for own in opened):
+            while (first := opened.pop())["name"].lower() != tag["name"].lower():
+                pass
+            if first.end() < tag.start():
+                yield Markup(first.span(), (first.end(), tag.start()), tag.span(), is_link=True)
 
 
 def surrounding_signs(text: str) -> tuple[int, int]:

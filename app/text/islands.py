@@ -9,14 +9,16 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
 from app.text.language_codes import base_language
-from app.text.layout_characters import SOFT_HYPHEN, UNUSUAL, ZERO_WIDTH, is_unspaced_script
+from app.text.layout_characters import SOFT_HYPHEN, UNUSUAL, ZERO_WIDTH, closing_sign, is_unspaced_script
 from app.text.line_marks import EMOTICON
 from app.text.protected_spans import protected_spans
 
+_start = attrgetter("start")
 # The classes of characters, one letter each, so that patterns read a text as a string of classes.
-_LETTER, _FOREIGN, _DIGIT, _STOP, _OPENING, _CLOSING, _QUOTE, _JOINER = "LFD.ocq-"
+_LETTER, _FOREIGN, _DIGIT, _STOP, _OPENING, _CLOSING, _QUOTE, _JOINER, _MARK = "LFD.ocq-m"
 _COMMA, _PLUS, _TICK, _SLASH, _AND, _PERCENT, _SIGN, _SPACE, _UNSPACED, _PICTURE, _OTHER, _KNOWN = ",+`/&%$ UEXK"
 _CLASSES = {
     _STOP: ".",
@@ -26,7 +28,8 @@ _CLASSES = {
     _OPENING: "([（「『《【〈¿¡",
     _CLOSING: ")]）」』》】〉",
     _QUOTE: "\"'“”„‚‘’‛«»‹›ʼ",
-    _JOINER: "-‐‑‒–—―×…‥°§©®™",
+    _JOINER: "-‐‑‒–—―…‥",
+    _MARK: "×°§©®™",  # beside numbers, and in names
     _SLASH: "/",
     _AND: "&",
     _PERCENT: "%‰",
@@ -34,7 +37,6 @@ _CLASSES = {
     _SPACE: " \t\r\n\v\f",
 }
 _CLASS_OF = {ord(character): name for name, characters in _CLASSES.items() for character in characters}
-_PARTNERS = dict(zip("([（「『《【〈{<“„‘‚«‹\"'`", ")]）」』》】〉}>””’’»›\"'`", strict=True))
 # As `unicodedata` begins the names of their letters. Latin letters are read in every language.
 _SCRIPTS = {
     "CYRILLIC": "ru uk be bg sr mk kk ky mn tg tt ba cv sah os ce ab",
@@ -52,33 +54,42 @@ _SCRIPTS = {
     ),
 }
 _SCRIPTS_OF = {code: frozenset(scripts.split()) for scripts, codes in _SCRIPTS.items() for code in codes.split()}
-_WORD = r"L+(?:[-q&`]{1,2}L+|[.,]L+|[oc]L+c?)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
-_NUMBER = r"[$+]?-?\$?D+(?:[.,\-q/]{1,2}D+)*(?:[$%](?:[-/]L+)?|-?L+(?:[-/]L+)*)?"
+_WORD = r"(?:oL+c)?L+(?:[-q`]{1,2}L+|\.L+|,(?=LL)L+|oL+c)*|LL+(?:-L+)*(?:/LL+(?:-L+)*)+"
+_DIGITS = r"D+(?:[.,\-q]{1,2}D+)*"
+_NUMBER = rf"[+m]?-?m?{_DIGITS}(?:[$%m](?:[-/]L+)?|[-m]?L+(?:[-/]L+)*)?|[$+]?-?\$?{_DIGITS}(?:[-/]L+)*"
 _ORDINARY = re.compile(
-    rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/]*|[$%+][.,qc\-]{{0,4}}"
+    rf"[oq]*(?:\.\.+|-+)?[oq]*(?:{_WORD}|{_NUMBER})[.,qc\-]{{0,4}}|[oq.,c\-&/m]*|[$%+][.,qc\-]{{0,4}}"
 )
-_NUMBER_AND_UNIT = re.compile(r"\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)")
-_SLOT = re.compile(r"(\[{1,3}[^\W\d][\w.:-]*\]{1,3})[.,;:!?]?")  # [name], [[city]]
+_NUMBER_AND_UNIT = re.compile(
+    r"\d[§©®™]|\d(?!(?:er|ern|st|nd|rd|th|te|ten|ter|x|Uhr|am|pm|jährig)\b)[^\W\d_]{1,3}(?!\w)"
+)
 _COMPARISONS = ("<!", ">!", "<.", ">.")  # at the end of a sentence, where they compare nothing
 _UNITS = ("km/h", "m/s", "c/o", "n/a", "w/o", "o/ü")
 _SLOT = re.compile(r"(\[{1,3}[^\W\d][\w.:-]*\]{1,3})[.,;:!?]?")  # [name], [[city]]
 _CHUNK = re.compile(r"[^ U]+")  # a character of Chinese and the like is a word by itself
-_MARKED_WORD = re.compile(rf"[oq]*(?:{_WORD})(X)[.,qc]*")  # a footnote's star
+_MARKED_WORD = re.compile(r"[oq]*LL+(?:[-q`]{1,2}L+)*(X)[.,qc]*")  # a footnote's star
 _FOOTNOTE_SIGNS = "*†‡"
 _FOREIGN_WORDS = re.compile(r"F+(?:[-q.,]?F+)*")
 _PICTURES_AROUND = re.compile(r"E*(?P<word>[^E]*)E*[.,qc\-]*")  # "Hello😀!": the word is read, the picture is a mark
+_PICTURED_WORD = re.compile(r"[oq]*(?:L+(?:[-q`]{1,2}L+)*|K+)[.,qc\-]{0,4}")
 _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
 _KNOWN_RUN = re.compile("K+")
-_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"[LFDX$%]+")
+_LONE_UNIT = re.compile(r"(?<![^ U])(?<![DKX] )[$%]+(?= |\Z)(?! D)")  # "in %", but "5 %" and "$ 5"
+# A name between signs, in a script without spaces, where signs stand beside words: @{名}@ and #^名#^.
+_NAME_IN_SIGNS = re.compile(
+    r"(?P<before>[^LFDUEK ]+)(?P<name>[LFDUK]+(?:[^LFDUEK ][LFDUK]+){0,4})(?P<after>[^LFDUEK ]+)"
+)
+_JOINED_BEFORE, _JOINED_AFTER = re.compile(r"[LFDX$%]+\Z"), re.compile(r"(?:[LFDX$%]|`(?=L))+")
 _TAG_STARTS, _TAG_ENDS = "<&", ">;"
+_LOWER, _UPPER = ("".join(filter(of_case, map(chr, range(0x530)))) for of_case in (str.islower, str.isupper))
 # A domain or a file, a path, a name in camel case: "firma.es" but "z.B.", "Ende.Anfang"; "loginItem" but "LehrerInnen".
 _IDENTIFIER = re.compile(
     r"[^\W\d_]+\.[a-zß-ÿа-я]{2,}|\w\.\w+/|\w/\w+\.\w"
-    r"|[a-zß-ÿ](?!(?<=\bMc)|(?<=\bMac)|(?<=\bGmb)|(?<=\bPh)|In(?:nen)?\b)[A-ZÀ-Þ]"
+    rf"|[{_LOWER}](?!(?<=\bMc)|(?<=\bMac)|(?<=\bGmb)|(?<=\bPh)|In(?:nen)?\b)[{_UPPER}]"
     r"|\b[a-z][\w.-]{0,15}:[+/\d]"
-    r"|[a-zA-Zß-ÿ][а-яА-Яα-ωΑ-Ω]|[а-яА-Яα-ωΑ-Ω][a-zA-Zß-ÿ]"  # letters of two scripts in one word
+    r"|[a-zA-ZÀ-ɏ][а-яА-Яα-ωΑ-Ω]|[а-яА-Яα-ωΑ-Ω][a-zA-ZÀ-ɏ]"  # letters of two scripts in one word
 )
-CAMEL_CASE = re.compile(r"[a-zß-ÿ][A-ZÀ-Þ]")
+CAMEL_CASE = re.compile(f"[{_LOWER}][{_UPPER}]")
 _GENDERED = re.compile(r"(?<=[a-zäöüß])[*:_](?:in|innen|r|e|n)\b")
 _TRIMMED_OPENING = (_CLASSES[_OPENING] + _CLASSES[_QUOTE]).replace("[", "")  # [#x] is an island with its brackets
 _TRIMMED_CLOSING = (_CLASSES[_CLOSING] + _CLASSES[_QUOTE]).replace("]", "")
@@ -156,20 +167,48 @@ def islands(text: str, language: str, taken: Iterable[tuple[int, int, str]] = ()
             classes[span.start : span.end] = _KNOWN * (span.end - span.start)
     for gendered in _GENDERED.finditer(text):
         classes[gendered.start()] = _JOINER
-    found = [own for chunk in _CHUNK.finditer("".join(classes)) for own in _of_chunk(text, chunk)]
+    if _UNSPACED in classes:
+        for start, end in _names_in_signs(text, "".join(classes)):
+            classes[start:end] = [_LETTER if own == _UNSPACED else own for own in classes[start:end]]
+    joined = "".join(classes)
+    found = [own for chunk in _CHUNK.finditer(joined) for own in _of_chunk(text, chunk)]
+    if _PERCENT in classes or _SIGN in classes:
+        found = sorted([*found, *(Island(*unit.span()) for unit in _LONE_UNIT.finditer(joined))], key=_start)
     return _merged(text, found, classes)
+
+
+def _names_in_signs(text: str, classes: str) -> Iterator[tuple[int, int]]:
+    read = zip(text, classes, strict=True)
+    classes = "".join(own if own != _KNOWN else _LETTER if sign.isalnum() else _OTHER for sign, own in read)
+    for match in _NAME_IN_SIGNS.finditer(classes):
+        before, after = (text[slice(*match.span(group))] for group in ("before", "after"))
+        in_brackets = any(closing_sign(sign) == after[0] != sign for sign in before)
+        if in_brackets and not _ORDINARY.fullmatch(f"{match['before']}LL{match['after']}"):
+            yield match.span("name")
+        elif any(_same_signs(before[i:], after[: len(before) - i]) for i in range(len(before))):
+            beside = classes[: match.start()][-1:] + classes[match.end() :][:1]
+            if len(before.strip("\"'“”")) > 1 or not beside.strip(" "):
+                yield match.span("name")
+
+
+def _same_signs(before: str, after: str) -> bool:
+    """Whether signs are those before a name, as they are or mirrored; punctuation only where there are two."""
+    mirrored = sorted(closing_sign(sign) or sign for sign in before)
+    doubled = (len(before) > 1 and before.isascii()) or before == ":"
+    signs = doubled or any(_CLASS_OF.get(ord(sign), _SIGN) in "$%&" for sign in before)
+    return signs and mirrored == sorted(after)
 
 
 def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
     """The islands of a part of a sentence without spaces."""
-    classes, first = chunk[0], chunk.start()
+    classes, first, whole = chunk[0], chunk.start(), chunk.span()
     if EMOTICON.fullmatch(text, first, chunk.end()):
         yield Island(first, chunk.end(), word=False)
         return
     if _PICTURE in classes:
         around = _PICTURES_AROUND.fullmatch(classes)
-        if around is None or around["word"].count(_LETTER) == 1:
-            yield _trimmed(text, first, first + len(classes))
+        if around is None or not _PICTURED_WORD.fullmatch(around["word"]):
+            yield _trimmed(text, *whole)
             return
         first, classes = first + around.start("word"), around["word"]
     written = text[first : first + len(classes)]
@@ -189,7 +228,7 @@ def _of_chunk(text: str, chunk: re.Match[str]) -> Iterator[Island]:
     elif _FOREIGN_CHUNK.fullmatch(classes):
         yield from (Island(first + run.start(), first + run.end()) for run in _FOREIGN_WORDS.finditer(classes))
     else:
-        yield _trimmed(text, first, first + len(classes))
+        yield _trimmed(text, *whole)
 
 
 def _around_known(written: str, classes: str, first: int) -> Iterator[Island]:
@@ -201,7 +240,17 @@ def _around_known(written: str, classes: str, first: int) -> Iterator[Island]:
         right = 0 if after is None else len(after[0])
         opens, ends = written[known.start()] in _TAG_STARTS, written[known.end() - 1] in _TAG_ENDS
         start, end = known.start() - left * (not opens), known.end() + right * (not ends)
+        start, end = _with_doubled_brackets(written, start, end)
         yield Island(first + start, first + end, word=not (opens and left) and not (ends and right))
+
+
+def _with_doubled_brackets(written: str, start: int, end: int) -> tuple[int, int]:
+    """[{name}] and (({name})), but only {name} of ({name})."""
+    pairs = 0
+    while start > pairs and closing_sign(written[start - pairs - 1]) == written[end + pairs : end + pairs + 1] != "":
+        pairs += 1
+    doubled = pairs > 1 or written[start - pairs : start] == "["
+    return (start - pairs, end + pairs) if doubled else (start, end)
 
 
 def _trimmed(text: str, start: int, end: int) -> Island:
@@ -209,7 +258,7 @@ def _trimmed(text: str, start: int, end: int) -> Island:
     pairs = set[str]()
     while end - start > 1:
         opening, closing = text[start], text[end - 1]
-        partner = _PARTNERS.get(opening)
+        partner = closing_sign(opening)
         entity = opening == "&" and closing == ";"
         if (_STOPS.match(closing) and not entity) or (closing == ":" and text.count(":", start, end) == 1):
             end -= 1
@@ -229,7 +278,7 @@ def _trimmed(text: str, start: int, end: int) -> Island:
 
 
 def _opened(text: str, closing: str, start: int, end: int) -> bool:
-    return any(partner == closing and opening in text[start:end] for opening, partner in _PARTNERS.items())
+    return any(closing_sign(opening) == closing for opening in text[start:end])
 
 
 def _merged(text: str, found: Iterable[Island], classes: list[str]) -> list[Island]:
@@ -242,11 +291,15 @@ def _merged(text: str, found: Iterable[Island], classes: list[str]) -> list[Isla
         if start > 1 and word and text[start - 1] == " " and _sign_before(classes, start - 2):
             start -= 2
         before = merged[-1] if merged else None
-        if before is not None and start <= before.end + 1 and text[before.end : start] in ("", " "):
+        if before is not None and start <= before.end + 1 and _is_joint(text[before.end : start]):
             merged[-1] = Island(before.start, max(before.end, end), word or before.word)
         else:
             merged.append(Island(start, end, word))
     return merged
+
+
+def _is_joint(between: str) -> bool:
+    return between in ("", " ") or (len(between) == 1 and not between.isalnum())
 
 
 def _unit_at(classes: list[str], at: int) -> bool:

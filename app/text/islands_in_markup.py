@@ -16,6 +16,7 @@ _SERVER_SIDE = re.compile(rf"{_PHP.pattern}|<%.*?(?:%>|\Z)", re.DOTALL)
 _PRINTING = re.compile(r"<[?%]\s*(?:=|php\s+(?:echo|print)\b)")
 # A "<" before words without the signs of attributes, up to the next "<" or ">" or to the end.
 _LESS_THAN = re.compile(r"<(?=([a-z]\w*)[^<>=\"'/\s]*+(\s?)[^<>=\"'/]*+([<>]|\Z))", re.IGNORECASE)
+_UNENDED = re.compile(r"(?<=[^\W_])<(?=([a-z]\w*)[^<>\"']*+(?:<|\Z))", re.IGNORECASE)  # k<n und c==d
 _COMPARISON = re.compile(  # in a text: x<5, i<n, y>3, x<=0.5
     rf"(?<![^\W_])[^\W_]{{1,12}}[<>{LESS_THAN}]=?(?:\d(?:[\d.,]{{0,20}}\d)?|[^\W\d_]{{1,2}}\d{{0,3}})(?![^\W_])"
 )
@@ -59,6 +60,7 @@ def masked_page(source: str, elements: frozenset[str]) -> str:
         is_text = match[3] == "<" or (match[2] and (beside_word or not match[3]))
         return LESS_THAN if is_text and match[1].lower() not in closed else "<"
 
+    source = _UNENDED.sub(lambda match: "<" if match[1].lower() in closed else LESS_THAN, source)
     return masked_notes(_LESS_THAN.sub(less_than, source))
 
 

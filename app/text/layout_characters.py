@@ -29,8 +29,24 @@ SOFT_HYPHEN = "\u00ad"
 JOINERS = "\u200c\u200d"
 # Punctuation that cannot follow a space: removing a mark before it also removes the space.
 CLOSING_PUNCTUATION = frozenset(",.;:!?…)]}»”’%，。；：！？、）】》」』")
-_FIRST_UNSPACED = 0x2E80  # first code point of Chinese and Japanese, punctuation included
-_FIRST_HANGUL, _AFTER_HANGUL = 0xAC00, 0xD7B0
+_PARTNERS = dict(zip("([（「『《【〈{<“„‘‚«‹\"'`", ")]）」』》】〉}>””’’»›\"'`", strict=True))
+# Thai, Lao and Tibetan, Burmese, Khmer; Chinese and Japanese with their punctuation, forms and later blocks. Between
+# and after them are alphabets: Korean, Vai, Latin ligatures, Arabic forms, mathematical letters.
+_UNSPACED_SCRIPTS = (
+    *((0x0E00, 0x1000), (0x1000, 0x10A0), (0x1780, 0x1800), (0x2E80, 0xA4D0), (0xF900, 0xFB00), (0xFE10, 0xFE70)),
+    *((0xFF00, 0xFFF0), (0x16FE0, 0x1D000), (0x20000, 0x32000)),
+)
+
+
+def closing_sign(sign: str) -> str | None:
+    """The partner of an opening bracket or quote: of brackets that are not listed the next character, as of ⟦ and ⟧."""
+    return _PARTNERS.get(sign) or (chr(ord(sign) + 1) if unicodedata.category(sign) == "Ps" else None)
+
+
+def closes_brackets(text: str) -> bool:
+    """Whether a text has the partner of each of its brackets."""
+    opened = sorted(filter(None, (closing_sign(sign) for sign in text if unicodedata.category(sign) == "Ps")))
+    return opened == sorted(sign for sign in text if unicodedata.category(sign) == "Pe")
 
 
 def has_letters(text: str) -> bool:
@@ -39,11 +55,7 @@ def has_letters(text: str) -> bool:
 
 def is_unspaced_script(character: str) -> bool:
     code = ord(character)
-    return (code >= _FIRST_UNSPACED and not _FIRST_HANGUL <= code < _AFTER_HANGUL and code < 0x1F000) or (
-        0x0E00 <= code < 0x1000  # Thai, Lao, Tibetan
-        or 0x1000 <= code < 0x10A0  # Burmese
-        or 0x1780 <= code < 0x1800  # Khmer
-    )
+    return code >= 0x0E00 and any(first <= code < after for first, after in _UNSPACED_SCRIPTS)
 
 
 def is_spelling_joiner(text: str, at: int) -> bool:

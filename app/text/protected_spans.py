@@ -6,18 +6,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from app.text.layout_characters import closes_brackets
+
 # Each alternative starts with or stops at a distinct character, so that matching takes linear time.
 _LINK = r"(?:https?|ftp|file)://[^\s<>\"“”«»（）。，]+|\bmailto:[^\s<>\"]+|\bwww\.[^\s<>\"“”«»（）。，]+"
 _ADDRESS = r"(?<![\w.+%-])[\w+%-]{1,64}(?:\.[\w+%-]{1,64}){0,8}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
-_BRACES = r"\$?\{\{[^{}\n]{0,80}\}\}|\$?\{[^{}\n]{0,80}\}|%\{[^{}\n]{0,80}\}"
+_BRACES = (
+    r"\$?\{\{[^{}\n]{0,80}\}\}|(?:\$|(?<![^\W\u2e80-\uffee]))\{[^{}\n]{0,80}\}|\{[^{}\s]{0,80}\}"
+    r"|%\{[^{}\n]{0,80}\}"
+)
 _PRINTF = (
-    r"%\([\w.]{1,80}\)[-+ #0]?\d{0,9}(?:\.\d{1,9})?[a-zA-Z]"
-    r"|(?<![\d%])%(?:\d{1,9}\$)?[-+#0]?\d{0,9}(?:\.\d{1,9})?(?:ll?|h)?[sdifuxXcgeo@](?!\w)"
+    r"%\([\w.]{1,80}\)[-+#0]?\d{0,9}(?:\.\d{1,9})?[a-zA-Z]"
+    r"|(?<![\d%?!])%(?:\d{1,9}\$)?[-+#0]?\d{0,9}(?:\.\d{1,9})?(?:ll?|h)?[sdifuxXcgeo@](?!\w|[^\s\w.,;:/'\"’”)\]%-]\w)"
 )
 _VARIABLE = r"\$[A-Za-z_]\w{0,80}|%[A-Z_]{2,80}%"
 _ATTRIBUTE = r"\s+[\w:.@-]{0,40}\w(?:\s?=\s?(?:\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s\"'=<>]{1,200}))"
 _TAG = (
-    rf"</?[A-Za-z0-9][\w:.-]{{0,60}}\s?/?>|<[A-Za-z][\w:.-]{{0,60}}(?:{_ATTRIBUTE}){{1,20}}\s?/?>"
+    r"<%[^\n]{0,200}?%>|<\?[^\n]{0,200}?\?>"
+    rf"|</?[A-Za-z0-9][\w:.-]{{0,60}}\s?/?>|<[A-Za-z][\w:.-]{{0,60}}(?:{_ATTRIBUTE}){{1,20}}\s?/?>"
     rf"|(?<!\w)<[A-Za-z][\w:.-]{{0,60}}(?:{_ATTRIBUTE}?){{1,20}}\s?/?>"
     r"|<[%?!@#:$~|][^<>\n]{0,200}>|<<[^<>\n]{1,80}>>|\[%[^\[\]\n]{0,80}%\]"
     r"|&lt;/?[A-Za-z][^&<>\n]{0,80}&gt;|&(?:[lg]t|#6[02]|#x3[ceCE]);|&amp;#?\w{2,31};"
@@ -56,7 +62,10 @@ _PATH = (
     r"|(?<![\w./-])[A-Za-z0-9_-]{1,80}\.(?:pdf|docx?|xlsx?|pptx?|odt|txt|md|csv|json|ya?ml|toml|xml|html?|css|js|ts|py"
     r"|cpp|rs|java|sh|exe|zip|gz|tar|png|jpe?g|gif|svg|mp3|mp4|srt|log|ini|cfg|sql)(?![\w-]|\.\w)"
 )
-_CODE_IN_TEXT = r"\[\^[\w-]{1,20}\]|(?<![\w`])`{1,2}(?! )[^`\n]{1,200}`{1,2}(?![\w`])"  # as Markdown has it, with notes
+_CODE_IN_TEXT = (  # as Markdown has it, with notes
+    r"\[\^[\w-]{1,20}\]|(?<![^\s()\[\]\"'„“”‚‘’«»*_~|>:;,./=\-–—\u2e80-\uffee])`{1,2}"
+    r"(?! |[\"'] )[^`\n]{1,200}`{1,2}(?![\w`])"
+)
 _NAMED = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u04ff"  # not of scripts without spaces, where a whole sentence may follow
 _HASHTAG = (
     rf"(?<![\w&#/.])#(?=[\d-]{{0,20}}[A-Za-z_\u00c0-\u024f\u0400-\u04ff])[{_NAMED}-]{{2,60}}"
@@ -107,6 +116,8 @@ def protected_spans(text: str) -> list[ProtectedSpan]:
     pattern = _PROTECTED_AND_CODES if _MAY_HOLD_CODE.search(text) else _PROTECTED
     for match in pattern.finditer(text) if may_hold_protected(text) else ():
         part = match[0]
+        if part[0] in "${<" and " " in part and not closes_brackets(part):
+            continue
         if (part[0].isalnum() and ("@" not in part or ":" in part)) or part[0] in "/~.":
             part = _without_trailing_punctuation(part)
         spans.append(ProtectedSpan(match.start(), match.start() + len(part), part))

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from app.text.layout_characters import closes_brackets
+
 Span = tuple[int, int]
 
 _FRONT_MATTER = re.compile(  # of Markdown, in YAML or TOML
@@ -33,7 +35,8 @@ _FRAMES = (
     (
         'greeting = Guten Morgen or "greeting": "Guten Morgen", or one: "Guten Morgen" or home.title: Guten Morgen',
         r"(?:(?<=\{)|(?<=[,\[])(?=[ \t]*[\"'])|^)[ \t]*(?:-[ \t])?(?:export[ \t])?"
-        rf"(?:(?:\"[\w .:/-]{{1,80}}\"|'[\w .:/-]{{1,80}}')[ \t]*(?::(?!http)|=>?)|{_KEY}[ \t]?=>?(?!=)"
+        rf"(?:(?:\"[\w .:/-]{{1,80}}\"|'[\w .:/-]{{1,80}}')[ \t]*(?::(?!http)|=>?)"
+        rf"|{_KEY}(?:[ \t]?=>|=|[ \t]=(?=[ \t\"']|$))(?!=)"
         r"|(?:[a-z_][\w.-]{0,80}:|msg[a-z]{2,9}(?:\[\d\])?)(?=[ \t]*[\"'])"
         r"|[a-z]\w{0,40}(?:[._][\w.-]{0,40}\w|[A-Z]\w{0,40}):(?=[ \t]))"
         r"[ \t]*(?P<quote>[\"']?)",
@@ -65,6 +68,7 @@ _CELL = re.compile(
 )
 _SIGN_WITH_SPACES = re.compile('[;,|] *"?')
 _QUOTE_AT_EDGE = re.compile(r"^\"|\"(?=\r?$)", re.MULTILINE)
+_CELL_BEGINNING = re.compile(r"[\w\"'“„«(\[¿¡*+$€£-].*\w|#?\w")
 _DECIMAL = re.compile(r"\d,\d")
 _SENTENCE_END = re.compile(r"[.!?…]$", re.MULTILINE)
 _SECTION_ENDS = ("\n\n", "\r\n\r\n", "\n", ". ", "。", " ")
@@ -152,8 +156,8 @@ def _separated_values(text: str, sign: str) -> list[Span]:
 
 
 def _has_pairs(cell: str) -> bool:
-    """Whether the brackets of a cell are closed in it: \\e[1;31m and {a|b} are no rows."""
-    return all(cell.count(opening) == cell.count(closing) for opening, closing in ("()", "[]", "{}"))
+    """Whether a cell has words or digits and its own brackets: \\e[1;31m, {a|b} and %|⟦x⟧|% are no rows."""
+    return closes_brackets(cell) and (not cell or _CELL_BEGINNING.match(cell) is not None)
 
 
 def text_sections(text: str, characters: int) -> Iterator[str]:

@@ -32,10 +32,15 @@ from app.translation.stand_ins import stand_ins
 
 _DIGIT = re.compile(r"\d")
 _EMPHASIS = frozenset("*_~=|'^")
-_BESIDE_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~=|^\-–—\u2e80-\uffee]?")
-_EMPHASISED = re.compile(r"[\w\"'“„‚‘«¿¡(\[*_~=|^`$<{\d\u2e80-\U0001faff]")
+_BEFORE_EMPHASIS = re.compile(r"(?:\A|[\s\w.…'\"“”„‚‘’«»()\[\]*_~\-–—\u2e80-\uffee]|\|\||==|[\w)\"'”][,;:!?])\Z")
+_AFTER_EMPHASIS = re.compile(r"[\s\w.,;:!?…'\"“”„‚‘’«»()\[\]*_~\-–—\u2e80-\uffee]|\|\||==|\Z")
+_EMPHASISED = re.compile(
+    r"(?:\|\||==|[\w\"'“„‚‘«¿¡(\[*_~`$<{\\\u2e80-\U0001faff])(?:.*(?:\|\||==|[\w\"'“”’»)\]*_~`%>}.,;:!?…€°\u2e80-\U0001faff]))?",
+    re.DOTALL,
+)
 _CONSTANT = re.compile(r"[a-z0-9_]+|[A-Z0-9_]+")
-_ESCAPED_SIGN = re.compile(r"\\[*_~`#|]")  # in Markdown
+_ESCAPED_SIGN = re.compile(r"(?<!\w)\\[*_~`#|](?=[\w\\])|\\[*_~`#|](?=[\s\\.,;:!?)]|\Z)")  # in Markdown
+_CHUNK = re.compile(r"\S+")
 _PAUSE = re.compile("[,;: ]*")
 _BRACKETS = ("()", "[]", "<>", '""', "“”", "„“", "«»", "（）")
 _ALIGNMENT: frozenset[TranslationDetail] = frozenset({"alignment"})
@@ -144,6 +149,17 @@ class Reading:
         covered = [(hole.at, hole.at + len(hole.shown)) for hole in self.stand_ins]
         return not covered or has_letters(_covered(self.clean, covered))
 
+    @property
+    def islands(self) -> list[Span]:
+        """The spans in `source` of the parts that a translation must contain as they are."""
+        spans, at, shown = list[Span](), 0, 0
+        for hole in self.holes:
+            at += hole.at - shown
+            if hole.text:
+                spans.append((at, at + hole.length))
+            at, shown = at + hole.length, hole.at + len(hole.shown)
+        return spans
+
     def numbers_of(self, translation: str) -> list[Number]:
         """The numbers of its translation, besides stand-ins and those within terms."""
         places = ((translation.find(hole.shown), hole) for hole in self.stand_ins)
@@ -203,10 +219,11 @@ def _within_island(source: str, language: str, markup: Markup) -> bool:
         return sign.startswith("<") and not read  # a link of Slack whose text is an address
     if source[: markup.opening[0]].endswith(("[[", "{{", "{")) and source[markup.closing[1] :].startswith(("]]", "}")):
         return True
-    around = source[max(0, markup.opening[0] - 1) : markup.opening[0]], source[markup.closing[1] :][:1]
-    if not all(map(_BESIDE_EMPHASIS.fullmatch, around)) or not _EMPHASISED.match(words):
+    before = source[max(0, markup.opening[0] - 2) : markup.opening[0]]
+    beside_words = _BEFORE_EMPHASIS.search(before) and _AFTER_EMPHASIS.match(source, markup.closing[1])
+    if not beside_words or not _EMPHASISED.fullmatch(words):
         return True
-    return " " not in words and (not read or (sign == "__" and _CONSTANT.fullmatch(words) is not None))
+    return " " not in words and (not read or "|" in words or (sign == "__" and _CONSTANT.fullmatch(words) is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +312,12 @@ def _claims(
     # A reference to an emoji or a wide space is a mark.
     read = [(start, end, character) for start, end, character in referred if not UNUSUAL.fullmatch(character)]
     taken = [*((start, end, "") for start, end in signs), *referred, *((start, end, "") for start, end in kept)]
-    escaped = list(_ESCAPED_SIGN.finditer(source)) if "\\" in source else []
+    escaped = [
+        sign
+        for chunk in (_CHUNK.finditer(source) if "\\" in source else ())
+        if not islands(_ESCAPED_SIGN.sub("", chunk[0]), language)
+        for sign in _ESCAPED_SIGN.finditer(source, *chunk.span())
+    ]
     taken += [(*match.span(), "") for match in escaped]
     found = islands(source, language, sorted(taken))
     words = [_Claim(own.start, own.end, island=True) for own in found if own.word or _is_word_between(source, own)]
@@ -306,8 +328,9 @@ def _claims(
     signs_alone = (own for own in found if not own.word and not _is_word_between(source, own))
     marks = [_with_spaces(source, own.start, own.end) for own in signs_alone]
     for match in MARK.finditer(source) if UNUSUAL.search(source) else ():
-        sign = Island(match.start() + len(match[0]) - len(match[0].lstrip()), match.start() + len(match[0].rstrip()))
-        if sign.start < sign.end and _is_word_between(source, sign):
+        start, end = match.end() - len(match[0].lstrip()), match.start() + len(match[0].rstrip())
+        sign, alone = Island(start, end), not any(own.start <= start < end <= own.end for own in found)
+        if start < end and alone and _is_word_between(source, sign):
             words.append(_Claim(sign.start, sign.end, island=True))
             if sign.start - match.start() > 1:
                 marks.append((match.start(), sign.start))
@@ -373,5 +396,8 @@ def _joined(source: str, spans: Sequence[Span]) -> list[Span]:
         else:
             joined.append((start, end))
     if joined and joined[0][0] == 0 and (pause := _PAUSE.match(source, joined[0][1])):
-        joined[0] = 0, pause.end()
+        end = pause.end()
+        while len(joined) > 1 and joined[1][0] <= end:
+            end = max(end, joined.pop(1)[1])
+        joined[0] = 0, end
     return joined

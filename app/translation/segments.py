@@ -47,6 +47,7 @@ def one_plain_sentence(text: str) -> bool:
         and text[1:] != "."
         and "  " not in text
         and "--" not in text
+        and " - " not in text
         and text[1:2] != "D"  # of the emoticon xD
         and "D" not in text[-2:]
     )
@@ -152,13 +153,25 @@ def _without_edges(text: str, start: int, end: int) -> Span:
     for _ in range(_EDGES):
         outer = start, end
         if not (text.startswith(_PLACEHOLDERS, start) and _begins_protected(text, start, end)):
-            start = behind_markers(text, start, end)
-        end = without_trailers(text, start, end)
+            start = _outside_placeholders(text, behind_markers(text, start, end), start, start, end)
+        end = _outside_placeholders(text, without_trailers(text, start, end), end, start, end)
         before, behind = surrounding_signs(text[start:end])
         start, end = start + before, end - behind
         if outer == (start, end):
             break
     return start, end
+
+
+def _outside_placeholders(text: str, at: int, edge: int, start: int, end: int) -> int:
+    """The place before or after which signs are no part of a sentence, or the border of a placeholder that it is in."""
+    if not text[min(at, edge) : max(at, edge)].strip():
+        return at
+    near = max(start, at - _LONGEST_PLACEHOLDER)
+    spans = protected_spans(text[near : min(end, at + _LONGEST_PLACEHOLDER)])
+    for span in spans:
+        if near + span.start < at < near + span.end:
+            return near + (span.start if edge < at else span.end)
+    return at
 
 
 def _begins_protected(text: str, start: int, end: int) -> bool:
@@ -212,15 +225,11 @@ def keeps_spaces(source: str, translation: str) -> bool:
     return translation == translation.strip() and WIDE_SPACE.findall(translation) == WIDE_SPACE.findall(source)
 
 
-def split_at_wide_spaces(sentence: str, language: str) -> SegmentedText | None:
-    """The parts of a sentence between its wide and double spaces, or else between its emoji; None without either."""
+def wide_spaces(sentence: str) -> list[Span]:
+    """The wide and double spaces of a sentence, or else its emoji."""
     inside = {at for span in protected_spans(sentence) for at in range(span.start, span.end)}
     cuts = [match.span() for match in WIDE_SPACE.finditer(sentence) if match.start() not in inside]
-    cuts = cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
-    if not cuts:
-        return None
-    spans = [span for part in between(cuts, 0, len(sentence)) for span in words_in(sentence, *part)]
-    return SegmentedText(sentence, language, tuple(spans))
+    return cuts or [m.span() for m in MARK.finditer(sentence) if m[0] != " " and m.start() not in inside]
 
 
 def _sentence_parts(text: str, start: int, end: int) -> list[Span]:

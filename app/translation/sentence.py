@@ -1,7 +1,8 @@
 """Translates one sentence so that nothing of it is lost. The model reads stand-ins for the sentence's islands; a
 translation is taken if it has each of them once and all numbers. Else other stand-ins are tried, with the lost numbers
-as islands, too; then stand-ins that the model is made to write; and at last the islands are put beside the words that
-are aligned with their neighbours."""
+as islands, too; then stand-ins that the model is made to write; then the islands are put beside the words that are
+aligned with their neighbours. Whatever was done, the end of the work is a check that knows nothing of it: a
+translation that lacks something is replaced by the translations of the parts around what it lacks."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from app.text.capitals import with_capitals
 from app.text.character_references import lost_separators
 from app.text.glossary_matching import holds_term, term_spans
 from app.text.numbers import lost_numbers, surplus_numbers
+from app.text.text_blocks import merged
 from app.translation.assemble import assembled
 from app.translation.concerns.glossary import usage_sum, with_terms
 from app.translation.concerns.marks import with_marks, with_markup, with_references
@@ -25,8 +27,8 @@ from app.translation.segments import (
     between,
     keeps_spaces,
     one_plain_sentence,
-    split_at_wide_spaces,
     split_in_half,
+    wide_spaces,
     words_in,
 )
 from app.translation.stand_ins import copied_once
@@ -36,6 +38,14 @@ _MAX_HALVINGS = 2  # of a sentence with a truncated translation
 _SHORT_CHARACTERS = 60  # a truncated translation of a shorter sentence is a loop: halving does not help
 _SURPLUS_DIGITS = 4  # in the translation alone: it has lost its way between digits
 _DOUBLED_SIGN = re.compile(r"([€$£¥₹%‰+−±§°]|(?<!-)-(?=-\d))\s?\1")
+# Neither letters, digits and spaces nor what a translation may write in another way: punctuation, signs of units.
+_SIGNS = re.compile(
+    r"(?<![\w)])[=+±−-]\d|\[\[|\]\]|\(\(|\)\)|««|»»|[^\w\s.,;:!?…'\"“”„‚‘’«»‹›()\[\]¿¡%‰"
+    r"&/+€$£¥§°´`\-\u00ad\u200b-\u2015\u2060\u20a0-\u20c0\u3000-\u303f\uff00-\uffef]"
+)
+_WORD_AND_MARK, _WORD_AND_SPACE = re.compile(r"\w([,:;]) \Z"), re.compile(r"\w \Z")  # "Danke: {name}"
+_CHUNK = re.compile(r"\S+")
+_IN_PARTS = "The model loses a part of this sentence; the text around it was translated by itself."
 _PRIVATE = 0xF0000  # first of the characters that stand for islands while a translation is repaired
 
 
@@ -48,17 +58,23 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
         reading = Reading(sentence.source, sentence.request)
     else:
         reading, result = yield from _translated(sentence)
-    result = or_source_text(reading.clean, result)
-    result = _restored(reading, result)
-    parts = _damaged_parts(sentence, reading, result, halvings)
-    if parts is None:
+    lost = _lost_numbers(reading, result)
+    result = _restored(reading, or_source_text(reading.clean, result))
+    parts, notices = _parts_around_lost(sentence, reading, result, lost), list[Notice]()
+    if parts is not None:
+        notices.append(Notice("translated_in_parts", _IN_PARTS, 0, len(sentence.source)))
+    elif (parts := _halves(sentence, result, halvings)) is None:
         return result
     own = [
         replace(sentence, source=piece, options=_without_prefix(sentence, n)) for n, piece in enumerate(parts.pieces)
     ]
     translations = yield from together([translated_sentence(part, max(0, halvings - 1)) for part in own])
     written = [without_added_stop(part.source, each) for part, each in zip(own, translations, strict=True)]
-    return assembled(parts, written, sentence.options.target_language)
+    whole = assembled(parts, written, sentence.options.target_language)
+    return replace(
+        whole,
+        notices=(*notices, *(each for each in whole.notices if each.code != "translated_in_parts" or not notices)),
+    )
 
 
 def _without_prefix(sentence: Sentence, number: int) -> TranslationOptions:
@@ -106,15 +122,9 @@ def _translated(sentence: Sentence) -> Steps[tuple[Reading, TranslationResult]]:
         spent = usage_sum(spent, [result])
         if _holds_stand_ins(reading, result) and not _lost_numbers(reading, result):
             return reading, replace(result, usage=spent)
-    for _ in range(2):
-        reading = Reading.of(sentence, None, kept)
-        result = yield from ask(Translate(reading.request))
-        spent = usage_sum(spent, [result])
-        lost = _lost_numbers(reading, result)
-        if not lost:
-            break
-        kept = [*kept, *lost]
-    result = replace(result, usage=spent)
+    reading = Reading.of(sentence, None, kept)
+    result = yield from ask(Translate(reading.request))
+    result = replace(result, usage=usage_sum(spent, [result]))
     if result.alignment is None:
         words = yield from ask(Align(reading.request, result.text))
         result = replace(result, alignment=words)
@@ -173,6 +183,9 @@ class _Places:
             if at is None:
                 return None
             edits.append(Edit(at, at + len(hole.shown), character))
+            mark = _WORD_AND_MARK.search(self.reading.clean[: hole.at])
+            if mark and _WORD_AND_SPACE.search(translation.text[:at]) and mark[1] not in translation.text:
+                edits.append(Edit(at - 1, at - 1, mark[1]))
         return with_edits(translation, sorted(edits, key=lambda edit: edit.start))
 
     def filled(self, translation: TranslationResult) -> TranslationResult:
@@ -277,29 +290,39 @@ def _notices_in_source(reading: Reading, notices: Sequence[Notice]) -> Iterator[
 # Sentences that are translated again in parts -------------------------------------------------------------------
 
 
-def _damaged_parts(
-    sentence: Sentence, reading: Reading, translation: TranslationResult, halvings: int
+def _parts_around_lost(
+    sentence: Sentence, reading: Reading, translation: TranslationResult, numbers: Sequence[Span]
 ) -> SegmentedText | None:
-    """The parts of a sentence to translate by themselves, None for a sentence whose translation is good enough."""
-    source, options = sentence.source, sentence.options
-    if one_plain_sentence(source) and translation.finish_reason != "length":
+    """The parts of a sentence around its islands and around what its translation has more or less often than the
+    sentence: islands, signs, `numbers`, wide spaces, dashes. None for a translation that has everything."""
+    source, text = sentence.source, translation.text
+    if one_plain_sentence(source):
         return None
-    parts = None
-    if not keeps_spaces(source, translation.text):
-        parts = split_at_wide_spaces(source, options.source_language)
-    if (parts is None or not parts.spans) and not reading.terms:
-        parts = _parts_between_separators(source, translation.text, options.source_language)
-    if parts is not None and parts.spans and parts.spans != ((0, len(source)),):
-        return parts
-    cut_off = translation.finish_reason == "length" and options.decoding.max_new_tokens is None
-    if not cut_off or halvings == 0 or len(source) <= _SHORT_CHARACTERS:
+    cuts = list(numbers)
+    for start, end in reading.islands:
+        island = source[start:end].strip()
+        if island and text.count(island) != source.count(island):
+            cuts.append((start, end))
+    if _DOUBLED_SIGN.search(text) and not _DOUBLED_SIGN.search(source):
+        cuts += reading.islands
+    if sorted(_SIGNS.findall(text)) != sorted(_SIGNS.findall(source)):
+        cuts += [chunk.span() for chunk in _CHUNK.finditer(source) if _SIGNS.search(chunk[0])]
+    if not keeps_spaces(source, text):
+        cuts += wide_spaces(source)
+    if not cuts and not reading.terms:
+        cuts += [(start, end) for start, end, _ in lost_separators(source, text)]
+    if not cuts:
         return None
-    parts = split_in_half(source, options.source_language)
+    signs = [span for own in reading.markup for span in (own.opening, own.closing)]
+    around = between(merged([*cuts, *reading.islands, *signs]), 0, len(source))
+    spans = tuple(span for part in around for span in words_in(source, *part))
+    return None if spans == ((0, len(source)),) else SegmentedText(source, sentence.options.source_language, spans)
+
+
+def _halves(sentence: Sentence, translation: TranslationResult, halvings: int) -> SegmentedText | None:
+    """The halves of a sentence whose translation was cut off."""
+    cut_off = translation.finish_reason == "length" and sentence.options.decoding.max_new_tokens is None
+    if not cut_off or halvings == 0 or len(sentence.source) <= _SHORT_CHARACTERS:
+        return None
+    parts = split_in_half(sentence.source, sentence.options.source_language)
     return parts if len(parts.spans) > 1 else None
-
-
-def _parts_between_separators(source: str, translation: str, language: str) -> SegmentedText | None:
-    """The parts between dashes and & signs, of which the translation has lost one."""
-    cuts = [(start, end) for start, end, _ in lost_separators(source, translation)]
-    spans = [span for part in between(cuts, 0, len(source)) for span in words_in(source, *part)] if cuts else []
-    return SegmentedText(source, language, tuple(spans)) if spans else None

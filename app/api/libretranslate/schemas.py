@@ -301,7 +301,8 @@ class NoticeAnswer(Answer):
         " fewer sentences than the text, and is much shorter;"
         ' "already_in_target_language": the text came back as it is;'
         ' "unsupported_language": so did this one, in a language that no model here reads;'
-        ' "pivot": translated through a third language.',
+        ' "pivot": translated through a third language;'
+        ' "translated_in_parts": the model loses a part of the sentence, around which its text was translated.',
         "unknown_words",
     )
     message: str = doc("One sentence for people.", "“Quokka” is no word that demo-de-en was trained on.")

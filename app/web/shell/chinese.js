@@ -82,6 +82,7 @@ export const CHINESE = {
   "notice.dropped_sentences": "模型把多句当作一句来读，可能漏译了几句。",
   "notice.already_in_target_language": "文字已经是目标语言，保持原样。",
   "notice.pivot": "经由另一种语言翻译，依次使用：{models}。",
+  "notice.translated_in_parts": "模型会丢失这句话的一部分，因此那一部分前后的文字分别翻译。",
   "notice.length": "译文到达模型上限而被截断。",
   "notice.unsupported_language": "这段文字或其中一部分，是这里没有模型能译的语言，保持原样。",
   "notice.suspected": "这看起来是{language}，不是{chosen}。",

@@ -82,6 +82,7 @@ export const ENGLISH = {
   "notice.dropped_sentences": "The model read several sentences as one and may have dropped some of them.",
   "notice.already_in_target_language": "The text is in the target language already and was left as it is.",
   "notice.pivot": "Translated by way of another language, by these models: {models}.",
+  "notice.translated_in_parts": "The model loses a part of this sentence; the text around it was translated by itself.",
   "notice.length": "The translation was cut off at the model’s limit.",
   "notice.unsupported_language": "The text, or a part of it, is in a language that no model here translates; it was left as it is.",
   "notice.suspected": "This looks like {language}, not {chosen}.",

@@ -219,6 +219,7 @@ def leaders() -> Iterator[Member]:
         "……",
         "*****",
         "----",
+        "- - - -",
         "~~~~~",
         "=====",
     ):
@@ -251,10 +252,30 @@ def comparisons() -> Iterator[Member]:
         for two in ("y>3", "c==d", "z>>2", "m->p"):
             text = f"Wenn {one} und {two} ist, komme ich morgen."
             yield Member(text, (one, two))
-            if one != "k<n" or ">" in two:  # to HTML "<n und …" without a ">" is a tag that never ends
-                yield Member(text, (one, two), format="html")
+            yield Member(text, (one, two), format="html")
     for sign in ("<", ">", "<=", "≥", "≠"):
         yield Member(f"Wenn x {sign} 25 ist, komme ich.", (sign, "25"))
+
+
+def percentages() -> Iterator[Member]:
+    for one, two in (("50 %", "20 %"), ("50%", "20%"), ("3,5 %", "7 %"), ("30 €", "50 €"), ("{a} %", "{b} %")):
+        yield Member(f"Das sind {one} {two} und Brot.", (one[:-1].strip(), two[:-1].strip()))
+        yield Member(f"Das Bier kostet {one} {two}.", (one[:-1].strip(), two[:-1].strip()))
+        yield Member(f"{one} {two} ist das Brot.", (one[:-1].strip(), two[:-1].strip()))
+    for sign in ("%", "‰", "€", "$"):
+        yield Member(f"Das Bier ist {sign} und Brot.", (sign,))
+        yield Member(f"Das Bier {sign} {sign} heute.", (sign,))
+
+
+def pairs_of_tags() -> Iterator[Member]:
+    names = ("0", "1", "b", "i", "a", "strong", "x-link", "t:em", "Link", "g2")
+    for name in names:
+        yield Member(f"«Guten Morgen» <{name}>«ein Hund»</{name}> «und eine Katze»")
+        yield Member(f"&lt;{name}&gt;«Ein Hund»&lt;/{name}&gt; «liest ein Buch»")
+    yield Member('<a href="x?y=1&z">«Ein Buch»</a> «für die Frau»')
+    yield Member("<b>«ein» <i>«Hund»</i></b> «und» <b>«Bier»</b>")
+    for quote in ('\\"', "\\'"):
+        yield Member(f"«Das ist» {quote}«Bier»{quote} «und» {quote}«Brot»{quote}")
 
 
 def markdown() -> Iterator[Member]:
@@ -303,7 +324,19 @@ KINDS = {
     make.__name__: [*make()]
     for make in (
         *(small_numbers, doubled_signs, placeholders, icu_messages, marks_before_the_end, two_placeholders, escapes),
-        *(chat_marks, addresses, leaders, markers, emoticons, comparisons, markdown, cells, other_scripts),
+        *(
+            chat_marks,
+            addresses,
+            leaders,
+            markers,
+            emoticons,
+            comparisons,
+            percentages,
+            pairs_of_tags,
+            markdown,
+            cells,
+            other_scripts,
+        ),
     )
 }
 

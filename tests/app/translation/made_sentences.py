@@ -63,6 +63,7 @@ FOREIGN = {
     "Cyrl": ("Москва", "привет", "книга"),
 }
 OWN_SCRIPTS = {"ru": ("Cyrl",), "zh": ("Hani", "Hira")}
+PICTURES = "→←↔⇒★☆♪♯✓✗■□◆●▲✦⌘⏎"
 ORDINARY = ".,;!?…\"'“”„‚‘’«»()[]-–—"  # at the edges of a chunk
 SIGNS = "#$%&*+/<=>@\\^_`{|}~"
 RARE_SIGNS = "§¶†‡※¤⟦⟧⟨⟩∆∑√∞≠≤≥⊕→←↔⇒★☆♪♯✓✗■□◆●▲✦⌘⏎№℃¬¦‖⸨⸩⦃⦄"
@@ -70,8 +71,18 @@ LETTERS = (
     string.ascii_letters + "äöüßéñçşłøÆ" + "жщыЯЮ" + "λΩπ" + "字中国語" + "ひカ" + "한글" + "سلم" + "שלם" + "กข" + "ქვ"
 )
 BRACKETS = (*(("<", ">"), ("{", "}"), ("⟦", "⟧"), ("⟨", "⟩"), ("⦃", "⦄"), ("⸨", "⸩")), ("(", ")"), ("[", "]"))
-# Words with ordinary punctuation, with emphasis, or with the mark of an accelerator: &Datei.
-WORDS_IN_MARKS = re.compile(r"[*_~|`=+]+\w+[*_~|`=+]+|[&_]\w+|\w+[&_]|[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+# Words with ordinary punctuation, with emphasis, with a footnote's sign, or with the mark of an accelerator: &Datei.
+WORDS_IN_MARKS = re.compile(
+    r"[*_~|`=+]+[(\[]?\w+[)\]]?[*_~|`=+]+|>?\w{0,3}[&_~>]\w+|\w+(?:[&_]|\\\\[*_~`#|])|[^\W\d_]{2,}[*†‡]|[^\W\d_]+(?:[-'’`][^\W\d_]+)*"
+)
+# A picture beside a word is no part of it: ★Hund, Danke✓. The picture comes back, the word is translated.
+_WORD = "(?:[a-zA-ZÀ-ɏ][a-zß-ɏ`]*|[A-ZÀ-Þ]+[a-zß-ɏ]*|[А-я][а-я]*)"
+PICTURES_BESIDE_WORDS = re.compile(
+    rf"([{PICTURES}]*)(?:[a-zA-Z]+=)?[.!?:()\[\]>-]*(?:{_WORD}(?:-{_WORD})*)[.!?:()\[\]-]*([{PICTURES}]*)"
+)
+# A language without spaces has words beside signs, which are translated: its characters are in islands only where signs
+# enclose them.
+NO_WORDS = {"zh": str.maketrans("字中国語", "ひカ한글")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +202,11 @@ def scribble(rng: random.Random) -> str:
     while True:
         inner = _of(rng, LETTERS + SIGNS + RARE_SIGNS + string.digits + "-.:!?()[]", 0, 9)
         edges = LETTERS + SIGNS + RARE_SIGNS + string.digits
-        chunk = rng.choice(edges) + inner + rng.choice(edges)
-        if any(sign in chunk for sign in SIGNS + RARE_SIGNS):
+        chunk = rng.choice(edges) + inner + rng.choice(edges.replace("\\", ""))  # \\! is an escape
+        # With another scribble's, a brace or a backquote would enclose the words between them: a placeholder, or code.
+        encloses = chunk.count("{") != chunk.count("}") or chunk.count("`") % 2
+        begins_text = re.search(rf"\\\\[nrt]|^[{PICTURES}]+[{re.escape(ORDINARY)}]", chunk)  # an escape, or a picture
+        if any(sign in chunk for sign in SIGNS + RARE_SIGNS) and not encloses and not begins_text:
             return chunk
 
 
@@ -207,7 +221,8 @@ def island(rng: random.Random, source: str) -> str:
         scripts = [script for script in FOREIGN if script not in OWN_SCRIPTS.get(source, ())]
         return rng.choice(FOREIGN[rng.choice(scripts)])
     while True:
-        made = rng.choice(KINDS)(rng)
+        kind = rng.choice(KINDS)
+        made = kind(rng).translate(NO_WORDS.get(source, {})) if kind is scribble else kind(rng)
         camel_case = made.isalpha() and not made[1:].islower()
         if camel_case or not WORDS_IN_MARKS.fullmatch(made.strip(ORDINARY)):
             return made
@@ -218,10 +233,12 @@ def sentence(rng: random.Random, pair: tuple[str, str]) -> Sentence:
     words = WORDS[pair]
     chosen = rng.sample(sorted(words), rng.randint(4, 9))
     chunks = [chosen[0].capitalize(), *chosen[1:]]
-    islands = []
+    islands: list[str] = []
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         made = island(rng, pair[0])
-        islands.append(made.partition(" ")[0] if made[0].isdigit() else made)
+        beside_word = PICTURES_BESIDE_WORDS.fullmatch(made)
+        number = re.search(r"\A\d+(?= |[%€°]\Z)|(?<=\A[$§])\d+\Z", made)  # "27%" may become "27 %"
+        islands += filter(None, beside_word.groups() if beside_word else [number[0] if number else made])
         before, after = rng.choice((*(("", ""),) * 6, ("", ","), ("(", ")"), ('"', '"')))
         chunks.insert(rng.randint(0, len(chunks)), f"{before}{made}{after}")
     text = " ".join(chunks) + rng.choice((".", "!", "?", ""))
