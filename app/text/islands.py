@@ -70,6 +70,7 @@ _CHUNK = re.compile(r"[^ U]+")  # a character of Chinese and the like is a word 
 _MARKED_WORD = re.compile(r"[oq]*LL+(?:[-q`]{1,2}L+)*(X)[.,qc]*")  # a footnote's star
 _FOOTNOTE_SIGNS = "*†‡"
 _FOREIGN_WORDS = re.compile(r"F+(?:[-q.,]?F+)*")
+_WITH_FOREIGN_LETTERS = re.compile(r"[LF]*F[LF]*(?:[-q][LF]*F[LF]*)*")
 _PICTURES_AROUND = re.compile(r"E*(?P<word>[^E]*)E*[.,qc\-]*")  # "Hello😀!": the word is read, the picture is a mark
 _PICTURED_WORD = re.compile(r"[oq]*(?:L+(?:[-q`]{1,2}L+)*|K+)[.,qc\-]{0,4}")
 _FOREIGN_CHUNK = re.compile(r"[oq]*-?F+(?:[-q]{1,2}F+|[.,]F+)*[.,qc\-]{0,3}")
@@ -148,6 +149,15 @@ def _table(language: str) -> _Table:
 def reads_only_words(text: str) -> bool:
     """A quick test, of most sentences: True only without islands in any language."""
     return LATIN_TEXT.fullmatch(text) is not None and "." not in text[:-1] and not CAMEL_CASE.search(text)
+
+
+def foreign_words(text: str, language: str) -> list[tuple[int, int]]:
+    """The spans of words in letters that `language` is not written in, besides those within links, codes and such."""
+    if LATIN_TEXT.fullmatch(text):
+        return []
+    inside = {at for span in protected_spans(text) for at in range(span.start, span.end)}
+    words = _WITH_FOREIGN_LETTERS.finditer(text.translate(_table(base_language(language))))
+    return [word.span() for word in words if word.start() not in inside]
 
 
 def islands(text: str, language: str, taken: Iterable[tuple[int, int, str]] = ()) -> list[Island]:

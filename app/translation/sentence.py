@@ -19,6 +19,7 @@ from app.text.text_blocks import merged
 from app.translation.assemble import assembled
 from app.translation.concerns.glossary import usage_sum, with_terms
 from app.translation.concerns.marks import with_marks, with_markup, with_references
+from app.translation.concerns.unknown_words import with_foreign_words_marked
 from app.translation.edits import Edit, with_edits, without_added_stop
 from app.translation.reading import Reading, Sentence
 from app.translation.segments import (
@@ -64,7 +65,7 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
     if parts is not None:
         notices.append(Notice("translated_in_parts", _IN_PARTS, 0, len(sentence.source)))
     elif (parts := _halves(sentence, result, halvings)) is None:
-        return result
+        return with_foreign_words_marked(sentence.source, sentence.options.source_language, result)
     own = [
         replace(sentence, source=piece, options=_without_prefix(sentence, n)) for n, piece in enumerate(parts.pieces)
     ]

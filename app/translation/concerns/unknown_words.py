@@ -1,11 +1,16 @@
-"""Words that a demo model was not trained on: it is made to copy them, since what it would invent for them is noise."""
+"""Words that a model cannot translate. A demo model is made to copy those that it was not trained on, since what it
+would invent for them is noise; words in the letters of another script are islands. Notices mark both."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
+from app.engine.interface import Notice, TranslationResult
 from app.engine.output.notices import untrained_words
 from app.text.glossary_matching import TermMatcher
+from app.text.islands import foreign_words
+from models.language_names import ENGLISH_NAMES
 
 _MOST_COPIED_WORDS = 12  # in a sentence; a sentence of unknown words is in another language
 
@@ -23,3 +28,15 @@ def copying_matcher(text: str, known_words: Collection[str]) -> TermMatcher | No
     if not 0 < len(runs) <= _MOST_COPIED_WORDS:
         return None
     return TermMatcher({text[start:end]: text[start:end] for start, end in runs})
+
+
+def with_foreign_words_marked(source: str, language: str, translation: TranslationResult) -> TranslationResult:
+    """With a notice for each word in letters that the source language is not written in."""
+    marked = {(notice.start, notice.end) for notice in translation.notices if notice.code == "unknown_words"}
+    name = ENGLISH_NAMES.get(language, language)
+    notices = [
+        Notice("unknown_words", f"“{source[start:end]}” is in letters of another script than {name}.", start, end)
+        for start, end in foreign_words(source, language)
+        if (start, end) not in marked
+    ]
+    return replace(translation, notices=(*translation.notices, *notices)) if notices else translation
