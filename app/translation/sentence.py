@@ -65,7 +65,8 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
     if parts is not None:
         notices.append(Notice("translated_in_parts", _IN_PARTS, 0, len(sentence.source)))
     elif (parts := _halves(sentence, result, halvings)) is None:
-        return with_foreign_words_marked(sentence.source, sentence.options.source_language, result)
+        source, language = sentence.source, sentence.options.source_language
+        return result if source.isascii() else with_foreign_words_marked(source, language, result)
     own = [
         replace(sentence, source=piece, options=_without_prefix(sentence, n)) for n, piece in enumerate(parts.pieces)
     ]
