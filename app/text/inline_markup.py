@@ -16,8 +16,8 @@ from app.text.tag_placement import AlignedSpan, PlacedElement, TagPlacement, ali
 
 Span = tuple[int, int]
 
-_SIGNS = re.compile(r"[*_~&]|\]\(|\]\[|\[/|\|\||==|''|://|(?:link|xref|mailto):|<<|\[\[|\":|>`_|</|&lt;/|\\\\[\"']")
-_MAY_LINK = re.compile(r"\][(\[\]]|[:\w]\[|>>|\|[^|\n]{1,300}>|\[http|\":h|>`_|\[\[|\\\\[\"']")
+_SIGNS = re.compile(r"[*_~&]|\]\(|\]\[|\[/|\|\||==|''|://|(?:link|xref|mailto):|<<|\[\[|\":|>`_|</|&lt;/|\\[\"']")
+_MAY_LINK = re.compile(r"\][(\[\]]|[:\w]\[|>>|\|[^|\n]{1,300}>|\[http|\":h|>`_|\[\[|\\[\"']")
 _WORDS = r"[^\[\]\n]{1,300}"
 _ADDRESS = r"https?://[^\s\[\]<>|]{1,300}"
 _TARGET = r"(?:<[^<>\n]{1,500}>|[^\s()]{1,500}(?:\([^\s()]{0,80}\)[^\s()]{0,80})?)(?:\s\"[^\"\n]{0,200}\")?"

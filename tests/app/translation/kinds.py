@@ -273,7 +273,7 @@ def pairs_of_tags() -> Iterator[Member]:
         yield Member(f"«Guten Morgen» <{name}>«ein Hund»</{name}> «und eine Katze»")
         yield Member(f"&lt;{name}&gt;«Ein Hund»&lt;/{name}&gt; «liest ein Buch»")
     yield Member('<a href="x?y=1&z">«Ein Buch»</a> «für die Frau»')
-    yield Member("<b>«ein» <i>«Hund»</i></b> «und» <b>«Bier»</b>")
+    yield Member("<b>ein <i>Hund</i></b> und <b>Bier</b>", ("<b>", "<i>", "</i>", "</b>"))
     for quote in ('\\"', "\\'"):
         yield Member(f"«Das ist» {quote}«Bier»{quote} «und» {quote}«Brot»{quote}")
 

@@ -205,7 +205,7 @@ def scribble(rng: random.Random) -> str:
         chunk = rng.choice(edges) + inner + rng.choice(edges.replace("\\", ""))  # \\! is an escape
         # With another scribble's, a brace or a backquote would enclose the words between them: a placeholder, or code.
         encloses = chunk.count("{") != chunk.count("}") or chunk.count("`") % 2
-        begins_text = re.search(rf"\\\\[nrt]|^[{PICTURES}]+[{re.escape(ORDINARY)}]", chunk)  # an escape, or a picture
+        begins_text = re.search(rf"\\[nrt]|^[{PICTURES}]+[{re.escape(ORDINARY)}]", chunk)  # an escape, or a picture
         if any(sign in chunk for sign in SIGNS + RARE_SIGNS) and not encloses and not begins_text:
             return chunk
 

@@ -60,6 +60,19 @@ def test_copied_stand_ins_need_one_request() -> None:
     assert "alignment" not in engine.requests[0].options.wants  # type: ignore[attr-defined]
 
 
+def test_parts_around_a_sign_that_the_model_loses() -> None:
+    """ "=" is read by the model, no island: the check at the end misses it."""
+    text = "Ein Hund = eine Katze heute"
+    result = translate(WordEngine(alter=lambda word: word.replace("=", "")), text)
+    assert result.text == "EIN HUND = EINE KATZE HEUTE"
+    assert [notice.code for notice in result.notices] == ["translated_in_parts"]
+
+
+def test_a_mark_before_a_placeholder_is_put_back() -> None:
+    engine = WordEngine(alter=lambda word: word.replace(":", ""))
+    assert translate(engine, "Danke: {name}!").text == "DANKE: {name}!"
+
+
 def test_link_written_twice_is_repaired() -> None:
     engine = WordEngine(words={"{name}": "{name} {name}"})
     assert translate(engine, "Hallo {name} da").text == "HALLO {name} DA"
