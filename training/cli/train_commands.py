@@ -26,9 +26,11 @@ from training.cli.command_options import (
     start_run,
 )
 from training.config.corpus_languages import CorpusLanguages, missing_languages, pair_name, split_languages
+from training.config.overrides import Override
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import MULTIPLE_LANGUAGES, TranslatorConfig
 from training.config.run_file import RUN_FILE, CorpusArgument, explained_config, read_run_file, without_languages
+from training.config.shipped_corpora import shipped_corpus
 from training.data.corpus_loading import HUGGINGFACE_PREFIX, parse_columns, read_pairs, read_text
 from training.data.run_corpora import read_mix, read_multilingual_corpora, read_run_corpora, require_corpora
 from training.data.sentence_pairs import Pairs
@@ -75,6 +77,7 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
             (data[role],) = data[role]
     data |= {"from": arguments.start_from, "tokenizer": arguments.tokenizer}
     raise_all(problems_beside_multilingual(arguments))
+    _take_languages_of_shipped_corpus(arguments)
     start = read_start(arguments, "translator")
     required = {"train": "--train"} if arguments.multilingual else REQUIRED
     request = build_request(arguments, TRANSLATORS, "finetune" if start else "tiny", data, required, start)
@@ -106,6 +109,17 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
     return train_translator(
         config, train, valid, run, start=start, tokenizers=tokenizers, mix=mix, earlier=earlier, test=test
     )
+
+
+def _take_languages_of_shipped_corpus(arguments: argparse.Namespace) -> None:
+    """--train everyday:de-en says what --source and --target would."""
+    named = {corpus.languages for name in arguments.train or () if (corpus := shipped_corpus(name))}
+    if len(named) != 1 or (languages := named.pop()) is None:
+        return
+    given = {override.key for override in arguments.overrides}
+    for key, code in zip(("source_language", "target_language"), languages, strict=True):
+        if key not in given:
+            arguments.overrides.append(Override(key, code, "--train", is_text=True))
 
 
 def add_multilingual(command: argparse.ArgumentParser) -> None:

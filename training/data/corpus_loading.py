@@ -1,7 +1,7 @@
 """Loads a corpus argument as sentence pairs for a translator or text for a lyricist.
 
-Formats: text files, JSONL, TSV, CSV, Moses' parallel files, TMX, Hugging Face data sets. Every error is one sentence
-that names the file and the line."""
+Formats: text files, JSONL, TSV, CSV, Moses' parallel files, TMX, Hugging Face data sets, and the corpora that come with
+this project. Every error is one sentence that names the file and the line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training.config.corpus_languages import base_language, find_language
+from training.config.shipped_corpora import ShippedCorpus, shipped_corpus
 from training.data.corpus_files import (
     BYTE_ORDER_MARK,
     decode_lines,
@@ -89,7 +90,7 @@ TAB_SEPARATED = CorpusFile((), _read_table)
 PAIR_FORMATS = tuple(suffix for row in CORPUS_FILES for suffix in row.suffixes)  # never a text, a sentence on a line
 FORMATS = (
     "SOURCE,TARGET (two files), one file of tab-separated pairs,"
-    f" {', '.join(row.suffixes[0] for row in CORPUS_FILES)} (each also .gz) or hf:NAME"
+    f" {', '.join(row.suffixes[0] for row in CORPUS_FILES)} (each also .gz), hf:NAME or everyday"
 )
 
 
@@ -102,6 +103,8 @@ def read_pairs(
     data set. Elsewhere the order of columns or files counts, and with `languages` reversed sides are
     swapped, or reported where the user chose the order. columns: of a TSV or CSV file; None: inferred. skip_malformed:
     leaves lines out that cannot be read, and reports them. TrainingError for an invalid corpus."""
+    if shipped := shipped_corpus(argument):
+        return _shipped_pairs(shipped, argument, languages)
     path = Path(argument)
     if argument.startswith(HUGGINGFACE_PREFIX):
         return collect_pairs(_pairs_of(dataset_records(argument), languages, skip_malformed), argument)
@@ -118,6 +121,21 @@ def read_pairs(
     if languages is None or names_languages:
         return pairs
     return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
+
+
+def _shipped_pairs(corpus: ShippedCorpus, argument: str, languages: Languages | None) -> Pairs:
+    named = corpus.languages or languages
+    if named is None:
+        raise TrainingError(f"{argument} has several languages: say which with --source and --target.")
+    if languages and languages != named:
+        wanted, other = "-".join(languages), "-".join(named)
+        raise TrainingError(f"{argument} names {other}, and this run reads {wanted}.")
+    topics = []
+    for file in corpus.files:
+        rows = (row for row in read_table(file, languages=named) if not isinstance(row, CorpusNote))  # on its titles
+        topics.append(collect_pairs(rows, str(file)))
+    pairs = join_corpora(topics)
+    return replace(pairs, origin=argument, report=replace(pairs.reported(), origin=argument))
 
 
 def is_monolingual(argument: str) -> bool:

@@ -21,6 +21,7 @@ from models.checkpoint import sha256
 from training.config.corpus_languages import LanguageCodes, pair_name, split_languages
 from training.config.run_config import CleaningConfig, TranslatorConfig
 from training.config.run_file import corpus_parts, without_languages
+from training.config.shipped_corpora import shipped_corpus
 from training.data.cleaning import HeldOutIndex, clean, comparison_key, hold_out
 from training.data.corpus_loading import (
     HUGGINGFACE_PREFIX,
@@ -56,7 +57,7 @@ def require_corpora(data: Mapping[str, Any]) -> None:
     for role in ("train", "mix", "valid", "test"):
         named = data.get(role) or []
         for argument in map(without_languages, [named] if isinstance(named, str) else named):
-            if argument.startswith(HUGGINGFACE_PREFIX) or Path(argument).exists():
+            if argument.startswith(HUGGINGFACE_PREFIX) or shipped_corpus(argument) or Path(argument).exists():
                 continue
             for path in moses_files(argument):
                 if not path.exists():

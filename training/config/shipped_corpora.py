@@ -1,0 +1,40 @@
+"""The corpora that come with this project, by the names that corpus arguments have for them.
+
+everyday            the training lines, in the languages of the run
+everyday:de-en      the same, which also names the languages
+everyday-valid, everyday-test    the lines that are held out
+everyday-dictionary    words and short phrases"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from training.config.corpus_languages import LanguageCodes
+
+ROOT = Path(__file__).parents[1] / "everyday"
+LANGUAGES = ("en", "de", "es", "zh")  # of every line
+_CODE = "|".join(LANGUAGES)
+_SPELLING = re.compile(rf"everyday(?:-(?P<part>valid|test|dictionary))?(?::(?P<source>{_CODE})-(?P<target>{_CODE}))?")
+
+
+class ShippedCorpus(NamedTuple):
+    """folder: of tab-separated files, one a topic, with a column for each language. languages: source and target, None
+    where the argument does not name them."""
+
+    folder: Path
+    languages: LanguageCodes | None
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("*.tsv"))
+
+
+def shipped_corpus(argument: str) -> ShippedCorpus | None:
+    """The corpus that an argument names; None for all other arguments, also where a file has that name."""
+    match = _SPELLING.fullmatch(argument)
+    if match is None or match["source"] == match["target"] is not None or Path(argument).exists():
+        return None
+    languages = (match["source"], match["target"]) if match["source"] else None
+    return ShippedCorpus(ROOT / (match["part"] or "train"), languages)
