@@ -20,7 +20,7 @@ _FENCE = re.compile(r"^[ \t]{0,9}(?:>[ \t]?){0,9}(`{3,}|~{3,})[^`\n]*$", re.MULT
 _ROW = re.compile(r"^[ \t>]*\|.*\|[ \t]*$", re.MULTILINE)
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _PARTS = re.compile(r"(?<=[ \t])[|·•](?=[ \t])")
-_KEY = r"[A-Za-z_][\w.-]{0,80}"
+_KEY = r"[A-Za-z_][A-Za-zÀ-ɏ0-9_.-]{0,80}"
 # RFC 5322: a name, a colon, a value, which goes on in lines that begin with a space.
 _HEADER = r"(?>[A-Z][A-Za-z0-9]{0,30}(?:-[A-Za-z0-9]{1,30}){0,5}:[^\n]*(?:\n[ \t]+\S[^\n]*)*(?:\n|\Z))"
 _MOST_HEADERS = 60  # of a mail
