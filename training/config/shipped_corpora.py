@@ -3,7 +3,8 @@
 everyday            the training lines, in the languages of the run
 everyday:de-en      the same, which also names the languages
 everyday-valid, everyday-test    the lines that are held out
-everyday-dictionary    words and short phrases"""
+everyday-dictionary    words and short phrases
+songs-zh, songs-en     texts for a lyricist"""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from training.config.corpus_languages import LanguageCodes
 
 ROOT = Path(__file__).parents[1] / "everyday"
+_SONGS = {f"songs-{code}": ROOT.parent / "songs" / f"{code}.txt" for code in ("zh", "en")}
 LANGUAGES = ("en", "de", "es", "zh")  # of every line
 _CODE = "|".join(LANGUAGES)
 _SPELLING = re.compile(rf"everyday(?:-(?P<part>valid|test|dictionary))?(?::(?P<source>{_CODE})-(?P<target>{_CODE}))?")
@@ -38,3 +40,8 @@ def shipped_corpus(argument: str) -> ShippedCorpus | None:
         return None
     languages = (match["source"], match["target"]) if match["source"] else None
     return ShippedCorpus(ROOT / (match["part"] or "train"), languages)
+
+
+def shipped_songs(argument: str) -> Path | None:
+    """The text that the corpus argument of a lyricist names; None for all other arguments."""
+    return None if Path(argument).exists() else _SONGS.get(argument)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from training.config.shipped_corpora import LANGUAGES, ROOT, shipped_corpus
-from training.data.corpus_loading import read_pairs
+from training.data.corpus_loading import read_pairs, read_text
 from training.errors import TrainingError
 
 PARTS = ("train", "valid", "test")
@@ -113,3 +113,12 @@ def test_other_names_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "everyday").write_text("Hund\tdog\n", encoding="utf-8")
     assert list(read_pairs("everyday").targets) == ["dog"]
+
+
+@pytest.mark.parametrize(("name", "songs"), [("songs-zh", 400), ("songs-en", 200)])
+def test_a_lyricist_reads_the_songs_by_name(name: str, songs: int) -> None:
+    text = read_text(name)
+    assert text.count("\n\n") + 1 >= songs
+    assert "\n\n\n" not in text and not text.startswith("\n")
+    lines = Counter(line for song in text.strip("\n").split("\n\n") for line in {*song.split("\n")})
+    assert max(lines.values()) <= 3  # besides refrains
