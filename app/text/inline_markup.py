@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from app.text.html_passages import InlineElement
+from app.text.layout_characters import is_unspaced_script
 from app.text.protected_spans import protected_spans
 from app.text.tag_placement import AlignedSpan, PlacedElement, TagPlacement, aligned_words
 
@@ -160,7 +161,7 @@ def placed_signs(
     any is written with its source's words."""
     elements = _elements(source, markup, in_clean)
     words = aligned_words(clean, translation, alignment, [])
-    signs = _signs(TagPlacement(clean, words).placed(elements), clean, words, len(translation))
+    signs = _signs(TagPlacement(clean, words).placed(elements), clean, words, translation)
     yield from sorted(signs, key=itemgetter(0))
 
 
@@ -178,22 +179,24 @@ def _elements(source: str, markup: Sequence[Markup], in_clean: Callable[[int], i
 
 
 def _signs(
-    placed: Iterable[PlacedElement], clean: str, words: Sequence[AlignedSpan], length: int
+    placed: Iterable[PlacedElement], clean: str, words: Sequence[AlignedSpan], translation: str
 ) -> Iterator[tuple[int, str]]:
     for element in placed:
         inline = element.inline
         is_link = inline.closing not in ("", inline.opening)
-        if words and (element.first < element.behind or not is_link):
-            first = min(element.first, len(words) - 1)
+        first, last = min(element.first, len(words) - 1), max(element.first, element.behind - 1)
+        covered = translation[words[first].start : words[last].end] if element.first < element.behind else ""
+        if words and (any(map(str.isalnum, covered)) or not is_link):
             yield words[first].start, inline.opening
-            yield from _signs(element.within, clean, words, length)
-            yield words[max(first, element.behind - 1)].end, inline.closing
+            yield from _signs(element.within, clean, words, translation)
+            yield words[min(last, len(words) - 1)].end, inline.closing
         elif is_link:
             written = inline.opening + clean[inline.start : inline.end] + inline.closing
-            if element.first < len(words):
-                yield words[element.first].start, f"{written} "
-            else:
-                yield length, f" {written}" if length else written
+            at = words[element.first].start if element.first < len(words) else len(translation)
+            before, after = translation[:at][-1:], translation[at : at + 1]
+            begins_word = not before or before.isspace() or is_unspaced_script(before)
+            ends_word = not after or not begins_word or is_unspaced_script(after)
+            yield at, f"{'' if begins_word else ' '}{written}{'' if ends_word else ' '}"
 
 
 def _markup(match: re.Match[str], *, is_link: bool = False) -> Markup:

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from app.engine.interface import TranslationResult
-from app.text.inline_markup import markup_of
+from app.text.inline_markup import markup_of, placed_signs
+from app.text.tag_placement import AlignedSpan
 from app.translation.driver import Translator
 from app.translation.segments import segmented
 from tests.app.translation.word_engine import WordEngine
@@ -55,6 +56,27 @@ def test_alignment_and_tokens_have_the_signs() -> None:
 def test_link_whose_words_are_lost_is_written_with_its_own_and_an_emphasis_is_on_the_word_in_its_place() -> None:
     engine = WordEngine(words={"hier": ""})
     assert translate(engine, "Der *hier* Hund [hier](u) da").text == "DER *HUND* [hier](u) DA"
+
+
+@pytest.mark.parametrize(
+    ("translation", "at", "sign"),
+    [
+        ("the dog, yes", len("the dog"), " [Xyz](u)"),
+        ("the dog yes", len("the dog "), "[Xyz](u) "),
+        ("the dog", len("the dog"), " [Xyz](u)"),
+        ("狗，是", 1, "[Xyz](u)"),
+    ],
+)
+def test_link_whose_words_are_lost_has_spaces_where_words_have_some(translation: str, at: int, sign: str) -> None:
+    source, clean = "Der Hund [Xyz](u), ja", "Der Hund Xyz, ja"
+    ours = {"dog": 4, "狗": 4, ",": 12, "，": 12, "yes": 14, "是": 14}  # word -> its source's start in `clean`
+    words = [
+        AlignedSpan(begin := translation.find(word), begin + len(word), start, start + 1)
+        for word, start in ours.items()
+        if word in translation
+    ]
+    in_clean = {10: 9, 13: 12}.__getitem__
+    assert list(placed_signs(source, clean, markup_of(source), in_clean, translation, words)) == [(at, sign)]
 
 
 def test_sign_around_several_sentences_stays_at_their_edges() -> None:
