@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -56,20 +57,33 @@ def aligned_words(
 
 
 def _verbatim_words(source: str, target: str, verbatim: Sequence[InlineElement]) -> list[AlignedSpan]:
-    """Equal elements are matched in source order."""
-    search_from: dict[str, int] = {}
+    """Equal elements are matched in source order, each with the place that is nearest to its own, as long as enough
+    places are left for those after it."""
+    shown_of = [source[element.start : element.end].strip() for element in verbatim]
+    left, places, nexts = Counter(shown_of), dict[str, list[int]](), Counter[str]()
     words: list[AlignedSpan] = []
-    for element in verbatim:
-        shown = source[element.start : element.end].strip()
-        start = target.find(shown, search_from.get(shown, 0))
-        while start >= 0 and _cuts_a_word(target, start, start + len(shown)):
-            start = target.find(shown, start + 1)
-        search_from[shown] = start + len(shown) if start >= 0 else len(target)
-        if start >= 0:
-            read = source.index(shown, element.start)
-            words.append(AlignedSpan(start, start + len(shown), read, read + len(shown)))
+    for element, shown in zip(verbatim, shown_of, strict=True):
+        starts = places[shown] = places.get(shown) or list(_places(shown, target))
+        left[shown] -= 1
+        read = source.index(shown, element.start)
+        expected = read * len(target) / len(source)
+        at = nexts[shown]
+        while at + 1 < len(starts) - left[shown] and abs(starts[at + 1] - expected) <= abs(starts[at] - expected):
+            at += 1
+        if at < len(starts):
+            words.append(AlignedSpan(starts[at], starts[at] + len(shown), read, read + len(shown)))
+        nexts[shown] = at + 1
     words.sort(key=_start)
     return [word for i, word in enumerate(words) if not i or words[i - 1].end <= word.start]
+
+
+def _places(shown: str, text: str) -> Iterator[int]:
+    """Where it stands in a text and cuts no word."""
+    start = text.find(shown)
+    while start >= 0:
+        if not _cuts_a_word(text, start, start + len(shown)):
+            yield start
+        start = text.find(shown, start + 1)
 
 
 def _cuts_a_word(text: str, start: int, end: int) -> bool:

@@ -162,6 +162,8 @@ def nodes(text: str) -> Counter[tuple[str, ...]]:
 @example("a <b>\n  <!-- c -->\n  d\n</b>\n e")
 @example("<!-- a --> \n  b<x/>  c")
 @example("<a> Bier </a><code> Bier </code> Bier ")
+@example(" Bier <code> Bier  Bier </code>")
+@example("Bier <code>Bier</code> Bier <code>Bier</code> Bier Bier")
 def test_text_that_a_translation_repeats_comes_back_to_the_letter(text: str) -> None:
     assert translated(text).replace("\xa0", "&#xA0;") == text.replace("\xa0", "&#xA0;")
 
