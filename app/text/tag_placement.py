@@ -18,6 +18,7 @@ _NOWHERE = -1
 _start = attrgetter("start")
 _UNSPACED_SCRIPTS = r"\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+")
+_PUNCTUATION = re.compile(r"[^\w\s]+")
 _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 _FOREIGN_WORD_COST = 0.5  # penalty for enclosing a foreign word; an own word scores 1
 
@@ -43,11 +44,11 @@ def aligned_words(
     relative position are aligned. A verbatim element kept exactly is one word."""
     kept = _verbatim_words(source, target, verbatim)
     valid = list(_valid_alignment(source, target, alignment or ()))
-    words = list(kept)
+    words, held = list(kept), {at for word in kept for at in range(word.source_start, word.source_end)}
     for part in (part for word in valid for part in _word_parts(source, target, word)):
         place = bisect_right(kept, part.end - 1, key=_start) - 1
         if place < 0 or kept[place].end <= part.start:
-            words.append(part)
+            words.append(AlignedSpan(part.start, part.end) if part.source_start in held else part)
     between, last_end = list[AlignedSpan](), 0
     for word in sorted([*words, AlignedSpan(len(target), len(target))], key=_start):
         between += [AlignedSpan(*match.span()) for match in _WORD.finditer(target, last_end, word.start)]
@@ -103,9 +104,14 @@ def _valid_alignment(source: str, target: str, alignment: Sequence[AlignedSpan])
 
 
 def _word_parts(source: str, target: str, word: AlignedSpan) -> Iterator[AlignedSpan]:
-    """Splits a word from its punctuation, which is aligned with the punctuation of the source word if there is any."""
+    """Splits a word from its punctuation, which is aligned with the punctuation of the source word if there is any.
+    Punctuation that a model aligns with a word is aligned with the punctuation after that word."""
     parts = _punctuation_parts(target, word.start, word.end)
     source_parts = _punctuation_parts(source, word.source_start, word.source_end)
+    if parts is None and source_parts is not None:
+        after = _PUNCTUATION.match(source, word.source_end)
+        yield AlignedSpan(word.start, word.end, *(after.span() if after else ()))
+        return
     if parts is None or source_parts is None:
         yield word
         return

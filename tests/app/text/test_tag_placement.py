@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.text.html_page import parse_page
 from app.text.tag_placement import AlignedSpan
 from tests.app.text.scripted_translation import backwards, ordered, translated
 
@@ -78,3 +79,27 @@ def test_whitespace_between_tags_does_not_separate_a_word_from_its_comma() -> No
     assert translated("ein <!-- x --> Hund", lambda _: ("one, dog", alignment)) == "one<!-- x -->, dog"
     alignment = [AlignedSpan(0, 3, 0, 3), AlignedSpan(5, 8, 4, 8)]
     assert translated("ein <!-- x --> Hund", lambda _: ("one, dog", alignment)) == "one, <!-- x --> dog"
+
+
+@pytest.mark.parametrize(
+    ("page", "translation", "words", "expected"),
+    [
+        ("Ich mag H<sub>2</sub>O.", "I like {1}.", {"I": "Ich", "like": "mag", "{1}": "{1}", ".": "{1}"},
+         "I like H<sub>2</sub>O."),
+        ("Ich mag <b>Hunde</b>.", "I like dogs.", {"dogs": "Hunde", ".": "Hunde"}, "I like <b>dogs</b>."),
+        ("Ich mag <b>Hunde.</b> Ja", "I like dogs. Yes", {"dogs": "Hunde", ".": "Hunde", "Yes": "Ja"},
+         "I like <b>dogs.</b> Yes"),
+        ("Ich mag <code>x</code> und y", "I like x, and y", {"like": "mag", "x": "x", ",": "x", "and": "x", "y": "y"},
+         "I like <code>x</code>, and y"),
+    ],
+)  # fmt: skip
+def test_punctuation_that_a_model_aligns_with_a_word_is_neither_taken_nor_lost(
+    page: str, translation: str, words: dict[str, str], expected: str
+) -> None:
+    parsed = parse_page(page)
+    (text,) = parsed.texts
+    alignment = [
+        AlignedSpan(start := translation.index(word), start + len(word), of := text.index(source), of + len(source))
+        for word, source in words.items()
+    ]
+    assert "".join(parsed.pieces([(translation, alignment)])) == expected
