@@ -30,6 +30,7 @@ _SPAN = re.compile(
     r"(?:/(?:k?m|k?g|h|min|s|t|l|m[²³])(?!\w))?)?"
     r"(?P<unit>\s?(?:km/h|kWh|mAh|[kMGT]B|[kMG]?Hz|[kcmµ]?m[²³]?|[kmµ]?g|[mcdk]?l|[kM]?W|ms|min|[hstVA]|ha|qm)(?!\w))?"
 )
+_TIMES = ("h", "min", "s", "ms")
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})|(\d{4})([./-])(\d{1,2})\6(\d{1,2})")
 _CLOCK = re.compile(r"(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}))?")
 _AFTERNOON = re.compile(r"\s?p\.?m(?!\w)", re.IGNORECASE)
@@ -73,7 +74,8 @@ class Number:
     """A number of a text, or several joined ones: a date, a time, a range. start, end: its span with sign and unit.
     core: its span without them. key: its digits, with a decimal point if that is beyond doubt; the keys of joined
     numbers in order, those of a date sorted. groups: the key of each joined number. signs: currency, %, ‰, °, §, and -
-    for a minus. names: whether it follows a word that it numbers, such as "No."."""
+    for a minus. names: whether it follows a word that it numbers, such as "No.". unit: kg, or "" also of times, whose
+    units become words."""
 
     start: int
     end: int
@@ -83,6 +85,7 @@ class Number:
     core: tuple[int, int]
     date: bool = False
     names: bool = False
+    unit: str = ""
 
     @property
     def joined(self) -> bool:
@@ -142,7 +145,9 @@ def _numbers_of(text: str, match: re.Match[str]) -> Iterator[Number]:
     for number, (first, last) in enumerate(singles):
         key = _value(text[first:last])
         own = signs if (match["after"] and number == len(singles) - 1) or (match["before"] and number == 0) else ""
-        outer = before if number == 0 else first, behind if number == len(singles) - 1 else last
+        is_last = number == len(singles) - 1
+        outer = before if number == 0 else first, behind if is_last else last
+        unit = (match["unit"] or "").strip() if is_last else ""
         yield Number(
             *outer,
             key,
@@ -150,6 +155,7 @@ def _numbers_of(text: str, match: re.Match[str]) -> Iterator[Number]:
             own,
             (first, last),
             names=_NUMBERED.search(text, max(0, first - _LONGEST_LABEL), first) is not None,
+            unit="" if unit in _TIMES else unit,
         )
 
 
@@ -205,7 +211,8 @@ def lost_numbers(
         if same is None:
             rest.append(number)
             continue
-        if any(sign not in same.signs and not _has_sign_word(text, sign) for sign in number.signs):
+        signless = any(sign not in same.signs and not _has_sign_word(text, sign) for sign in number.signs)
+        if signless or not _has_unit(text, same, number.unit):
             lost.append(LostNumber(number, (same.start, same.end)))
     others = unclaimed.rest
     groups = Counter(_plain(group) for other in others for group in other.groups)
@@ -305,6 +312,14 @@ def _without_its_sign(number: Number, text: str, present: Sequence[Number]) -> t
         return None
     parts = (other.core for other in present if other.joined and _plain(number.key) in map(_plain, other.groups))
     return next(parts, None)
+
+
+def _has_unit(text: str, number: Number, unit: str) -> bool:
+    """Whether a unit stands after a number, in Latin letters or, as км and 公斤, in those of another script."""
+    after = text[number.core[1] :].lstrip()
+    if after.lower().startswith(unit.lower()):
+        return True
+    return after[:1].isalpha() and "LATIN" not in unicodedata.name(after[0], "LATIN")
 
 
 def _has_sign_word(text: str, sign: str) -> bool:

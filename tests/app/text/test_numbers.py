@@ -58,6 +58,8 @@ def test_digits_of_any_script() -> None:
         ("14-24", "14 to 24"),
         ("EUR 5 und § 12", "5 euros and Section 12"),
         ("am 12.03.2024", "on 12 March 2024"),
+        ("in 10 min, 3 h", "in 10 minutes, 3 hours"),
+        ("5 km und 2 kg", "5公里和2 кг"),
     ],
 )
 def test_another_way_to_write_a_number_keeps_it(source: str, translation: str) -> None:
@@ -85,6 +87,7 @@ def test_another_way_to_write_a_number_keeps_it(source: str, translation: str) -
         ("am 14.09.2028", "on 14.4.09.2028", [("14.09.2028", "14.4.09.2028")]),
         ("am 13.01.2019", "on 13.03.101.2019", [("13.01.2019", None)]),
         ("um 14h30", "at 14", [("14h30", None)]),
+        ("1 kg Brot, 5 km weit", "1 kotl bread, 5 far", [("1 kg", "1"), ("5 km", "5")]),
     ],
 )
 def test_lost_and_torn_numbers(source: str, translation: str, lost: list[tuple[str, str | None]]) -> None:
