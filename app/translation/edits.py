@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from app.engine.interface import AlignedWord, TranslationResult
 from app.engine.output.text_stream import WrittenToken
-from app.text.layout_characters import JOINERS, MODEL_LAYOUT, is_spelling_joiner
+from app.text.layout_characters import JOINERS, MODEL_LAYOUT, is_spelling_joiner, is_unspaced_script
 
 _FULL_STOPS = (".", "。")
 
@@ -98,6 +98,14 @@ def without_added_stop(source: str, translation: TranslationResult) -> Translati
     if source[-1:] in _FULL_STOPS or length < 2 or translation.text[-1] not in _FULL_STOPS:
         return translation
     return with_edits(translation, [Edit(length - 1, length, "")])
+
+
+def with_closing_colon(source: str, translation: TranslationResult) -> TranslationResult:
+    """With the colon at the end of a label (Name:), if a model has left it out."""
+    length, last = len(translation.text), translation.text[-1:]
+    is_missing = source[-1:] in (":", "：") and last.isalnum()
+    colon = "：" if is_missing and is_unspaced_script(last) else ":"
+    return with_edits(translation, [Edit(length, length, colon)]) if is_missing else translation
 
 
 def strip_invented_layout(text: str, prefix: str) -> str:

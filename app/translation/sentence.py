@@ -20,7 +20,7 @@ from app.translation.assemble import assembled
 from app.translation.concerns.glossary import usage_sum, with_terms
 from app.translation.concerns.marks import with_marks, with_markup, with_references
 from app.translation.concerns.unknown_words import with_foreign_words_marked
-from app.translation.edits import Edit, with_edits, without_added_stop
+from app.translation.edits import Edit, with_closing_colon, with_edits, without_added_stop
 from app.translation.reading import Reading, Sentence
 from app.translation.segments import (
     SegmentedText,
@@ -60,7 +60,7 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
     else:
         reading, result = yield from _translated(sentence)
     lost = _lost_numbers(reading, result)
-    result = _restored(reading, or_source_text(reading.clean, result))
+    result = with_closing_colon(sentence.source, _restored(reading, or_source_text(reading.clean, result)))
     parts, notices = _parts_around_lost(sentence, reading, result, lost), list[Notice]()
     if parts is not None:
         notices.append(Notice("translated_in_parts", _IN_PARTS, 0, len(sentence.source)))
@@ -180,14 +180,20 @@ class _Places:
     def taken(self, translation: TranslationResult) -> TranslationResult | None:
         """The stand-ins as such characters; None if one is not there once."""
         edits: list[Edit] = []
+        text, clean, ends = translation.text, self.reading.clean, set[int]()
         for hole, character in zip(self.reading.stand_ins, self.characters, strict=True):
-            at = copied_once(hole.shown, translation.text)
+            at = copied_once(hole.shown, text)
             if at is None:
                 return None
             edits.append(Edit(at, at + len(hole.shown), character))
-            mark = _WORD_AND_MARK.search(self.reading.clean[: hole.at])
-            if mark and _WORD_AND_SPACE.search(translation.text[:at]) and mark[1] not in translation.text:
-                edits.append(Edit(at - 1, at - 1, mark[1]))
+            ends.add(at + len(hole.shown))
+        left = {mark: clean.count(mark) - text.count(mark) for mark in ",:;"}
+        for hole, own in zip(self.reading.stand_ins, tuple(edits), strict=True):
+            mark = _WORD_AND_MARK.search(clean[: hole.at])
+            before = own.start - 1
+            if mark and left[mark[1]] > 0 and before not in ends and _WORD_AND_SPACE.search(text[: own.start]):
+                edits.append(Edit(before, before, mark[1]))
+                left[mark[1]] -= 1
         return with_edits(translation, sorted(edits, key=lambda edit: edit.start))
 
     def filled(self, translation: TranslationResult) -> TranslationResult:

@@ -17,6 +17,7 @@ _BEGINS = re.compile(
 )
 _SELECTOR = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{")
 _MOST_NESTED = 8
+_NUMBER = "{#}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,13 @@ class Framed:
 
     @property
     def branches(self) -> list[str]:
-        return [self.source[start:end] for message in self.messages for start, end in message.branches]
+        """With a placeholder for the number (#), which begins a heading in other texts."""
+        texts = (self.source[start:end] for message in self.messages for start, end in message.branches)
+        return [text.replace("#", self._number) for text in texts]
+
+    @property
+    def _number(self) -> str:
+        return "#" if _NUMBER in self.source else _NUMBER
 
     def filled(self, outer: TranslationResult, branches: Sequence[TranslationResult]) -> TranslationResult:
         """The translation of `text` with the messages in their places, and the translations of their branches."""
@@ -100,7 +107,7 @@ class Framed:
         for message, name in zip(self.messages, self.placeholders, strict=True):
             written, at = list[str](), message.start
             for start, end in message.branches:
-                written += [self.source[at:start], next(remaining).text]
+                written += [self.source[at:start], next(remaining).text.replace(self._number, "#")]
                 at = end
             place = outer.text.index(name)
             edits.append(Edit(place, place + len(name), "".join((*written, self.source[at : message.end]))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -249,3 +250,27 @@ def test_number_written_as_a_part_of_a_word_is_replaced_with_it() -> None:
 def test_wrong_number_is_replaced_with_the_digits_joined_to_it() -> None:
     engine = WordEngine(words={"14.04.1979": "14.04.197"})
     assert translate(engine, "Am 14.04.1979 da").text == "AM 14.04.1979 DA"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Name: ____ Ort: ____", "NAME: ____ ORT: ____"),
+        ("Name:", "NAME:"),
+        ("Danke: {a} morgen: {b}", "DANKE: {a} MORGEN: {b}"),
+        ("Danke, {a} morgen; {b}", "DANKE, {a} MORGEN; {b}"),
+    ],
+)
+def test_marks_before_placeholders_and_blanks_come_back_once(text: str, wanted: str) -> None:
+    def without_marks(word: str) -> str:
+        return word.rstrip(":;,") or word
+
+    assert translate(WordEngine(alter=without_marks), text).text == wanted
+    assert translate(WordEngine(), text).text == wanted
+
+
+@pytest.mark.parametrize("alter", [str, without_symbols])
+def test_number_of_a_plural_is_a_placeholder(alter: Callable[[str], str]) -> None:
+    text = "Du hast {count, plural, one {# Hund} other {viele, # Hunde}}."
+    wanted = "DU HAST {count, plural, one {# HUND} other {VIELE, # HUNDE}}."
+    assert translate(WordEngine(alter=alter), text).text == wanted
