@@ -13,7 +13,8 @@ _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,31}\d{0,
 _ESCAPE = re.compile(r"(?<!\\)\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"']))")
 LONGEST_REFERENCE = 35  # characters
 _MARKUP = frozenset("<>")  # part of a tag, which is copied as it is
-_SEPARATOR = re.compile(r"(?<=\s)[—–&](?=\s)|[©®™]")
+_SEPARATOR = re.compile(r"(?<=\s)(?:[—–&]|--)(?=\s)|[©®™]")
+_ROUND_BRACKETS = re.compile(r"[()（）]")
 # A translation may write a word for it.
 _AND = re.compile(
     r"\b(?:and|und|et|y|e|i|en|och|og|ja|és|a|ve|и|і|και|ed|și|şi|ir|un|in|dan|và)\b|[，、和与與と·&]|와|과|및|و",
@@ -72,7 +73,8 @@ def escaped_quotes(text: str) -> str:
 
 
 def separators(text: str) -> list[tuple[int, int, str]]:
-    """Start, end and character of each dash and & between spaces and of each ©, ® and ™, bare or as a reference."""
+    """Start, end and character of each dash (also --) and & between spaces and of each ©, ® and ™, bare or as a
+    reference."""
     spans = [(start, end, character) for start, end, character in references(text) if character in "—–&©®™"]
     inside = {at for start, end, _ in spans for at in range(start, end)}
     spans += [(*match.span(), match[0]) for match in _SEPARATOR.finditer(text) if match.start() not in inside]
@@ -80,19 +82,22 @@ def separators(text: str) -> list[tuple[int, int, str]]:
 
 
 def lost_separators(source: str, translation: str) -> list[tuple[int, int, str]]:
-    """The separators of `source` whose character is rarer in `translation`. A dash is not lost if the translation has
-    other punctuation for it (comma, colon), nor & if the translation has a word for it."""
-    wanted = separators(source) if any(sign in source for sign in "—–&©®™") else []
+    """The separators of `source` whose character is rarer in `translation`, and its round brackets if the translation
+    has fewer. A dash is not lost if the translation has other punctuation for it (comma, colon), nor & if the
+    translation has a word for it."""
+    brackets = list(_ROUND_BRACKETS.finditer(source))
+    fewer = len(brackets) > len(_ROUND_BRACKETS.findall(translation))
+    lost = [(*bracket.span(), bracket[0]) for bracket in brackets] if fewer else []
+    wanted = separators(source) if any(sign in source for sign in (*"—–&©®™", "--")) else []
     if not wanted:
-        return []
+        return lost
     there = Counter(character for _, _, character in separators(translation))
     needed = Counter(character for _, _, character in wanted)
     pauses = len(re.findall(r"[,;:—–]|\s-\s", translation)) - len(re.findall(r"[,;:]|\s-\s", source))
-    lost = []
     for start, end, character in wanted:
         kept = there[character] >= needed[character]
-        kept |= character in "—–" and pauses >= needed["—"] + needed["–"]
+        kept |= character in "—–--" and pauses >= needed["—"] + needed["–"] + needed["--"]
         kept |= character == "&" and _AND.search(translation) is not None
         if not kept:
             lost.append((start, end, character))
-    return lost
+    return sorted(lost)

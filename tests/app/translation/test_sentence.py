@@ -274,3 +274,19 @@ def test_number_of_a_plural_is_a_placeholder(alter: Callable[[str], str]) -> Non
     text = "Du hast {count, plural, one {# Hund} other {viele, # Hunde}}."
     wanted = "DU HAST {count, plural, one {# HUND} other {VIELE, # HUNDE}}."
     assert translate(WordEngine(alter=alter), text).text == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Der Hund (die Katze) schläft.", "DER HUND (DIE KATZE) SCHLÄFT."),
+        ("Der Hund -- die Katze -- schläft.", "DER HUND -- DIE KATZE -- SCHLÄFT."),
+        ("(Der Hund schläft.)", "(DER HUND SCHLÄFT.)"),
+    ],
+)
+def test_lost_brackets_and_double_hyphens_part_a_sentence(text: str, wanted: str) -> None:
+    def without_signs(word: str) -> str:
+        return word if word.isalpha() else re.sub(r"[()]|--", "", word)
+
+    result = translate(WordEngine(alter=without_signs), text)
+    assert result.text == wanted
