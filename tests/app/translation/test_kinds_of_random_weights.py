@@ -31,8 +31,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 )
 def test_every_member_of_a_kind_comes_back_whole(server: Server, kind: str) -> None:
     damaged = served_failures(server.base, kind, {("de", "en")}, marks=False)
-    # quotes with a backslash are read as quotes, which random weights do not write
-    damaged = [each for each in damaged if '\\"Bier' not in each and "\\'Bier" not in each]
     assert not damaged, "\n".join([str(len(damaged)), *damaged[:SHOWN]])
 
 
