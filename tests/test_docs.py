@@ -158,7 +158,7 @@ def test_blocks_of_a_tutorial_share_a_shell_and_have_to_succeed(tmp_path: Path) 
     page.text = "```sh\nexport A=8000; mkdir -p b; cd b\n```\n```sh\necho $A; pwd; false\n```\n"
     steps = page.run()
     next(steps)
-    with pytest.raises(AssertionError, match=f"{page.ports['8000']}\n{tmp_path}/b"):
+    with pytest.raises(AssertionError, match=rf"{page.ports['8000']}\s+{tmp_path}/b"):
         next(steps)
 
 
