@@ -127,7 +127,7 @@ def describe_value(value: object) -> str:
 def _problem_message(problem: ErrorDetails) -> str:
     if problem["type"] == "unknown_field":  # `RequestFields` made it, with a whole sentence
         return str(problem["msg"])
-    if problem["type"] == "refused":  # `field_error` made it, with a sentence whose subject is the field
+    if problem["type"] == "refused":  # a problem of `field_error`, whose message names the field
         field = field_name(problem)
         return f'"{field}" {problem["msg"]}' if field else f"The body {problem['msg']}"
     field = field_name(problem) or "body"

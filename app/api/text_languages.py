@@ -1,5 +1,5 @@
-"""The language of each text of a request whose source is to be detected, and of each sentence of a text of several
-languages: sentences in the target language stay, the others are translated, whichever are in the majority."""
+"""Detects the language of each text of a request, and of each sentence where a text has several languages: sentences in
+the target language stay, the other sentences are translated, whichever are in the majority."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ class TextLanguages:
         return verdicts
 
     def _translated_languages(self, sentences: Iterable[str]) -> dict[str, Detection]:
-        """The languages of the sentences that are translated, those of most letters first, as detected in the longest
-        sentence of each."""
+        """Returns a detection for each language to translate from: of its longest sentence. The language with the most
+        letters comes first."""
         characters, letters, longest = 0, Counter[str](), dict[str, tuple[int, Detection]]()
         for sentence in islice(sentences, _MOST_SENTENCES):
             if letters and characters > _MOST_CHARACTERS:
@@ -196,8 +196,8 @@ def _sentences(text: str) -> list[str]:
 
 
 def _without_markup(text: str) -> str:
-    """The text without tags and programs, whose English words would mislead the detection of its language; a line for
-    the text between two tags."""
+    """Removes tags and programs, since their English words would mislead the detection. Each text between two tags
+    becomes a line."""
     words, within = [], None
     for part in _MARKUP.split(text[:_MARKUP_CHARACTERS]):
         if not part.startswith("<"):
