@@ -298,10 +298,12 @@ def join_corpora(parts: Sequence[Pairs]) -> Pairs:
     if len(parts) == 1:
         return parts[0]
     origin = " + ".join(part.origin for part in parts)
-    lines, report, collector = array("Q"), CorpusReport(origin), PairCollector()
-    for index, part in enumerate(parts):
-        lines.extend(index * MOST_LINES + line for line in part.lines or range(1, len(part) + 1))
+    lines, report, collector, files = array("Q"), CorpusReport(origin), PairCollector(), list[str]()
+    for part in parts:
+        first = len(files) * MOST_LINES
+        lines.extend(first + line for line in part.lines or range(1, len(part) + 1))
+        files += part.files or (part.origin,)
         report.add(part.reported())
         for source, target in zip(part.sources, part.targets, strict=True):
             collector.add(source, target)
-    return Pairs(*collector.finish(), origin, tuple(part.origin for part in parts), lines, report)
+    return Pairs(*collector.finish(), origin, tuple(files), lines, report)

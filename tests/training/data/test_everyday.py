@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from training.config.shipped_corpora import LANGUAGES, ROOT, shipped_corpus
-from training.data.corpus_loading import read_pairs, read_text
+from training.data.corpus_loading import read_corpora, read_pairs, read_text
 from training.errors import TrainingError
 
 PARTS = ("train", "valid", "test")
@@ -99,6 +99,16 @@ def test_each_entry_of_the_dictionary_is_there_once_in_four_languages() -> None:
             assert len(texts) == len(LANGUAGES) and all(texts), row
             seen[kind, texts[0]] += 1
     assert [entry for entry, count in seen.items() if count > 1] == []
+
+
+def test_pairs_of_two_shipped_corpora_know_their_files() -> None:
+    both = read_corpora(["everyday-valid", "everyday-dictionary"], ("en", "es"))
+    held_out = read_pairs("everyday-valid:en-es")
+    first, *_, last = (both.place(index) for index in range(len(both)))
+    assert first.endswith(held_out.place(0)) and Path(first.partition(":")[0]).parent.name == "valid"
+    file, _, line = last.partition(":")
+    assert Path(file).parent.name == "dictionary"
+    assert both.targets[-1] == Path(file).read_text("utf-8").splitlines()[int(line) - 1].split("\t")[3]
 
 
 def test_languages_of_the_run_and_of_the_name_must_agree() -> None:
