@@ -41,7 +41,8 @@ MOST_JSON_BYTES = 16_000_000  # of each JSON file here; 40,000 language pairs ta
 MOST_TOKENIZER_BYTES = 100_000_000
 MOST_SCORE_DEPTH = 8
 MOST_LANGUAGE_CHARACTERS = 64
-WORD = re.compile(r"[^\W\d_]+")  # in a casefolded text
+IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # and kana, written without spaces
+WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W\d_{IDEOGRAPHS}]+")  # in a casefolded text
 StandInKinds = Mapping[tuple[str, str], tuple[str, ...]]
 """Source and target language -> the kinds of stand-ins that a translator copies, the best first."""
 MOST_CODE_CHARACTERS = 200  # of a name or fingerprint in edited_code

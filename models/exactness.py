@@ -147,6 +147,11 @@ def edits(module: str) -> dict[str, str]:
     return _edits_of_file(module) | {label: fingerprint(now.get(label, (None,))[0]) for label in changed}  # type: ignore[index]
 
 
+def is_unreadable(module: str) -> bool:
+    """Whether there is no source of a module to compare."""
+    return _sources[module] is None
+
+
 def clause(label: str) -> str:
     """A label of `edits` in words."""
     return f"the source of {label} cannot be read" if _sources.get(label, "") is None else f"{label} was edited"

@@ -62,7 +62,7 @@ chosen.decodable.prefill(state, [0], [Prompt((5, 6, 7, 8), (1, 9))])  # one toke
 steps = torch.stack([chosen.decodable.step(state, target[0, i : i + 1])[0, :40].clone() for i in range(1, 5)])
 maps = forced_pass(network, source[0].tolist(), target[0].tolist()).maps
 walk = walkthrough(network, (5, 6, 7, 8), (1, 9, 10), WalkthroughFocus(layer=0), TokenRules(None))
-served, trained = select(network, "int8"), TranslatorBackend(network)
+served, trained = select(network, "int8"), TranslatorBackend(network).choice()
 print(json.dumps({
     "logits": whole.flatten()[:50].tolist(),
     "steps": float((steps - whole[1:]).abs().max()),
@@ -71,7 +71,7 @@ print(json.dumps({
     "edited": [step.name for step in walk.steps if step.edited],
     "served": [served.native, served.reason],
     "fp32": [chosen.native, chosen.reason],
-    "trained": [trained.library() is not None, trained.reason],
+    "trained": [trained.library is not None, trained.reason],
 }))
 """
 CELL_PROBE = """

@@ -122,7 +122,10 @@ class TrainingRun:
                 **({"validated_sentences": sentences} if sentences else {}),
             }
             self._write_run_file(config, derived)  # a resumed run may have other limits than the previous session
-        task.network.load_state_dict(outcome.weights)
+        weights = outcome.weights
+        if config.loop.half_weights:
+            weights = {name: tensor.half().to(tensor.dtype) for name, tensor in weights.items()}
+        task.network.load_state_dict(weights)
         task.network.eval()
         return outcome
 

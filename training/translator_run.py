@@ -30,7 +30,7 @@ from training.evaluation.alignment_heads import AlignedSentence, choose_alignmen
 from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
 from training.evaluation.copied_stand_ins import copied_stand_ins
 from training.evaluation.model_outputs import translate
-from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
+from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, MOST_WORDS, notice_record
 from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
@@ -119,10 +119,9 @@ def train_translator(
             run.workers.note(sentence)
         made = (outcome, run.machine, run.licence)
         card = translator_card(config, metadata, train, valid, segmentation.report, *made, samples, mixed, demo)
-        notices = None
-        if len(config.pairs) == 1:
-            seen = train if start is None else None  # of another model's words nothing is known
-            notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences)
+        seen = train if start is None else None  # of another model's words nothing is known
+        most_words = MOST_WORDS if demo is None else None
+        notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences, most_words)
         stand_ins = copied_stand_ins(checkpoint, network)
         publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices, stand_ins)
         run.report_end(outcome, scores)
@@ -298,7 +297,9 @@ def with_earlier_scores(scores: Scores, network: nn.Module, run: TrainingRun) ->
         with contextlib.suppress(OSError, SafetensorError):
             if checkpoints.sha256(path) == config.files[checkpoints.WEIGHTS]:
                 saved, own = load_file(path), loading.unique_tensors(network)
-                if saved.keys() == own.keys() and all(torch.equal(saved[name], own[name]) for name in own):
+                if saved.keys() == own.keys() and all(
+                    torch.equal(saved[name].to(own[name].dtype), own[name]) for name in own
+                ):
                     return {**config.scores, **scores}
                 break
     run.workers.note(f"The scores of {', '.join(others)} were other weights': give --test again to have them.")

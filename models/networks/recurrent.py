@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.exactness import as_written, difference, edits, is_known, remember
+from models.exactness import as_written, clause, difference, edits, is_known, is_unreadable, remember
 from models.networks import cells, option, rate_problems, size_problems
 from models.networks.cells import CELLS, CellKind, Step
 
@@ -271,6 +271,8 @@ def cell_difference(network: RecurrentLanguageModel) -> str | None:
     kind = network.config.cell
     if kind not in FUSED:
         return f"its cell is {kind}"
+    if is_unreadable(cells.__name__):
+        return clause(cells.__name__)
     if edits_of_cell(kind):
         return f"the cell {kind} was edited"
     if not is_known(network, *LAYERS):

@@ -39,7 +39,7 @@ import json, sys
 opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
 from pathlib import Path
-from app.engine.registry.model_card import licence
+from models.model_card import licence
 from models import checkpoint as checkpoints
 from models.checkpoint_trial import problem_of
 from models.networks.loading import load_network

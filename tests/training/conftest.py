@@ -85,8 +85,11 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInHub]
 
 
 @pytest.fixture(autouse=True)
-def _short_translations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network that has hardly been trained writes to its limit, and every run translates its validation sentences."""
+def _short_translations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that has hardly been trained writes to its limit, and every run translates its validation sentences.
+    Slow tests compare with other processes, which have the limits of users."""
+    if request.node.get_closest_marker("slow"):
+        return
     for module in ("training.evaluation.model_outputs", "training.translation.line_translator"):
         monkeypatch.setattr(f"{module}.new_token_limit", lambda source_tokens, most: min(most, source_tokens + 6))
 

@@ -89,6 +89,10 @@ class LoopConfig:
     )
     validate_characters: int = option(200_000, "held-out characters of a lyricist's validation, at most", ge=1)
     choose_by: Literal["loss", "bleu"] = option("loss", "measure of the best weights; bleu: of greedy translations")
+    half_weights: bool = option(
+        False,
+        "round the kept weights to what 16 bits hold (fp16), which halves the file; scores are those of the rounded",
+    )
     sample_translations: int = option(3, "held-out sentences translated for the report at every validation", ge=0)
     ema_decay: Rate = option(0.0, "of the exponential moving average of the weights, per update; 0: off")
     average_best: int = option(0, "the mean of so many best validated weights is a candidate too; 0: off", ge=0, le=100)

@@ -4,6 +4,8 @@ everyday            the training lines, in the languages of the run
 everyday:de-en      the same, which also names the languages
 everyday-valid, everyday-test    the lines that are held out
 everyday-dictionary    words and short phrases
+everyday-substituted   lines with another noun or adjective of the dictionary (`training.data.substitution`)
+everyday-careless      some lines, whose source is in lower case and has no final stop
 songs-zh, songs-en     texts for a lyricist"""
 
 from __future__ import annotations
@@ -17,29 +19,34 @@ from training.config.corpus_languages import LanguageCodes
 ROOT = Path(__file__).parents[1] / "everyday"
 _SONGS = {f"songs-{code}": ROOT.parent / "songs" / f"{code}.txt" for code in ("zh", "en")}
 LANGUAGES = ("en", "de", "es", "zh")  # of every line
+FOLDERS = {"train": "train", "valid": "valid", "test": "test", "dictionary": "dictionary"} | dict.fromkeys(
+    ("substituted", "careless"), "train"
+)
+"""Part of the corpus -> the folder of its lines, or of those that it is made from."""
 _CODE = "|".join(LANGUAGES)
-_SPELLING = re.compile(rf"everyday(?:-(?P<part>valid|test|dictionary))?(?::(?P<source>{_CODE})-(?P<target>{_CODE}))?")
+_SPELLING = re.compile(rf"everyday(?:-(?P<part>[a-z]+))?(?::(?P<source>{_CODE})-(?P<target>{_CODE}))?")
 
 
 class ShippedCorpus(NamedTuple):
-    """folder: of tab-separated files, one a topic, with a column for each language. languages: source and target, None
-    where the argument does not name them."""
+    """part: one of `FOLDERS`. languages: source and target, None where the argument does not name them."""
 
-    folder: Path
+    part: str
     languages: LanguageCodes | None
 
     @property
     def files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.tsv"))
+        """Tab-separated, one a topic, with a column for each language."""
+        return sorted((ROOT / FOLDERS[self.part]).glob("*.tsv"))
 
 
 def shipped_corpus(argument: str) -> ShippedCorpus | None:
     """The corpus that an argument names; None for all other arguments, also where a file has that name."""
     match = _SPELLING.fullmatch(argument)
-    if match is None or match["source"] == match["target"] is not None or Path(argument).exists():
+    part = (match["part"] or "train") if match else ""
+    if match is None or part not in FOLDERS or match["source"] == match["target"] is not None:
         return None
     languages = (match["source"], match["target"]) if match["source"] else None
-    return ShippedCorpus(ROOT / (match["part"] or "train"), languages)
+    return None if Path(argument).exists() else ShippedCorpus(part, languages)
 
 
 def shipped_songs(argument: str) -> Path | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training.config.corpus_languages import base_language, find_language
-from training.config.shipped_corpora import ShippedCorpus, shipped_corpus, shipped_songs
+from training.config.shipped_corpora import LANGUAGES, ShippedCorpus, shipped_corpus, shipped_songs
 from training.data.corpus_files import (
     BYTE_ORDER_MARK,
     decode_lines,
@@ -37,6 +37,7 @@ from training.data.sentence_pairs import (
     malformed,
     one_line,
 )
+from training.data.substitution import substituted_lines
 from training.data.tables import CSV, Columns, read_table
 from training.data.tmx import read_tmx
 from training.errors import TrainingError
@@ -123,6 +124,10 @@ def read_pairs(
     return swap_reversed_sides(pairs, languages, may_swap=columns is None and path.exists())
 
 
+EACH_CARELESS = 16
+_FINAL = re.compile(r"[.!?。！？]+$")
+
+
 def _shipped_pairs(corpus: ShippedCorpus, argument: str, languages: Languages | None) -> Pairs:
     named = corpus.languages or languages
     if named is None:
@@ -130,11 +135,19 @@ def _shipped_pairs(corpus: ShippedCorpus, argument: str, languages: Languages | 
     if languages and languages != named:
         wanted, other = "-".join(languages), "-".join(named)
         raise TrainingError(f"{argument} names {other}, and this run reads {wanted}.")
-    topics = []
-    for file in corpus.files:
-        rows = (row for row in read_table(file, languages=named) if not isinstance(row, CorpusNote))  # on its titles
-        topics.append(collect_pairs(rows, str(file)))
-    pairs = join_corpora(topics)
+    if corpus.part == "substituted":
+        source, target = (LANGUAGES.index(code) for code in named)
+        texts = substituted_lines()
+        pairs = Pairs([line[source] for line in texts], [line[target] for line in texts], argument)
+    else:
+        topics = []
+        for file in corpus.files:
+            rows = (row for row in read_table(file, languages=named) if not isinstance(row, CorpusNote))  # on titles
+            topics.append(collect_pairs(rows, str(file)))
+        pairs = join_corpora(topics)
+    if corpus.part == "careless":
+        some = pairs.only(range(0, len(pairs), EACH_CARELESS), argument)
+        pairs = replace(some, sources=[_FINAL.sub("", text).lower() for text in some.sources])
     return replace(pairs, origin=argument, report=replace(pairs.reported(), origin=argument))
 
 

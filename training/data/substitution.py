@@ -1,5 +1,5 @@
-"""More lines from those of `everyday`: a noun or an adjective of a line gives way to another one of the dictionary, in all
-four languages at once, so that words of the dictionary are learnt in sentences.
+"""More lines from those of `everyday`: a noun or an adjective of a line gives way to another one of the dictionary, in
+all four languages at once, so that words of the dictionary are learnt in sentences.
 
 A word is exchanged where it stands once in each text of the line in the same number, and its successor agrees as it
 did: nouns of one German and one Spanish gender, which have no other form in any case of their number; adjectives as
@@ -12,18 +12,22 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from training.config.shipped_corpora import ROOT
 
 Texts = tuple[str, ...]
 """The cells of one line or entry: English, German, Spanish, Chinese."""
 COPIED_SHARE = 0.25  # of the exchanged nouns, for a word that is copied
+_WORD = re.compile(r"[\w'’-]+")
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
 # Chinese counts nouns with words that suit some of them alone; only the general 个 may stand before an exchanged one.
 _MEASURE_WORDS = "只条张把辆本件位名间家座台部块片杯瓶双套棵朵支根颗封份场节门所艘架匹头口幅顿"
-_ONSETS = ("B", "Br", "D", "Dr", "F", "Fl", "G", "K", "Kl", "L", "M", "N", "P", "R", "S", "St", "T", "Tr", "V", "W", "Z")
-_SYLLABLES = ("a", "an", "ar", "e", "el", "en", "i", "in", "is", "o", "or", "u", "um")
-_INNER = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v", "nd", "lt", "rk", "st")
+_ONSETS = ["B", "Br", "D", "Dr", "F", "Fl", "G", "K", "Kl", "L", "M", "N", "P", "R", "S", "St", "T", "Tr", "V", "W"]
+_SYLLABLES = ["a", "an", "ar", "e", "el", "en", "i", "in", "is", "o", "or", "u", "um"]
+_INNER = ["b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v", "nd", "lt", "rk", "st"]
 
 
 class Word(NamedTuple):
@@ -45,8 +49,9 @@ def substituted(lines: Sequence[Texts], entries: Iterable[Sequence[str]], seed: 
     draws = {agreement: _shuffled_forever(some, dice) for agreement, some in by_agreement.items()}
     made = []
     for line in lines:
-        found = [word for token in dict.fromkeys(_tokens(line[0])) for word in by_english.get(token, ())]
-        found = [word for word in found if _stands_once(word, line)]
+        tokens = [_WORD.findall(text) for text in line[:3]]
+        found = [word for token in dict.fromkeys(tokens[0]) for word in by_english.get(token, ())]
+        found = [word for word in found if _stands_once(word, line, tokens)]
         for word in dice.sample(found, min(each, len(found))):
             copied = word.agreement[0] == "noun" and dice.random() < COPIED_SHARE
             other = (_invented(dice),) * 4 if copied else next(draws[word.agreement]).forms
@@ -55,8 +60,15 @@ def substituted(lines: Sequence[Texts], entries: Iterable[Sequence[str]], seed: 
     return made
 
 
-def dictionary_rows(folder: Path) -> list[list[str]]:
-    """The rows of all files of the dictionary, in the order of their names, without titles."""
+@cache
+def substituted_lines() -> list[Texts]:
+    """From all lines of training, two of each at most."""
+    lines = [tuple(row[1:5]) for row in _rows(ROOT / "train")]
+    return substituted(lines, _rows(ROOT / "dictionary"), seed=1, each=2)
+
+
+def _rows(folder: Path) -> list[list[str]]:
+    """The rows of all files, in the order of their names, without titles."""
     files = sorted(folder.glob("*.tsv"))
     return [line.split("\t") for file in files for line in file.read_text(encoding="utf-8").splitlines()[1:]]
 
@@ -74,7 +86,9 @@ def _words(entry: Sequence[str]) -> Iterator[Word]:
     genus, _, spanish_noun = spanish.partition(" ")
     _, _, name = english.partition("the ")
     plural = (more[0] if more else "").partition(" ")[2]
-    if not name or " " in name + noun + spanish_noun or genus not in ("el", "la") or article not in ("der", "die", "das"):
+    if not name or " " in name + noun + spanish_noun:
+        return
+    if genus not in ("el", "la") or article not in ("der", "die", "das"):
         return
     if genus == "el" and spanish_noun.endswith("a"):  # el agua, of which adjectives are feminine
         return
@@ -100,20 +114,17 @@ def _spanish_plural(noun: str) -> str:
     return noun + "s" if noun[-1] in "aeiouáéó" else noun + "es"
 
 
-def _tokens(text: str) -> list[str]:
-    return re.findall(r"[\w'’-]+", text)
-
-
 def _pattern(form: str) -> str:
     return rf"(?<![\w'’-]){re.escape(form)}(?![\w'’-])"
 
 
-def _stands_once(word: Word, line: Texts) -> bool:
-    if any(len(re.findall(_pattern(form), text)) != 1 for form, text in zip(word.forms[:3], line[:3], strict=True)):
+def _stands_once(word: Word, line: Texts, tokens: Sequence[list[str]]) -> bool:
+    """tokens: of the first three texts."""
+    if any(some.count(form) != 1 for some, form in zip(tokens, word.forms, strict=False)):
         return False
     chinese, form = line[3], word.forms[3]
     before = chinese[: chinese.find(form)][-1:]
-    if chinese.count(form) != 1 or before and before in _MEASURE_WORDS:
+    if chinese.count(form) != 1 or (before and before in _MEASURE_WORDS):
         return False
     # a predicate: an adjective before a noun would have an ending
     return word.agreement[0] == "noun" or re.search(_pattern(word.forms[0]) + r"(?! [a-z])", line[0]) is not None
@@ -122,9 +133,7 @@ def _stands_once(word: Word, line: Texts) -> bool:
 def _exchanged(line: Texts, word: Word, other: Texts) -> Texts:
     english = re.sub(_pattern(word.forms[0]), lambda _: other[0], line[0])
     vowel = _VOWEL.match(other[0]) is not None
-    english = re.sub(
-        rf"\b([Aa])n? (?={re.escape(other[0])}(?!\w))", lambda match: f"{match[1]}{'n' * vowel} ", english
-    )
+    english = re.sub(rf"\b([Aa])n? (?={re.escape(other[0])}(?!\w))", lambda match: f"{match[1]}{'n' * vowel} ", english)
     german, spanish = (
         re.sub(_pattern(word.forms[place]), lambda _, form=other[place]: form, line[place])  # type: ignore[misc]
         for place in (1, 2)

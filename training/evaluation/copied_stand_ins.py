@@ -8,14 +8,20 @@ from models.stand_ins import carriers, copied_kinds
 from training.evaluation.model_outputs import translate
 
 _BEAM = 4  # of a server by default
+_MOST_PAIRS = 30  # each takes a second or two of a small model
 
 
 def copied_stand_ins(checkpoint: Checkpoint, network: Network) -> StandInKinds:
-    """Tried of a model with one language pair; a server tries those of the others, which may be thousands, when they
-    are first needed."""
-    config = checkpoint.config
-    if config.source_language is None or config.target_language is None:
+    """Tried of each language pair of a model with few; a server tries those of others, which may have thousands, when
+    they are first needed."""
+    pairs = checkpoint.single_pairs()
+    if len(pairs) > _MOST_PAIRS:
         return {}
-    tried = carriers(config.source_language)
-    translations = translate(checkpoint, network, [carrier.sentence for carrier in tried], beam=_BEAM)
-    return {(config.source_language, config.target_language): copied_kinds(tried, translations)}
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for pair in pairs:
+        source, target = pair.config.source_language, pair.config.target_language
+        if source is not None and target is not None:
+            tried = carriers(source)
+            translations = translate(pair, network, [carrier.sentence for carrier in tried], beam=_BEAM)
+            found[source, target] = copied_kinds(tried, translations)
+    return found

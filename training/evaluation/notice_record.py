@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from models.backends.select import Network
 from models.checkpoint import WORD, Checkpoint, NoticeRecord
+from models.tokenizer.base import LANGUAGE
 from training.data.sentence_pairs import Pairs
 from training.evaluation.bleu_validator import subsample
 from training.evaluation.model_outputs import best_hypotheses
@@ -33,14 +34,16 @@ def notice_record(
     held_out: Pairs | None,
     train: Pairs | None,
     least_occurrences: int = 1,
+    most_words: int | None = MOST_WORDS,
 ) -> NoticeRecord:
-    """train: the texts of a model that has seen no others, else None. least_occurrences: of a word to be recorded."""
+    """train: the texts of a model that has seen no others, else None. least_occurrences: of a word to be recorded.
+    most_words: of either side; None: all."""
     sample = subsample(held_out, CALIBRATION_SENTENCES) if held_out else None
     sources, targets = (train.sources, train.targets) if train else ((), ())
     return NoticeRecord(
         unsure_below(checkpoint, network, sample) if sample and len(sample) >= LEAST_SENTENCES else None,
-        known_words(sources, least_occurrences),
-        known_words(targets, least_occurrences),
+        known_words(sources, least_occurrences, most_words),
+        known_words(targets, least_occurrences, most_words),
     )
 
 
@@ -65,12 +68,16 @@ def threshold(good: Sequence[float], bad: Sequence[float]) -> float:
     return math.floor(min(max(lowest, LOWEST), HIGHEST) * 1e4) / 1e4
 
 
-def known_words(texts: Sequence[str], least_occurrences: int = 1) -> frozenset[str] | None:
-    """The casefolded words of the texts; None without texts, or where they have more than `MOST_WORDS`."""
-    counts = Counter[str]()
+def known_words(
+    texts: Sequence[str], least_occurrences: int = 1, most_words: int | None = MOST_WORDS
+) -> frozenset[str] | None:
+    """The casefolded words of the texts, without the language tokens before sources; None without texts, or where they
+    have more than `most_words`."""
+    counts, most = Counter[str](), math.inf if most_words is None else most_words
     for text in texts:
-        counts.update(WORD.findall(text.casefold()))
-        if least_occurrences == 1 and len(counts) > MOST_WORDS:
+        token = LANGUAGE.match(text)
+        counts.update(WORD.findall(text[token.end() if token else 0 :].casefold()))
+        if least_occurrences == 1 and len(counts) > most:
             return None
     known = frozenset(word for word, count in counts.items() if count >= least_occurrences)
-    return known if 0 < len(known) <= MOST_WORDS else None
+    return known if 0 < len(known) <= most else None

@@ -57,8 +57,11 @@ def untrained_words(known: Collection[str], text: str) -> list[tuple[int, int]]:
 
 
 def _is_known(word: str, known: Collection[str]) -> bool:
-    """Also a compound with hyphens and a possessive, of known words: daughter's, E-Mail-Adresse."""
-    return word in known or all(part in known or len(part) < 2 for part in WORD.findall(word))
+    """Also a compound with hyphens and a possessive, of known words: daughter's, E-Mail-Adresse. A single letter is
+    known, a single ideograph is a word."""
+    return word in known or all(
+        part in known or (len(part) == 1 and part.lower() != part.upper()) for part in WORD.findall(word)
+    )
 
 
 def _untrained_word_notices(name: str, known: Collection[str], text: str) -> Iterator[Notice]:

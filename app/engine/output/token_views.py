@@ -17,12 +17,10 @@ from msgspec import structs
 from app.engine.interface import FloatArray, Token, TokenExpectation
 from app.engine.output.output_processor import BYTE_PIECE, Detokenizer
 from app.engine.protocol import messages as m
-from models.checkpoint import Checkpoint
+from models.checkpoint import IDEOGRAPHS, Checkpoint
 from models.inspection.results import AttentionFindings, Candidate, DecoderStep, Walkthrough
 from models.tokenizer import Tokenizer, is_language
 
-# kana and CJK ideographs, written without spaces
-IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 COMBINING = "\u0300"  # stands for every combining character
 ZERO_WIDTH_SPACE = "\u200b"
 LETTER = rf"[^\W_{IDEOGRAPHS}]{COMBINING}*"

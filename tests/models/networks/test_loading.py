@@ -195,3 +195,15 @@ def test_only_parameters_are_stored(tmp_path: Path) -> None:
     network(tiny.ids((1, 3), 0), tiny.ids((1, 3), 0))  # grows the table of positions
     loading.save_weights(network, tmp_path / "weights")
     assert set(load_file(tmp_path / "weights")) == {name for name, _ in network.named_parameters()}
+
+
+def test_weights_that_16_bits_hold_are_stored_in_16_bits(tmp_path: Path) -> None:
+    network = tiny.transformer()
+    loading.save_weights(network, tmp_path / "whole")
+    rounded = {name: tensor.half().float() for name, tensor in network.state_dict().items()}
+    network.load_state_dict(rounded)
+    loading.save_weights(network, tmp_path / "halves")
+    assert (tmp_path / "halves").stat().st_size < 0.6 * (tmp_path / "whole").stat().st_size
+    again = tiny.transformer(seed=2)
+    loading.load_weights(again, load_file(tmp_path / "halves"))
+    assert all(torch.equal(tensor, rounded[name]) for name, tensor in again.state_dict().items())

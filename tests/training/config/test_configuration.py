@@ -90,7 +90,7 @@ threads = 0
         "machine.threads must be a whole number of at least 1, not 0 (my.toml)",
         "--target is missing",
         "--train is missing",
-        "recipe must be one of base, classic, finetune, small, tiny, toy, not 'tinny', did you mean tiny?",
+        "recipe must be one of base, classic, everyday, finetune, small, tiny, toy, not 'tinny', did you mean tiny?",
         "loop.max_epochs is given twice: 0 (--max-epochs) and 7 (--set)",
         "tokens_per_batch must be a whole number, not 'many' (my.toml)",
         "optimiser.rate is no option, did you mean optimizer.learning_rate? (my.toml)",

@@ -49,7 +49,6 @@ def test_a_lyricist_learns_a_refrain(tmp_path: Path, cell: str) -> None:
     held_out = scores["held-out end of the text"]
     assert held_out["characters"] == 239
     assert held_out["nats_per_character"] < 0.05
-    assert scores["training text, last epoch"]["nats_per_character"] < 0.05
     untrained = replace(config, optimizer=OptimizerConfig(learning_rate=1e-9), loop=LoopConfig(max_epochs=1))
     before = train_lyricist(
         untrained, refrain, TrainingRun(out=tmp_path / "n", device=CPU, quiet=True), origin="refrain"
