@@ -70,6 +70,10 @@ def test_own_model(own_model: Followed) -> None:
 
 def test_private_translator(hub: StandInHub, tmp_path: Path) -> None:
     page = Tutorial("docs/tutorials/private-translator.md", checkout(tmp_path / "parlance"), HF_ENDPOINT=hub.address)
+    shown = '{"translatedText": "Ladies and gentlemen, this regional express leaves from track 7."}'
+    assert shown in page.text
+    # a model of a quarter of the epochs may be unsure, and says so in a notice
+    page.text = page.text.replace(shown, shown.replace("}", ", …}"))
     followed = follow(page)
     (first,) = followed.answers("um 14.32 Uhr")
     assert re.search("14[.:]32", str(first["translatedText"]))

@@ -30,7 +30,7 @@ from training.evaluation.alignment_heads import AlignedSentence, choose_alignmen
 from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
 from training.evaluation.copied_stand_ins import copied_stand_ins
 from training.evaluation.model_outputs import translate
-from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, MOST_WORDS, notice_record
+from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
 from training.evaluation.scores import Scores, score_translator
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
@@ -120,8 +120,7 @@ def train_translator(
         made = (outcome, run.machine, run.licence)
         card = translator_card(config, metadata, train, valid, segmentation.report, *made, samples, mixed, demo)
         seen = train if start is None else None  # of another model's words nothing is known
-        most_words = MOST_WORDS if demo is None else None
-        notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences, most_words)
+        notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences, config.most_known_words)
         stand_ins = copied_stand_ins(checkpoint, network)
         publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices, stand_ins)
         run.report_end(outcome, scores)

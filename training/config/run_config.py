@@ -245,6 +245,12 @@ class TranslatorConfig:
     network: NetworkOptions = Field(default_factory=dict)  # of `models.networks.transformer.TransformerConfig`
     label_smoothing: Rate = option(0.1, "probability that is spread over all tokens alike", "--label-smoothing VALUE")
     tokens_per_batch: int = option(4096, "of the longer side, padding included", "--tokens-per-batch TOKENS", ge=1)
+    most_known_words: int = option(
+        5000,
+        "recorded of either side, so that other words are copied and marked; a model of more spells others from pieces,"
+        " and none are recorded",
+        ge=0,
+    )
     max_tokens: int = option(
         256, "longer training pairs are left out, and reported; also the served model's limit", ge=1
     )

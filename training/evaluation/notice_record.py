@@ -23,9 +23,6 @@ GOOD_CHRF = 60.0  # from here on, a translation differs from its reference in a 
 FALSE_ALARMS = 0.02
 # Rounding on another device moves a mean by less; and a model of other data should not mark nearly everything.
 HIGHEST, LOWEST = -0.02, -2.0
-# A model that has read more words spells others well from pieces, and their list would delay each start. 5,000 words,
-# those of some 5,000 pairs, take 60 KB and a millisecond.
-MOST_WORDS = 5000
 
 
 def notice_record(
@@ -34,10 +31,10 @@ def notice_record(
     held_out: Pairs | None,
     train: Pairs | None,
     least_occurrences: int = 1,
-    most_words: int | None = MOST_WORDS,
+    most_words: int = 5000,
 ) -> NoticeRecord:
     """train: the texts of a model that has seen no others, else None. least_occurrences: of a word to be recorded.
-    most_words: of either side; None: all."""
+    most_words: of either side (`TranslatorConfig.most_known_words`)."""
     sample = subsample(held_out, CALIBRATION_SENTENCES) if held_out else None
     sources, targets = (train.sources, train.targets) if train else ((), ())
     return NoticeRecord(
@@ -68,16 +65,14 @@ def threshold(good: Sequence[float], bad: Sequence[float]) -> float:
     return math.floor(min(max(lowest, LOWEST), HIGHEST) * 1e4) / 1e4
 
 
-def known_words(
-    texts: Sequence[str], least_occurrences: int = 1, most_words: int | None = MOST_WORDS
-) -> frozenset[str] | None:
+def known_words(texts: Sequence[str], least_occurrences: int, most_words: int) -> frozenset[str] | None:
     """The casefolded words of the texts, without the language tokens before sources; None without texts, or where they
     have more than `most_words`."""
-    counts, most = Counter[str](), math.inf if most_words is None else most_words
+    counts = Counter[str]()
     for text in texts:
         token = LANGUAGE.match(text)
         counts.update(WORD.findall(text[token.end() if token else 0 :].casefold()))
-        if least_occurrences == 1 and len(counts) > most:
+        if least_occurrences == 1 and len(counts) > most_words:
             return None
     known = frozenset(word for word, count in counts.items() if count >= least_occurrences)
-    return known if 0 < len(known) <= most else None
+    return known if 0 < len(known) <= most_words else None

@@ -13,11 +13,12 @@ from tests.request_builders import translation_request
 from tests.training.small import CPU, translator
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
-from training.evaluation.notice_record import FALSE_ALARMS, HIGHEST, LOWEST, MOST_WORDS, known_words, threshold
+from training.evaluation.notice_record import FALSE_ALARMS, HIGHEST, LOWEST, known_words, threshold
 from training.starting_point import adapted, read_starting_point
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
 
+MOST_WORDS = 500
 PLACES = ["house", "garden", "street", "school", "church", "harbour", "kitchen", "office", "bridge", "market"]
 WORDS = {"the": "das", "in": "im", "near": "beim", "dog": "Tier", "sleeps": "ruht", "waits": "harrt"}
 UNSEEN = [
@@ -66,13 +67,21 @@ def test_the_threshold_has_bounds(mean: float, expected: float) -> None:
 
 
 def test_words_are_recorded_of_small_corpora_alone() -> None:
-    assert known_words([]) is None
-    assert known_words(["Hello, hello WORLD!", "It's 12 o'clock."]) == {"hello", "world", "it", "s", "o", "clock"}
-    assert known_words(["one two two", "two three"], least_occurrences=2) == {"two"}
+    assert known_words([], 1, MOST_WORDS) is None
+    assert known_words(["Hello, hello WORLD!", "It's 12 o'clock."], 1, MOST_WORDS) == {
+        "hello",
+        "world",
+        "it",
+        "s",
+        "o",
+        "clock",
+    }
+    assert known_words(["one two two", "two three"], 2, MOST_WORDS) == {"two"}
+    assert known_words([">>zh<< Hello, X7!", ">>en<< 你好，X7！"], 1, MOST_WORDS) == {"hello", "x", "你", "好"}
     letters = [chr(ord("a") + number % 26) + chr(ord("a") + number // 26 % 26) for number in range(676)]
     many = [first + second for first in letters for second in letters[:8]]
-    assert len(known_words(many[:MOST_WORDS]) or ()) == MOST_WORDS
-    assert known_words(many[: MOST_WORDS + 1]) is None
+    assert len(known_words(many[:MOST_WORDS], 1, MOST_WORDS) or ()) == MOST_WORDS
+    assert known_words(many[: MOST_WORDS + 1], 1, MOST_WORDS) is None
 
 
 def test_a_run_records_its_words_and_its_threshold(small: Path) -> None:
