@@ -28,7 +28,7 @@ from training.data.tokenizer_training import fit_translator_tokenizers, language
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
-from training.evaluation.copied_stand_ins import copied_stand_ins
+from training.evaluation.copied_stand_ins import MOST_PAIRS, copied_stand_ins
 from training.evaluation.model_outputs import translate
 from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
 from training.evaluation.scores import Scores, score_translator
@@ -87,11 +87,9 @@ def train_translator(
         validator, held_out_sets, closing = None, held_out_texts(valid, mix, earlier), None
         if held_out:
             validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
-        if held_out and len(config.pairs) == 1:
             compared, tested = 1 if start is None else 2, len(test or ())  # a tuned network with its start
-            greedy, beamed = sum(map(len, held_out_sets.values())) * compared + tested, tested if test_beam > 1 else 0
-            beamed += min(len(held_out), CALIBRATION_SENTENCES) if len(held_out) >= LEAST_SENTENCES else 0
-            beamed += len(carriers(config.pairs[0][0]))
+            greedy = sum(map(len, held_out_sets.values())) * compared + tested
+            beamed = sentences_of_records(config, held_out) + (tested if test_beam > 1 else 0)
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
             task,
@@ -311,6 +309,13 @@ def _published_config(out: Path) -> CheckpointConfig | None:
         with contextlib.suppress(checkpoints.CheckpointError):
             return checkpoints.read_config(folder)
     return None
+
+
+def sentences_of_records(config: TranslatorConfig, held_out: Pairs) -> int:
+    """How many sentences are translated for what is recorded for servers: notices and stand-ins."""
+    calibrated = min(len(held_out), CALIBRATION_SENTENCES) if len(held_out) >= LEAST_SENTENCES else 0
+    few = len(config.pairs) <= MOST_PAIRS
+    return calibrated + (sum(len(carriers(source)) for source, _ in config.pairs) if few else 0)
 
 
 def translator_closing(

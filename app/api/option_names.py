@@ -1,8 +1,8 @@
 """The options of vLLM, CTranslate2, transformers, OpenAI, DeepL and LibreTranslate: this server's name for each option
 that it has, and a sentence on what it has instead of each other option. They stand in option_names.toml.
 
-An option that a route does not have is never ignored where it could change the answer: it is named by our word for it,
-or refused by its own name. Its neutral values, those that leave the answer as it is, are accepted everywhere."""
+An option that a route does not have is never ignored where it could change the answer: the error names our option for
+it, or what there is instead. Values of an option that leave the answer as it is are accepted everywhere."""
 
 from __future__ import annotations
 

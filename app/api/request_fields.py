@@ -276,8 +276,8 @@ class RequestFields(BaseModel):
                     yield text
 
     def decoding_options(self, **changes: float | None) -> DecodingOptions:
-        """The fields whose names are fields of `DecodingOptions` too, and `changes`; a field that is renamed on one
-        side only is not copied. Raises InvalidRequest for options that contradict one another."""
+        """Decoding options: this request's fields that `DecodingOptions` has by the same name, and `changes`. A field
+        that is renamed on one side only is not copied. InvalidRequest for options that contradict one another."""
         options = {name: value for name, value in vars(self).items() if name in DecodingOptions.__dataclass_fields__}
         options.update(changes)
         try:

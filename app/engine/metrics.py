@@ -44,8 +44,9 @@ CANCELLED = ("disconnect", "sibling", "stop_string", "deadline", "queue_age")
 
 
 class Families:
-    """Metrics by (model without version, device), a line for each; those that devices report are the fields of
-    `messages.Tally` that have titles. inflight: sequences that the front end awaits, always exact."""
+    """The server's metrics, most of them labelled with the model (without its version) and the device. A metric that
+    devices report is a field of `messages.Tally` that has a title. inflight: sequences that the front end awaits,
+    always exact."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.inflight: Tally[tuple[str, str]] = Tally()

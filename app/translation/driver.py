@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from app.engine.interface import Engine, ModelInfo, TranslationOptions, TranslationResult
+from app.engine.interface import Engine, ModelInfo, TranslationOptions, TranslationRequest, TranslationResult
 from app.engine.output.text_stream import ShowText, TextStream
 from app.errors import EngineError, TextTooLong
 from app.interpreter import LONG_CHARACTERS, in_thread
@@ -25,8 +25,8 @@ from app.translation.mixed_languages import MixedText
 from app.translation.pipeline import Context, PreparedText, prepared, translated
 from app.translation.reading import Sentence
 from app.translation.sentence import or_source_text, translated_sentence
-from app.translation.stand_ins import KINDS, calibrated
 from app.translation.steps import Align, CountTokens, Question, Room, StandIns, Steps, Translate, at_once, together
+from models.stand_ins import KINDS, carriers, copied_kinds
 
 T = TypeVar("T")
 _BATCH_CHARACTERS, _BATCH_TEXTS = 50_000, 1000
@@ -123,7 +123,11 @@ class Translator:
             return KINDS
 
     async def _tried_stand_ins(self, model: ModelInfo, options: TranslationOptions) -> tuple[str, ...]:
-        kinds = await self._run(calibrated(options), 0, patient=True)
+        plain = TranslationOptions(options.source_language, options.target_language, options.model)
+        tried = carriers(options.source_language)
+        requests = [TranslationRequest(carrier.sentence, plain) for carrier in tried]
+        results = await self._cached.translate(requests, patient=True)
+        kinds = copied_kinds(tried, [result.text for result in results])
         pair = options.source_language, options.target_language
         await self._engine.record_stand_ins(model.name, model.version, pair, kinds)
         return kinds

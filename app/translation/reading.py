@@ -28,7 +28,7 @@ from app.text.layout_characters import (
 )
 from app.text.numbers import Number, numbers_in
 from app.translation.segments import Span, one_plain_sentence
-from app.translation.stand_ins import stand_ins
+from models.stand_ins import stand_ins
 
 _DIGIT = re.compile(r"\d")
 _EMPHASIS = frozenset("*_~=|'^")

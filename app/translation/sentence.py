@@ -32,8 +32,8 @@ from app.translation.segments import (
     wide_spaces,
     words_in,
 )
-from app.translation.stand_ins import copied_once
 from app.translation.steps import Align, StandIns, Steps, Translate, ask, together
+from models.stand_ins import copied_once
 
 _MAX_HALVINGS = 2  # of a sentence with a truncated translation
 _SHORT_CHARACTERS = 60  # a truncated translation of a shorter sentence is a loop: halving does not help

@@ -49,7 +49,7 @@ class CountTokens:
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """Answered with the kinds of stand-ins that the model copies (`app.translation.stand_ins`), the best first."""
+    """Answered with the kinds of stand-ins that the model copies (`models.stand_ins`), the best first."""
 
     options: TranslationOptions
 

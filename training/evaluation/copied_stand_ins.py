@@ -8,14 +8,14 @@ from models.stand_ins import carriers, copied_kinds
 from training.evaluation.model_outputs import translate
 
 _BEAM = 4  # of a server by default
-_MOST_PAIRS = 30  # each takes a second or two of a small model
+MOST_PAIRS = 30  # each takes a second or two of a small model
 
 
 def copied_stand_ins(checkpoint: Checkpoint, network: Network) -> StandInKinds:
     """Tried of each language pair of a model with few; a server tries those of others, which may have thousands, when
     they are first needed."""
     pairs = checkpoint.single_pairs()
-    if len(pairs) > _MOST_PAIRS:
+    if len(pairs) > MOST_PAIRS:
         return {}
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for pair in pairs:
