@@ -56,10 +56,9 @@ def translated_sentence(sentence: Sentence, halvings: int = _MAX_HALVINGS) -> St
         result: TranslationResult = yield from ask(Translate(sentence.request))
         if result.text.strip() and result.finish_reason != "length":
             return result
-        reading = Reading(sentence.source, sentence.request)
+        reading, lost = Reading(sentence.source, sentence.request), list[Span]()
     else:
-        reading, result = yield from _translated(sentence)
-    lost = _lost_numbers(reading, result)
+        reading, result, lost = yield from _translated(sentence)
     result = with_closing_colon(sentence.source, _restored(reading, or_source_text(reading.clean, result)))
     parts, notices = _parts_around_lost(sentence, reading, result, lost), list[Notice]()
     if parts is not None:
@@ -86,22 +85,23 @@ def _without_prefix(sentence: Sentence, number: int) -> TranslationOptions:
 # From the sentence to a translation of what the model reads -----------------------------------------------------
 
 
-def _translated(sentence: Sentence) -> Steps[tuple[Reading, TranslationResult]]:
-    """A reading of the sentence, and a translation that holds its stand-ins, numbers and terms as far as the model can
-    be brought to it."""
+def _translated(sentence: Sentence) -> Steps[tuple[Reading, TranslationResult, list[Span]]]:
+    """A reading of the sentence, a translation that holds its stand-ins, numbers and terms as far as the model can be
+    brought to it, and the numbers that it lacks nevertheless."""
     reading, result, kept = Reading.of(sentence, "numbers"), None, list[Span]()
     if not reading.has_words:
         unread = Reading(sentence.source, sentence.request)
-        return unread, TranslationResult(sentence.source)
+        return unread, TranslationResult(sentence.source), []
     spent = Usage()
     if not reading.stand_ins:
         result = yield from ask(Translate(reading.request))
         kept = _lost_numbers(reading, result)
         if not kept:
             translation = yield from with_terms(reading, result)
-            kept = _lost_numbers(reading, translation)  # made to write a term, a model may have lost a number
+            if translation is not result:
+                kept = _lost_numbers(reading, translation)  # made to write a term, a model may have lost a number
             if not kept:
-                return reading, translation
+                return reading, translation, []
         spent = result.usage
     kinds = yield from ask(StandIns(sentence.options))
     for again in (False, True):
@@ -115,7 +115,7 @@ def _translated(sentence: Sentence) -> Steps[tuple[Reading, TranslationResult]]:
                 translation = yield from with_terms(reading, replace(result, usage=spent))
                 lost = _lost_numbers(reading, translation)
                 if not lost and _holds_stand_ins(reading, translation):
-                    return reading, translation
+                    return reading, translation, []
             kept = kept or lost
     reading = Reading.of(sentence, kinds[0] if kinds else "numbers", kept)
     required = [*((hole.shown,) for hole in reading.stand_ins), *(term.forms for term in reading.terms)]
@@ -123,14 +123,15 @@ def _translated(sentence: Sentence) -> Steps[tuple[Reading, TranslationResult]]:
     if result is not None:
         spent = usage_sum(spent, [result])
         if _holds_stand_ins(reading, result) and not _lost_numbers(reading, result):
-            return reading, replace(result, usage=spent)
+            return reading, replace(result, usage=spent), []
     reading = Reading.of(sentence, None, kept)
     result = yield from ask(Translate(reading.request))
     result = replace(result, usage=usage_sum(spent, [result]))
     if result.alignment is None:
         words = yield from ask(Align(reading.request, result.text))
         result = replace(result, alignment=words)
-    return reading, (yield from with_terms(reading, result))
+    translation = yield from with_terms(reading, result)
+    return reading, translation, _lost_numbers(reading, translation)
 
 
 def _holds_stand_ins(reading: Reading, result: TranslationResult) -> bool:
