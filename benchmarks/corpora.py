@@ -1,5 +1,5 @@
 """The sentences of the benchmarks: Multi30k from its folder (not in this repository: its licence is for non-commercial
-use), or the phrasebook's made-up sentences; and the commands that train on them."""
+use), or the corpus that comes with this project; and the commands that train on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.demo import phrasebook
+from training.data.corpus_loading import read_pairs
 
 SOURCE, TARGET = "de", "en"
 TEST = "test_2016_flickr"
@@ -70,10 +70,7 @@ def multi30k(folder: Path) -> Sentences:
     return Sentences("Multi30k", TEST, train, valid, test)
 
 
-def made_up(folder: Path) -> Sentences:
-    """The phrasebook, written to `folder` for the training command."""
-    path = folder / "phrases.tsv"
-    phrases = phrasebook.pairs(SOURCE, TARGET, held_out=False)
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in phrases), encoding="utf-8")
-    test = tuple(source for source, _ in phrasebook.pairs(SOURCE, TARGET, held_out=True))
-    return Sentences("the phrasebook (made up)", "its held-out tenth", str(path), "", test)
+def everyday() -> Sentences:
+    """The corpus that comes with this project."""
+    test = tuple(read_pairs(f"everyday-test:{SOURCE}-{TARGET}").sources)
+    return Sentences("everyday", "everyday-test", f"everyday:{SOURCE}-{TARGET}", "everyday-valid", test)

@@ -13,8 +13,8 @@ from benchmarks.shapes import write
 from models.checkpoint import CheckpointConfig
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
+from training.data.corpus_loading import read_text
 from training.data.tokenizer_training import PAD, character_tokenizer
-from training.demo.demo_models import lyrics
 
 TRANSLATOR, LYRICIST = "bench-de-en", "bench-lyrics"
 PROMPT = "分开"
@@ -55,9 +55,9 @@ def _train(out: Path, sentences: Sentences, minutes: float) -> None:
 
 
 def _write_lyricist(folder: Path) -> None:
-    """A GRU of width 256 over our own lyrics' characters, with random weights; requests set the length of its texts."""
+    """A GRU of width 256 over the characters of our songs, with random weights; requests set the lengths of texts."""
     torch.manual_seed(0)
-    tokenizer = character_tokenizer(lyrics(), unknown=True)
+    tokenizer = character_tokenizer(read_text("songs-zh"), unknown=True)
     shape = RecurrentConfig(vocabulary=tokenizer.size, embedding=128, hidden=256)
     draft = CheckpointConfig(
         kind="lyrics", architecture=loading.architecture("recurrent", shape), suppressed=(PAD,), max_new_tokens=1024

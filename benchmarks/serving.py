@@ -3,7 +3,7 @@ and lyricist streams.
 
 python -m benchmarks.serving [--data FOLDER] [--checkpoint FOLDER] [--only PART] [--quick] [--json]
 
---data FOLDER holds Multi30k's .gz files (not in this repository); without it the phrasebook's sentences are asked.
+--data FOLDER holds Multi30k's .gz files (not in this repository); without it those of the corpus `everyday`.
 --checkpoint FOLDER is a de→en translator; without it one is trained for two minutes. Both servers have a beam of 4 and
 one thread; ours keeps its other defaults, its precision among them, and the peer computes in fp32. Arrivals are an
 open-loop Poisson process; see `benchmarks.load`. The whole takes about a quarter of an hour; --quick is a smoke run of
@@ -208,7 +208,7 @@ def _goodput_goal(rows: Rows) -> dict[str, Any]:
 
 async def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     plan = QUICK if options.quick else Plan()
-    sentences = corpora.multi30k(options.data) if options.data else corpora.made_up(folder)
+    sentences = corpora.multi30k(options.data) if options.data else corpora.everyday()
     checkpoints = folder / "checkpoints"
     checkpoints.mkdir()
     served = prepare(checkpoints, options.checkpoint, sentences, plan.train_minutes)

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpora import made_up
+from benchmarks.corpora import everyday
 from benchmarks.load import percentile
 from benchmarks.report import argument_parser, finish, goal
 from benchmarks.served import prepare
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     top.add_argument("--cases", default="", help="a regular expression")
     options = top.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="stalls-") as name:
-        folder = prepare(Path(name) / "served", options.checkpoint, made_up(Path(name)), 0).folder
+        folder = prepare(Path(name) / "served", options.checkpoint, everyday(), 0).folder
         with ours(folder, data=Path(name) / "data", admin_key=ADMIN_KEY) as server:
             found = []
             for row in rows(server, options.cases, options.seconds):

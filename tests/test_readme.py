@@ -34,7 +34,7 @@ from tests.stand_in_hub import StandInHub, stand_in_hub
 from tests.training.demo import aligned
 from tests.training.importers.marian import folders
 from tests.tutorial import Tutorial, checkout
-from training.demo import phrasebook
+from training.data.corpus_loading import read_pairs, read_text
 from training.demo.demo_models import lyrics
 from training.demo.first_sentences import first_sentences
 
@@ -302,8 +302,10 @@ def test_streamed_example_joins_to_its_answer(served: Served, command: str) -> N
 def test_training_commands_of_the_readme_run(tmp_path: Path) -> None:
     """In a folder with the files that they name; a quarter of an hour is cut to six seconds, other runs to an epoch.
     The model of the Hub is left out."""
-    pairs = phrasebook.pairs("de", "en", held_out=False)[:1000]
-    spanish = phrasebook.pairs("en", "es", held_out=False)[:300]
+    pairs, spanish = (
+        [*zip(*(side[:count] for side in (some.sources, some.targets)), strict=True)]
+        for some, count in ((read_pairs("everyday:de-en"), 1000), (read_pairs("everyday:en-es"), 300))
+    )
     for name, some in (
         ("pairs.tsv", pairs),
         ("test.tsv", pairs[:50]),
@@ -324,8 +326,9 @@ def test_training_commands_of_the_readme_run(tmp_path: Path) -> None:
     for name, side in (("b.txt.gz", 0), ("news.en.gz", 1)):
         with gzip.open(tmp_path / name, "wt", encoding="utf-8") as file:
             file.write("".join(f"{pair[side]}\n" for pair in pairs[:20]))
-    (tmp_path / "songs.txt").write_text(lyrics()[:4000])
-    (tmp_path / "more-songs.txt").write_text(lyrics()[4000:4500])
+    songs = read_text("songs-zh")
+    (tmp_path / "songs.txt").write_text(songs[:4000])
+    (tmp_path / "more-songs.txt").write_text(songs[4000:4500])
     reverse = "translator --source en --target de --train pairs.tsv --columns 2,1 --max-epochs 1"
     commands = [f"parlance train {reverse} --out checkpoints/my-en-de"]
     commands += [c for e in examples() if e.commands[0].startswith("parlance ") for c in e.commands]

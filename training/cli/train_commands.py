@@ -30,7 +30,7 @@ from training.config.overrides import Override
 from training.config.recipes import LYRICISTS, MEDIUM_TEXT, TRANSLATORS, Recipe, lyricist_for
 from training.config.run_config import MULTIPLE_LANGUAGES, TranslatorConfig
 from training.config.run_file import RUN_FILE, CorpusArgument, explained_config, read_run_file, without_languages
-from training.config.shipped_corpora import shipped_corpus
+from training.config.shipped_corpora import LANGUAGES, shipped_corpus
 from training.data.corpus_loading import HUGGINGFACE_PREFIX, parse_columns, read_pairs, read_text
 from training.data.run_corpora import read_mix, read_multilingual_corpora, read_run_corpora, require_corpora
 from training.data.sentence_pairs import Pairs
@@ -229,15 +229,11 @@ def _recorded_pairs(folder: Path, source: str, target: str) -> Pairs | None:
 
 
 def _own_translations(start: StartingPoint, source: str, device: torch.device) -> Pairs | None:
-    from training.demo import phrasebook  # importing it builds the phrasebook, which takes a moment
-
-    languages = ["de", "en", "es", "zh"]
     language = source.replace("_", "-").partition("-")[0].lower()
-    if language not in languages:
+    if language not in LANGUAGES:
         return None
-    other = next(code for code in languages if code != language)
-    lines = [line for line, _ in phrasebook.written_pairs(language, other, held_out=True)]
-    some = subsample(Pairs(lines, lines), OLD_DOMAIN_SENTENCES).sources
+    other = next(code for code in LANGUAGES if code != language)
+    some = subsample(read_pairs("everyday-test", (language, other)), OLD_DOMAIN_SENTENCES).sources
     checkpoint = Checkpoint(Path(start.given), start.config, start.tokenizers)
     outputs = translate(checkpoint, start.network({}).to(device), some)
     return Pairs(some, outputs, "its own translations of everyday sentences before")
