@@ -18,7 +18,6 @@ from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointConfig, DemoCard, LanguagePair
 from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
-from models.stand_ins import carriers
 from models.tokenizer import Tokenizer
 from training.config.run_config import TranslatorConfig
 from training.data.run_corpora import MixedEpochs, mix_summary
@@ -28,10 +27,9 @@ from training.data.tokenizer_training import fit_translator_tokenizers, language
 from training.errors import TrainingError, pluralize
 from training.evaluation.alignment_heads import AlignedSentence, choose_alignment_heads
 from training.evaluation.bleu_validator import BleuValidator, evenly_spaced_indices, subsample
-from training.evaluation.copied_stand_ins import MOST_PAIRS, copied_stand_ins
 from training.evaluation.model_outputs import translate
-from training.evaluation.notice_record import CALIBRATION_SENTENCES, LEAST_SENTENCES, notice_record
 from training.evaluation.scores import Scores, score_translator
+from training.evaluation.server_records import copied_stand_ins, notice_record, sentences_of_records
 from training.loop.tasks import TranslationTask
 from training.output_folder import CORPUS_REPORT, STAGING_FOLDER, publish
 from training.progress import Closing
@@ -89,7 +87,7 @@ def train_translator(
             validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
             compared, tested = 1 if start is None else 2, len(test or ())  # a tuned network with its start
             greedy = sum(map(len, held_out_sets.values())) * compared + tested
-            beamed = sentences_of_records(config, held_out) + (tested if test_beam > 1 else 0)
+            beamed = sentences_of_records(config.pairs, held_out) + (tested if test_beam > 1 else 0)
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
             task,
@@ -309,13 +307,6 @@ def _published_config(out: Path) -> CheckpointConfig | None:
         with contextlib.suppress(checkpoints.CheckpointError):
             return checkpoints.read_config(folder)
     return None
-
-
-def sentences_of_records(config: TranslatorConfig, held_out: Pairs) -> int:
-    """How many sentences are translated for what is recorded for servers: notices and stand-ins."""
-    calibrated = min(len(held_out), CALIBRATION_SENTENCES) if len(held_out) >= LEAST_SENTENCES else 0
-    few = len(config.pairs) <= MOST_PAIRS
-    return calibrated + (sum(len(carriers(source)) for source, _ in config.pairs) if few else 0)
 
 
 def translator_closing(

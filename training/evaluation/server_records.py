@@ -1,5 +1,6 @@
-"""What a trained translator records for the notices about its translations: below which probability one is called
-unsure, and the words of a small corpus."""
+"""What a finished translator records for the servers that serve it. For the notices about its translations: below which
+probability one is called unsure, and the words of a small corpus. For what must not change in a text: which kinds of
+stand-ins it copies."""
 
 from __future__ import annotations
 
@@ -8,14 +9,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 from models.backends.select import Network
-from models.checkpoint import WORD, Checkpoint, NoticeRecord
+from models.checkpoint import WORD, Checkpoint, NoticeRecord, StandInKinds
+from models.stand_ins import carriers, copied_kinds
 from models.tokenizer.base import LANGUAGE
+from training.config.corpus_languages import LanguageCodes
 from training.data.sentence_pairs import Pairs
 from training.evaluation.bleu_validator import subsample
-from training.evaluation.model_outputs import best_hypotheses
+from training.evaluation.model_outputs import best_hypotheses, translate
 
 BEAM = 4  # of a server by default
 CALIBRATION_SENTENCES = 300
+MOST_PAIRS = 30  # of languages, each of which takes a second or two of a small model
 LEAST_SENTENCES = 10  # the held-out tenth of 100 pairs; of so few, the worst good translation is the threshold
 GOOD_CHRF = 60.0  # from here on, a translation differs from its reference in a word or so
 # Of the good translations of held-out sentences so many are called unsure. A wanted share of false alarms, and not the
@@ -76,3 +80,25 @@ def known_words(texts: Sequence[str], least_occurrences: int, most_words: int) -
             return None
     known = frozenset(word for word, count in counts.items() if count >= least_occurrences)
     return known if 0 < len(known) <= most_words else None
+
+
+def copied_stand_ins(checkpoint: Checkpoint, network: Network) -> StandInKinds:
+    """Tried of each language pair of a model with few; a server tries those of others, which may have thousands, when
+    they are first needed."""
+    pairs = checkpoint.single_pairs()
+    if len(pairs) > MOST_PAIRS:
+        return {}
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for pair in pairs:
+        source, target = pair.config.source_language, pair.config.target_language
+        if source is not None and target is not None:
+            tried = carriers(source)
+            translations = translate(pair, network, [carrier.sentence for carrier in tried], beam=BEAM)
+            found[source, target] = copied_kinds(tried, translations)
+    return found
+
+
+def sentences_of_records(pairs: Sequence[LanguageCodes], held_out: Pairs) -> int:
+    """How many sentences are translated for these records, for an estimate of the time."""
+    calibrated = min(len(held_out), CALIBRATION_SENTENCES) if len(held_out) >= LEAST_SENTENCES else 0
+    return calibrated + (sum(len(carriers(source)) for source, _ in pairs) if len(pairs) <= MOST_PAIRS else 0)

@@ -13,7 +13,7 @@ from tests.request_builders import translation_request
 from tests.training.small import CPU, translator
 from training.config.run_config import LoopConfig
 from training.data.sentence_pairs import Pairs
-from training.evaluation.notice_record import FALSE_ALARMS, HIGHEST, LOWEST, known_words, threshold
+from training.evaluation.server_records import FALSE_ALARMS, HIGHEST, LOWEST, known_words, threshold
 from training.starting_point import adapted, read_starting_point
 from training.training_run import TrainingRun
 from training.translator_run import train_translator
