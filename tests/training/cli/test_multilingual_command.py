@@ -78,6 +78,9 @@ def test_one_network_learns_both_targets(corpora: list[str], capsys: pytest.Capt
     }
     checkpoint = checkpoints.read(Path("m"))
     assert [(pair.source, pair.target) for pair in checkpoint.config.language_pairs] == [("aa", "bw"), ("aa", "cap")]
+    assert checkpoint.notices.source_words == {*"abcdefgh"}, "without the tokens of languages"
+    assert checkpoint.notices.unsure_below is not None
+    assert sorted(checkpoint.stand_ins) == [("aa", "bw"), ("aa", "cap")]
     source = Path("capitals.tsv").read_text().partition("\t")[0]
     outputs = {}
     for target in ("bw", "cap"):
