@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from parlance import __version__
-from parlance.shipped_models import add_shipped_model, shipped_names
 
 DEMO_MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 SIGNALLED = 128  # and the number of the signal is the exit status of a command that one has ended
@@ -217,11 +216,6 @@ def fetch_models(models: str, checkpoints: Path) -> int:
         return 0
     if checkpoints.is_dir() and not os.access(checkpoints, os.W_OK):
         print(f"{checkpoints} cannot be written: {', '.join(missing)} is not fetched.", file=sys.stderr, flush=True)
-        return 0
-    for name in [name for name in missing if name in shipped_names()]:
-        print(f"{name} comes with Parlance; a copy of it lies in {add_shipped_model(name, checkpoints)} now.", flush=True)
-        missing.remove(name)
-    if not missing:
         return 0
     status = watched_import([*missing, "--into", str(checkpoints)], stdout=subprocess.DEVNULL)
     if status > SIGNALLED:

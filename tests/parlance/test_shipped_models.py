@@ -10,51 +10,71 @@ import pytest
 
 from models import checkpoint as checkpoints
 from models.checkpoint_trial import problem_of
-from parlance import shipped_models
-from parlance.__main__ import fetch_models
-from parlance.shipped_models import FOLDER, shipped_names
+from models.model_names import SHIPPED, shipped_folder
+from training.__main__ import main
+from training.importers import model_import
 
-MOST_BYTES = {"everyday": 16_000_000}  # of a translator; lyricists together
-MOST_BYTES_OF_LYRICISTS = 4_000_000
+NAMES = sorted(path.name for path in SHIPPED.iterdir())
+MOST_BYTES = {"everyday": 16_000_000}  # of a translator
+MOST_BYTES_OF_LYRICISTS = 4_000_000  # of all together
 
 
 def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_they_are_whole_and_small() -> None:
-    assert "everyday" in shipped_names()
-    for name in shipped_names():
-        folder = FOLDER / name
-        assert problem_of(folder) is None
-        config = checkpoints.read_config(folder)
-        for file, digest in config.files.items():
-            assert hashlib.sha256((folder / file).read_bytes()).hexdigest() == digest, file
-        assert (folder / "README.md").exists() and config.scores
-    assert size(FOLDER / "everyday") <= MOST_BYTES["everyday"]
-    assert sum(size(FOLDER / name) for name in shipped_names() if name != "everyday") <= MOST_BYTES_OF_LYRICISTS
+def copied(into: Path) -> int:
+    return main(["import-marian", "everyday", "--into", str(into)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_whole(name: str) -> None:
+    folder = shipped_folder(name)
+    assert folder is not None and problem_of(folder) is None
+    config = checkpoints.read_config(folder)
+    assert config.scores and (folder / "README.md").exists()
+    for file, digest in config.files.items():
+        assert hashlib.sha256((folder / file).read_bytes()).hexdigest() == digest, file
+
+
+def test_they_are_small() -> None:
+    assert size(SHIPPED / "everyday") <= MOST_BYTES["everyday"]
+    assert sum(size(SHIPPED / name) for name in NAMES if name not in MOST_BYTES) <= MOST_BYTES_OF_LYRICISTS
+
+
+@pytest.mark.parametrize("given", ["", ".", "..", "everyday/..", "../shipped/everyday", "/etc", "everyday.x"])
+def test_other_names_are_none_of_them(given: str) -> None:
+    assert shipped_folder(given) is None
 
 
 def test_one_that_is_named_is_copied_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = tmp_path / "made"
-    assert fetch_models("everyday", made) == 0
-    assert f"everyday comes with Parlance; a copy of it lies in {made / 'everyday'} now." in capsys.readouterr().out
-    assert sorted(path.name for path in made.iterdir()) == ["everyday"]
-    assert checkpoints.read(made / "everyday").config == checkpoints.read_config(FOLDER / "everyday")
-    own = made / "everyday" / "README.md"
-    own.write_text("mine", encoding="utf-8")
-    assert fetch_models("everyday", made) == 0
-    assert own.read_text(encoding="utf-8") == "mine"
-    assert capsys.readouterr().out == ""
+    assert copied(tmp_path / "made") == 0
+    place = tmp_path / "made/everyday"
+    assert f"everyday comes with Parlance; {place} is a copy of it." in capsys.readouterr().err
+    assert [path.name for path in place.parent.iterdir()] == ["everyday"]
+    assert checkpoints.read(place).config == checkpoints.read_config(SHIPPED / "everyday")
+    (place / "README.md").write_text("mine", encoding="utf-8")
+    assert copied(tmp_path / "made") == 0
+    assert (place / "README.md").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_copy_that_was_interrupted_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_its_place_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "everyday").mkdir()
+    (tmp_path / "everyday/notes.txt").write_text("mine")
+    assert copied(tmp_path) == 1
+    assert f"{tmp_path / 'everyday'} is in the way: move it" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "everyday").iterdir()] == ["notes.txt"]
+
+
+def test_a_copy_that_was_interrupted_is_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupted(source: Path, target: Path) -> None:
         target.mkdir()
         shutil.copy(source / "config.json", target)
-        raise OSError("No space left on device")
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shipped_models.shutil, "copytree", interrupted)
-    with pytest.raises(OSError, match="No space"):
-        shipped_models.add_shipped_model("everyday", tmp_path)
+    monkeypatch.setattr(model_import.shutil, "copytree", interrupted)
+    assert copied(tmp_path) == 1
+    assert f"{tmp_path} cannot be written (No space left on device): make room for everyday" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
