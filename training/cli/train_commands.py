@@ -241,7 +241,9 @@ def _own_translations(start: StartingPoint, source: str, device: torch.device) -
 
 def add_lyrics(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--corpus", metavar="CORPUS", help="a text file, a folder of .txt files, .jsonl, each .gz too, or songs-zh"
+        "--corpus",
+        metavar="CORPUS",
+        help="a text file, a folder of .txt files, .jsonl, each .gz too, or songs-zh, songs-en, everyday-zh, …",
     )
     add_start(command)
     text = f"small, or medium from {MEDIUM_TEXT:,} characters on, or finetune with --from"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training.config.corpus_languages import base_language, find_language
-from training.config.shipped_corpora import LANGUAGES, ShippedCorpus, shipped_corpus, shipped_songs
+from training.config.shipped_corpora import LANGUAGES, ShippedCorpus, shipped_corpus, shipped_text
 from training.data.corpus_files import (
     BYTE_ORDER_MARK,
     decode_lines,
@@ -204,7 +204,9 @@ TEXT_KEYS = ("text", "lyrics", "content")
 
 def read_text(corpus: Path | str) -> str:
     """The whole text; parts of a folder, JSONL file or data set are joined by newlines."""
-    path, records = shipped_songs(str(corpus)) or Path(corpus), records_of(str(corpus))
+    if (shipped := shipped_text(str(corpus))) is not None:
+        return shipped
+    path, records = Path(corpus), records_of(str(corpus))
     if records is not None:
         with contextlib.closing(records):  # also where a record is refused
             return _joined(_text_of(record, where) for _, where, record in _all_read(records))

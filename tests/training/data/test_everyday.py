@@ -127,6 +127,15 @@ def test_other_names_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert list(read_pairs("everyday").targets) == ["dog"]
 
 
+def test_a_lyricist_reads_the_lines_of_a_language() -> None:
+    english, chinese = read_text("everyday-en"), read_text("everyday-zh")
+    own = {cells[1] for _, cells in lines("train")}
+    assert {line for line in english.split("\n") if line} == own
+    assert english == read_text("everyday-en")
+    assert not set("，。？！“”") & set(chinese)
+    assert len([*filter(None, chinese.split("\n"))]) == len(lines("train"))
+
+
 @pytest.mark.parametrize(("name", "songs"), [("songs-zh", 400), ("songs-en", 200)])
 def test_a_lyricist_reads_the_songs_by_name(name: str, songs: int) -> None:
     text = read_text(name)
