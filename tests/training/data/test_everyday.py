@@ -55,6 +55,13 @@ def test_no_line_is_there_twice() -> None:
     assert [text for text, count in counts.items() if count > 1] == []
 
 
+@pytest.mark.parametrize("place", range(len(LANGUAGES)))
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_no_text_of_a_held_out_line_is_one_of_training(part: str, place: int) -> None:
+    trained = {cells[1 + place] for _, cells in lines("train")}
+    assert [at for at, cells in lines(part) if cells[1 + place] in trained] == []
+
+
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 60])
 def test_held_out_lines_are_unlike_all_lines_of_training(step: int) -> None:
     """step: looks at each line, or at every so many."""
