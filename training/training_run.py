@@ -124,7 +124,10 @@ class TrainingRun:
             self._write_run_file(config, derived)  # a resumed run may have other limits than the previous session
         weights = outcome.weights
         if config.loop.half_weights:
-            weights = {name: tensor.half().to(tensor.dtype) for name, tensor in weights.items()}
+            weights = {
+                name: tensor.half().to(tensor.dtype) if tensor.is_floating_point() else tensor
+                for name, tensor in weights.items()
+            }
         task.network.load_state_dict(weights)
         task.network.eval()
         return outcome

@@ -5,7 +5,7 @@ everyday:de-en      the same, which also names the languages
 everyday-valid, everyday-test    the lines that are held out
 everyday-dictionary    words and short phrases
 everyday-substituted   lines with another noun or adjective of the dictionary (`training.data.substitution`)
-everyday-careless      some lines, whose source is in lower case and has no final stop
+everyday-careless      every 16th line, its source in lower case and without a final stop
 songs-zh, songs-en     texts for a lyricist
 everyday-zh, …         the training lines of one language as a text, from which a lyricist learns the language"""
 
@@ -25,7 +25,7 @@ LINES_OF_VERSE = 8
 FOLDERS = {"train": "train", "valid": "valid", "test": "test", "dictionary": "dictionary"} | dict.fromkeys(
     ("substituted", "careless"), "train"
 )
-"""Part of the corpus -> the folder of its lines, or of those that it is made from."""
+"""Part of the corpus -> the folder with the lines of that part, or with the lines that the part is made from."""
 _CODE = "|".join(LANGUAGES)
 _SPELLING = re.compile(rf"everyday(?:-(?P<part>[a-z]+))?(?::(?P<source>{_CODE})-(?P<target>{_CODE}))?")
 

@@ -1,5 +1,5 @@
-"""More lines from those of `everyday`: a noun or an adjective of a line gives way to another one of the dictionary, in
-all four languages at once, so that words of the dictionary are learnt in sentences.
+"""Makes new lines from those of the corpus `everyday`: another noun or adjective of the dictionary takes the place of
+one in the line, in all four languages at once, so that a model learns the dictionary's words in sentences.
 
 A word is exchanged where it stands once in each text of the line in the same number, and its successor agrees as it
 did: nouns of one German and one Spanish gender, which have no other form in any case of their number; adjectives as

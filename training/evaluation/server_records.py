@@ -83,8 +83,8 @@ def known_words(texts: Sequence[str], least_occurrences: int, most_words: int) -
 
 
 def copied_stand_ins(checkpoint: Checkpoint, network: Network) -> StandInKinds:
-    """Tried of each language pair of a model with few; a server tries those of others, which may have thousands, when
-    they are first needed."""
+    """The kinds that a model copies, by language pair: it translates the carriers of each. {} for a model of more than
+    `MOST_PAIRS` pairs: a server tries a pair of such a model when a text first needs it."""
     pairs = checkpoint.single_pairs()
     if len(pairs) > MOST_PAIRS:
         return {}
