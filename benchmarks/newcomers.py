@@ -4,8 +4,8 @@ python -m benchmarks.newcomers --checkpoint checkpoints/everyday [--out FILE] [-
 
 `newcomers.tsv` holds 200 sentences, 50 composed in each of four languages without a look at any corpus, with their
 translations. The program translates the sentences of each language into English, and the English ones into the three
-others, through the text layer and the engine of the server. FILE gets a row for each: direction, whether a notice marks it, source,
-translation, reference.
+others, through the text layer and the engine of the server. FILE gets a row for each: direction, whether a notice
+marks it, source, translation, reference.
 """
 
 from __future__ import annotations
