@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -102,7 +103,7 @@ print(*(loaded._name for loaded in (library(), fp32_library(), training_library(
 @pytest.mark.skipif(library() is None, reason="no C compiler, or a CPU that no kernel of ours is for")
 def test_a_wheel_with_kernels_needs_no_compiler(tmp_path: Path) -> None:
     source = copied_sources(tmp_path / "source")
-    make = ["make", "wheel", "-o", ".venv/.installed-dev", f"RUN={sys.executable}"]
+    make = ["make", "wheel", "-o", ".venv/.installed-dev", f"RUN={shlex.quote(sys.executable)}"]
     subprocess.run(make, cwd=source, env=without_sources(), check=True, capture_output=True, timeout=600)
     assert not list(source.rglob("*.so"))
     (made,) = (source / "dist").glob("*.whl")
