@@ -14,6 +14,7 @@ from typing import Any, Generic
 import torch
 
 from models.backends.torch.cuda_report import cuda_report
+from models.model_names import shipped_folder
 from models.tokenizer import Tokenizer
 from training import output_folder
 from training.cli.commands import unknown_options
@@ -48,6 +49,11 @@ RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig)
 """Options of other trainers -> ours."""
 MOST_THREADS = 1024
 NO_END = 10_000  # epochs: from nothing, a time limit without a number of epochs replaces the recipe's number
+
+
+def model_folder(given: str) -> Path:
+    """The checkpoint folder that an argument names; of a model that comes with this project, its name is enough."""
+    return Path(given) if Path(given).exists() else shipped_folder(given) or Path(given)
 
 
 def add_configuration(
@@ -164,8 +170,10 @@ def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | Non
     """The model of --from, or of the run file, or the copy that an unfinished run keeps. TrainingError if it cannot be
     read, or if it is of another kind, and before anything is read or fetched if an option is unknown."""
     given, out, workers = arguments.start_from, arguments.out, arguments.workers
-    if given is None and arguments.config:
-        given = read_run_file(arguments.config, arguments.command).located("from")
+    several = getattr(arguments, "multilingual", False)
+    if arguments.config:
+        file = read_run_file(arguments.config, arguments.command)
+        given, several = given or file.located("from"), several or "multilingual" in file.options
     if given is not None and not isinstance(given, str):
         raise TrainingError(f"data.from must be a text, not {given!r} ({arguments.config}).")
     if given is not None:  # reading it takes seconds, and fetching it minutes
@@ -180,7 +188,7 @@ def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | Non
     def read() -> StartingPoint | None:
         if arguments.resume and out is not None and has_kept(out):
             return read_kept(out, given)
-        return read_starting_point(given, kind, *pair) if given else None
+        return read_starting_point(given, kind, *pair, several=several) if given else None
 
     start: StartingPoint | None = workers.on_rank_0(read)
     return start
