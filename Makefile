@@ -31,11 +31,11 @@ export PARLANCE_CHECKPOINTS ?= $(CHECKPOINTS)
   image-check compose-check bench train-multi30k train-multi30k-ensemble wheel clean
 
 help:
-	@echo "make serve        install, train the demo models if there are none, serve on http://$(HOST):$(PORT)"
+	@echo "make serve        install, serve the models that come with Parlance on http://$(HOST):$(PORT)"
 	@echo "make install      install only; then . .venv/bin/activate, and parlance --help"
 	@echo "make serve MODEL=de-en,en-fr   fetch these translators of OPUS-MT, or others by name on the hub, and serve them"
 	@echo "make test         install, lint, types, import contracts, the fast tests"
-	@echo "make test-slow    the tests that take minutes (demo models, README, tutorials, resume)"
+	@echo "make test-slow    the tests that take minutes (README, tutorials, resume)"
 	@echo "make test-faults  kills, hangs and floods of real servers (minutes)"
 	@echo "make test-browser the page in Debian's chromium (minutes)"
 	@echo "make test-clients other projects' clients, from PyPI and npm, against our server"
@@ -79,8 +79,18 @@ install: $(VENV)/.installed
 serve: $(VENV)/.installed
 	@exec env PARLANCE_HOST="$(HOST)" PARLANCE_PORT="$(PORT)" $(if $(MODEL),PARLANCE_MODELS="$(MODEL)") $(RUN) -m parlance serve
 
+# The models that come with Parlance, anew: a translator, for MINUTES, then lyricists that have read everyday sentences
+# before songs.
 demo: $(VENV)/.installed
-	$(RUN) -m parlance train demo --out "$(PARLANCE_CHECKPOINTS)"
+	OMP_NUM_THREADS=1 $(RUN) -m parlance train translator --multilingual --recipe everyday --processes $(PROCESSES) --threads 1 \
+	  --max-minutes $(or $(MINUTES),360) --train 'de<>en,en<>es,en<>zh:everyday' 'de<>en,en<>es,en<>zh:everyday-dictionary' \
+	  'de<>en,en<>es,en<>zh:everyday-substituted' de-en,en-de,en-es,es-en,en-zh,zh-en:everyday-careless \
+	  --valid 'de<>en,en<>es,en<>zh:everyday-valid' --licence apache-2.0 --out "$(PARLANCE_CHECKPOINTS)/everyday"
+	for code in zh en; do \
+	  $(RUN) -m parlance train lyrics --corpus everyday-$$code --recipe small --cell gru --out "$(PARLANCE_CHECKPOINTS)/.read-$$code" && \
+	  $(RUN) -m parlance train lyrics --corpus songs-$$code --from "$(PARLANCE_CHECKPOINTS)/.read-$$code" \
+	    --set loop.half_weights=true --licence apache-2.0 --out "$(PARLANCE_CHECKPOINTS)/lyrics-$$code" || exit; \
+	done
 
 test: lint fast
 
@@ -133,7 +143,7 @@ bench: $(VENV)/.installed-bench
 gpu-check: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks.gpu --json $(if $(OUT),--out "$(OUT)")
 
-# With the demo models. An hour that others share says little of latencies: run it on a machine that does nothing else.
+# An hour that others share says little of latencies: run it on a machine that does nothing else.
 soak: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks.soak --checkpoints "$(PARLANCE_CHECKPOINTS)" --minutes $(or $(MINUTES),60) --json
 

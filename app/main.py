@@ -61,7 +61,7 @@ UNGUARDED = (
 )
 _DESCRIPTION = """\
 Translate between your own language pairs, let character models write on, and look inside both. Every example here
-works as it stands with the demo models: choose a route, "Try it out", "Execute".
+works as it stands with the models that come with Parlance: choose a route, "Try it out", "Execute".
 
 **Keys.** A server with a keys file asks for a key: send it as the header `Authorization: Bearer KEY`. 401 means that
 the key is missing or unknown, 403 that it is known and lacks the right.

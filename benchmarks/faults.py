@@ -4,7 +4,7 @@ answer, and hundreds of clients that send their headers and bodies a byte at a t
 python -m benchmarks.faults --checkpoints FOLDER [--parts kills overload slow] [--minutes 5] [--clients-apart]
                             [--json] [--results FILE]
 
-FOLDER holds the demo models. Each part starts a server of its own.
+FOLDER holds the models that come with Parlance. Each part starts a server of its own.
 
 kills: sixteen clients ask without a pause, half of --minutes in peace and half with a SIGKILL to one of the two device
 processes every 30 seconds. An answer may be missing (503, or the event `error` of a stream) only for a kill.
@@ -42,7 +42,7 @@ RETRYABLE = 503
 Part = tuple[list[dict[str, Any]], list[dict[str, Any]]]  # rows and goals
 
 
-PAIR = {"source": "de", "target": "en", "model": "demo-de-en"}
+PAIR = {"source": "de", "target": "en", "model": "everyday"}
 # texts of some length, half of them streams, so that a kill always meets requests in work
 ASKED = [
     post("/translate", {"q": "ich möchte ein bier und ein wasser", **PAIR}),

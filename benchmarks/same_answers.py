@@ -8,8 +8,8 @@
 another, and writes a JSON line for each. Times, ids and what depends on them
 are replaced by "#"; all else is kept byte for byte. `compare` prints every difference and ends with 1 if there is one.
 
-The folder of checkpoints holds the demo models (`python -m training demo --out checkpoints`), and perhaps others, which
-the group "several" then has too.
+The folder of checkpoints holds the models that come with Parlance (`parlance import everyday lyrics-zh`), and perhaps
+others, which the group "several" then has too.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     recording = actions.add_parser("record")
     recording.add_argument("--checkout", type=Path, default=ROOT, help="the tree whose code runs")
     recording.add_argument("--python", default=sys.executable)
-    recording.add_argument("--checkpoints", type=Path, required=True, help="the folder with the demo models")
+    recording.add_argument(
+        "--checkpoints", type=Path, required=True, help="the folder with the models that come with Parlance"
+    )
     recording.add_argument("--out", type=Path, required=True)
     recording.add_argument("--groups", nargs="+", choices=[*GROUPS], help="by default all")
     comparison = actions.add_parser("compare")
@@ -191,7 +193,7 @@ def _record_group(
     else:
         served.mkdir()
         for checkpoint in sorted(checkpoints.iterdir()):
-            if group == "several" or checkpoint.name in ("demo-de-en", "demo-en-es", "lyrics-zh"):
+            if group == "several" or checkpoint.name in ("everyday", "lyrics-zh"):
                 shutil.copytree(checkpoint, served / checkpoint.name, ignore=shutil.ignore_patterns("resume"))
     settings = COMMON | GROUPS[group]
     if group == "guarded":
@@ -216,10 +218,10 @@ def _keys_file(path: Path) -> Path:
 
 
 def damaged_checkpoints(checkpoints: Path, folder: Path) -> None:
-    """Copies of a demo model that are damaged in a way each, and a whole one."""
+    """Copies of a model that are damaged in a way each, and a whole one."""
     names = ("truncated", "flipped", "newer", "no-config", "bad-config", "no-weights", "no-tokenizer", "good")
     for name in names:
-        shutil.copytree(checkpoints / "demo-de-en", folder / name, ignore=shutil.ignore_patterns("resume"))
+        shutil.copytree(checkpoints / "everyday", folder / name, ignore=shutil.ignore_patterns("resume"))
     weights = (folder / "good/model.safetensors").read_bytes()
     (folder / "truncated/model.safetensors").write_bytes(weights[: len(weights) // 2])
     (folder / "flipped/model.safetensors").write_bytes(weights[:-10] + bytes(~byte & 255 for byte in weights[-10:]))

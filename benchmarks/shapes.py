@@ -25,7 +25,7 @@ from training.data.tokenizer_training import BOS, EOS, PAD, UNKNOWN
 
 NEVER = -1e4  # within float16
 SPECIAL = (PAD, UNKNOWN, BOS, EOS)
-LONGEST = 128  # tokens of a source and of a target: what the demo models are served with
+LONGEST = 128  # tokens of a source and of a target: what small models are served with
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Tally:
     overload_refusals_s: list[float] = field(default_factory=list)
 
 
-TRANSLATOR, LYRICIST, SOURCE, TARGET, PROMPT = "demo-de-en", "lyrics-zh", "de", "en", "春"
+TRANSLATOR, LYRICIST, SOURCE, TARGET, PROMPT = "everyday", "lyrics-zh", "de", "en", "春"
 TEXTS = ("ich möchte ein bier", "guten morgen", "hallo welt", "wir trinken heute kein wasser", "die katze schläft")
 TEXTS += ("ich wohne in berlin und arbeite als lehrer", "wie spät ist es")
 
@@ -245,7 +245,7 @@ def drift(calm: Sequence[tuple[float, float]], seconds: float) -> tuple[float, f
 
 def main() -> None:
     top = argument_parser("soak", __doc__)
-    top.add_argument("--checkpoints", type=Path, required=True, help="with the demo models")
+    top.add_argument("--checkpoints", type=Path, required=True, help="with the models that come with Parlance")
     top.add_argument("--minutes", type=float, default=60)
     options = top.parse_args()
     with tempfile.TemporaryDirectory() as data:

@@ -116,7 +116,7 @@ def rows(server: Server, pattern: str, seconds: float) -> Iterator[dict[str, Any
 
 def main(arguments: Sequence[str] | None = None) -> int:
     top = argument_parser("stalls", __doc__)
-    top.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "demo-de-en")
+    top.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "everyday")
     top.add_argument("--seconds", type=float, default=15.0)
     top.add_argument("--cases", default="", help="a regular expression")
     options = top.parse_args(arguments)

@@ -1,7 +1,7 @@
 """bertviz's head view or model view of one sentence, as a page.
 
 pip install bertviz
-python -m examples.bertviz_view checkpoints/demo-de-en "der Hund schläft" --out attention.html
+python -m examples.bertviz_view checkpoints/everyday "Der Hund schläft." --languages de-en --out attention.html
 
 The page fetches require.js, d3 and jquery from a content delivery network. Cross-attention is a view of its own, for
 its rows are named by the tokens that they choose; and so are the decoder's maps where the depths differ, for bertviz
@@ -50,7 +50,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--view", choices=["head", "model"], default="head")
     options = parser.parse_args(given)
     draw = getattr(tool("bertviz", "bertviz"), f"{options.view}_view")
-    seen = look(options.checkpoint, options.text, options.target)
+    seen = look(options.checkpoint, options.text, options.target, options.languages)
     calls = to_bertviz(seen.maps, *(harmless(each) for each in (seen.source, seen.inputs, seen.outputs)))
     page = ['<!doctype html><meta charset="utf-8"><title>Attention</title>']
     for call in calls:

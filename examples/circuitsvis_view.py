@@ -1,7 +1,7 @@
 """CircuitsVis' heads of every layer of one kind of attention, as a page.
 
 pip install circuitsvis
-python -m examples.circuitsvis_view checkpoints/demo-de-en "der Hund schläft" --kind encoder --out attention.html
+python -m examples.circuitsvis_view checkpoints/everyday "Der Hund schläft." --languages de-en --kind cross
 
 CircuitsVis draws squares alone, so cross-attention is one square over source and decoder inputs together. The page
 fetches CircuitsVis' own script from a content delivery network; with --offline that script is in the page.
@@ -59,7 +59,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--offline", action="store_true", help="1.3 MB more for each layer")
     options = parser.parse_args(given)
     draw = tool("circuitsvis.attention", "circuitsvis").attention_heads
-    seen = look(options.checkpoint, options.text, options.target)
+    seen = look(options.checkpoint, options.text, options.target, options.languages)
     calls = to_circuitsvis(seen.maps, options.kind, harmless(seen.source), harmless(seen.inputs))
     page = ['<!doctype html><meta charset="utf-8"><title>Attention</title>']
     for layer, call in enumerate(calls):

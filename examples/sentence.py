@@ -41,6 +41,7 @@ def arguments(told: str, suffix: str) -> argparse.ArgumentParser:
     parser.add_argument("checkpoint", type=Path, help="the folder of a translator")
     parser.add_argument("text", help="the sentence that it reads")
     parser.add_argument("--target", help="the sentence that it is made to write (default: its own translation, greedy)")
+    parser.add_argument("--languages", metavar="de-en", default="", help="of a translator of several languages")
     parser.add_argument("--out", type=Path, default=Path(f"attention{suffix}"))
     return parser
 
@@ -59,9 +60,10 @@ def tool(module: str, package: str) -> ModuleType:
         refuse(f"{package} cannot be imported ({error}); `pip install {package}` brings it.")
 
 
-def look(folder: Path, text: str, target: str | None = None) -> Sentence:
-    """The forced pass over the target that is given, or over the network's own translation."""
-    checkpoint, network = _translator(folder)
+def look(folder: Path, text: str, target: str | None = None, languages: str = "") -> Sentence:
+    """The forced pass over the target that is given, or over the network's own translation. languages: "de-en", of a
+    translator of several."""
+    checkpoint, network = _translator(folder, languages)
     config = checkpoint.config
     source = checkpoint.source_ids(text)
     rules = TokenRules(config.eos, tuple(config.suppressed), config.renormalise, config.forced_end)
@@ -89,10 +91,13 @@ def look(folder: Path, text: str, target: str | None = None) -> Sentence:
     )
 
 
-def _translator(folder: Path) -> tuple[Checkpoint, Transformer]:
+def _translator(folder: Path, languages: str) -> tuple[Checkpoint, Transformer]:
+    source, _, target = languages.partition("-")
     try:
         checkpoint = checkpoints.read(folder)
         network = load_network(checkpoint)
+        if checkpoint.config.kind == "translator":
+            checkpoint = checkpoint.for_pair(source or None, target or None)
     except CheckpointError as error:
         refuse(str(error))
     if not isinstance(network, Transformer):

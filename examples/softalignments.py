@@ -1,6 +1,6 @@
 """One cross-attention map as Nematus and Marian write soft alignments and SoftAlignments reads them.
 
-python -m examples.softalignments checkpoints/demo-de-en "der Hund schläft" --layer -1 --out attention.txt
+python -m examples.softalignments checkpoints/everyday "Der Hund schläft." --languages de-en --layer -1
 
 Nothing needs to be installed to write the file. To read it:
 
@@ -23,7 +23,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--layer", type=int, default=-1, help="counted from 0; -1 is the last")
     parser.add_argument("--head", type=int, help="one head (default: the mean of all)")
     options = parser.parse_args(given)
-    seen = look(options.checkpoint, options.text, options.target)
+    seen = look(options.checkpoint, options.text, options.target, options.languages)
     try:
         heads = None if options.head is None else (options.head,)
         selection = AttentionSelection(layers=(options.layer,), heads=heads, reduce_heads="mean")

@@ -5,7 +5,7 @@
     model.safetensors   weights, and nothing that can execute
     target.* source.*   tokenizer files: *.json vocabularies or *.model of SentencePiece
     README.md           the model card;  metrics.jsonl, curves.png: how it was trained
-    demo.json           of a demo model: what it knows
+    demo.json           of a model that comes with this project: what it knows
     notices.json        of a translator trained here: what notices about its translations compare them with
     stand_ins.json      of a translator: which kinds of stand-ins it copies (`models.stand_ins`)
     resume/             optimizer, RNG and sampler state; never read here
@@ -110,19 +110,15 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class DemoCard:
-    """What a demo model says about itself. patterns: how many kinds of sentences (songs, of a lyricist) it was trained
-    on. examples: texts to try. way_out: how to get a model for real use. known_words: of the training sources,
-    casefolded; of a lyricist, its characters."""
+    """What a model that comes with this project says about itself. patterns: how many sentences (songs, of a lyricist)
+    it was trained on. examples: texts to try. way_out: how to get a model for real use. words: how many different words
+    of all its languages it was trained on; of a lyricist, characters."""
 
     summary: str
     patterns: Count
     examples: tuple[str, ...]
     way_out: str
-    known_words: frozenset[str] = field(repr=False)
-
-    @property
-    def words(self) -> int:
-        return len(self.known_words)
+    words: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +134,8 @@ class NoticeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only. demo: None but for
-    demo models. stand_ins: of the language pairs that were tried."""
+    """A verified folder: its config and tokenizers. A lyrics model has a target tokenizer only. demo: of a
+    model that comes with this project. stand_ins: of the language pairs that were tried."""
 
     folder: Path
     config: CheckpointConfig
@@ -225,7 +221,6 @@ def write(
     folder: Path,
     config: CheckpointConfig,
     tokenizers: Mapping[str, Tokenizer],
-    demo: DemoCard | None = None,
     notices: NoticeRecord = NoticeRecord(),
     stand_ins: StandInKinds | None = None,
 ) -> None:
@@ -245,9 +240,6 @@ def write(
     content["files"] = {name: sha256(staging / name) for name in sorted([WEIGHTS, *names.values()])}
     (staging / CONFIG).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
     (staging / CONFIG_CHECKSUM).write_text(f"{sha256(staging / CONFIG)}  {CONFIG}\n", encoding="utf-8")
-    if demo is not None:
-        described = {**asdict(demo), "known_words": sorted(demo.known_words)}
-        (staging / DEMO).write_text(json.dumps(described, ensure_ascii=False, indent=1), encoding="utf-8")
     if notices != NoticeRecord():
         _write_notice_record(staging / NOTICES, notices)
     if stand_ins:
@@ -267,9 +259,8 @@ def read(folder: Path) -> Checkpoint:
     """Reads and verifies a folder; of the weights only the checksum. CheckpointError names the file that is missing,
     truncated, modified, or from a newer version."""
     config = read_verified_config(folder)
-    demo = read_demo_card(folder)
-    notices, stand_ins = read_notice_record(folder, demo), read_stand_ins(folder, config)
-    return Checkpoint(folder, config, read_tokenizers(folder, config), demo, notices, stand_ins)
+    demo, notices = read_demo_card(folder), read_notice_record(folder)
+    return Checkpoint(folder, config, read_tokenizers(folder, config), demo, notices, read_stand_ins(folder, config))
 
 
 def read_verified_config(folder: Path) -> CheckpointConfig:
@@ -312,7 +303,7 @@ def read_tokenizers(folder: Path, config: CheckpointConfig) -> dict[str, Tokeniz
 
 
 def read_demo_card(folder: Path) -> DemoCard | None:
-    """None if it is no demo model."""
+    """None if the model does not come with this project."""
     path = folder / DEMO
     try:
         return msgspec.convert(_read_json(path), DemoCard)
@@ -320,7 +311,7 @@ def read_demo_card(folder: Path) -> DemoCard | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} does not describe a demo model ({error}); remove it to load the model."
+            f"{path} does not say what the model knows ({error}); remove it to load the model."
         ) from error
 
 
@@ -331,13 +322,13 @@ def _write_notice_record(path: Path, notices: NoticeRecord) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def read_notice_record(folder: Path, demo: DemoCard | None = None) -> NoticeRecord:
-    """Of a demo model without one, the words of its card. CheckpointError."""
+def read_notice_record(folder: Path) -> NoticeRecord:
+    """An empty one where the folder has none. CheckpointError."""
     path = folder / NOTICES
     try:
         return msgspec.convert(_read_json(path), NoticeRecord)
     except FileNotFoundError:
-        return NoticeRecord(source_words=demo.known_words if demo else None)
+        return NoticeRecord()
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is no record for notices ({error}); the model was not loaded.") from error
 

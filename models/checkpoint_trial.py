@@ -104,7 +104,8 @@ def problem_of(folder: Path) -> str | None:
         config = checkpoints.read_config(folder)
         checkpoints.check_weights_header(folder, config)
         checkpoints.read_tokenizers(folder, config)
-        checkpoints.read_notice_record(folder, checkpoints.read_demo_card(folder))
+        checkpoints.read_demo_card(folder)
+        checkpoints.read_notice_record(folder)
         checkpoints.read_stand_ins(folder, config)
     except CheckpointError as error:
         return str(error)

@@ -4,7 +4,8 @@ Helsinki-NLP/opus-mt-de-en      a name on the Hugging Face Hub, with @REVISION f
 https://huggingface.co/…        the address of its page, on the Hub or a mirror, or of its git repository
 opus-mt-de-en                   of Helsinki-NLP
 de-en, de_en, de2en, de:en      OPUS-MT for this pair: opus-mt-de-en, or else opus-mt-tc-big-de-en
-demo-de-en                      a checkpoint that is there already"""
+everyday                        a model that comes with this project
+my-de-en                        a checkpoint that is there already"""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+SHIPPED = Path(__file__).with_name("shipped")
 OPUS_MT = "Helsinki-NLP"
 FAMILIES = ("opus-mt-", "opus-mt-tc-big-")  # in the order in which a pair of languages is looked for
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -106,6 +108,16 @@ def checkpoint_folder(given: str, checkpoints: Path) -> Path | None:
     names = (given.strip().rstrip("/").rpartition("/")[2], *parse_model_name(given).folders)
     folders = (checkpoints / name for name in names if Path(name).name == name)
     return next((folder for folder in folders if os.path.isfile(folder / "config.json")), None)  # noqa: PTH113 (raises)
+
+
+def shipped_folder(given: str) -> Path | None:
+    """The folder of a model that comes with this project."""
+    folder = SHIPPED / given.strip()
+    return folder if folder.parent == SHIPPED and os.path.isfile(folder / "config.json") else None  # noqa: PTH113
+
+
+def shipped_names() -> list[str]:
+    return sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))
 
 
 def split_names(text: str) -> Sequence[str]:

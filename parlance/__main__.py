@@ -16,13 +16,11 @@ from pathlib import Path
 
 from parlance import __version__
 
-DEMO_MODELS = ("demo-de-en", "demo-en-es", "lyrics-zh")
 SIGNALLED = 128  # and the number of the signal is the exit status of a command that one has ended
 ENDED_BY_PEOPLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TRAINING_COMMANDS = {
     "train translator": ("train a translator from pairs of sentences", ["translator"]),
     "train lyrics": ("train a character model from a text", ["lyrics"]),
-    "train demo": ("train the demo models", ["demo"]),
     "import": ("make a checkpoint of a Marian model: a name on the Hugging Face hub or a folder", ["import-marian"]),
     "translate": ("translate files or standard input, line by line", ["translate"]),
     "evaluate": ("score a model, or compare several", ["evaluate"]),
@@ -35,7 +33,7 @@ TRAINING_COMMANDS = {
 HELP = """\
 usage: parlance COMMAND [options]
 
-  serve [options]          serve the checkpoints of a folder over HTTP; the demo models where there are none
+  serve [options]          serve the checkpoints of a folder over HTTP; those of Parlance itself where there are none
 {}
   keys                     make, list and remove API keys
 
@@ -137,8 +135,8 @@ def meant_command(command: str) -> str:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serves as `python -m app` does, after it has fetched the models that are named and missing, and trained the demo
-    models for a folder without checkpoints."""
+    """Serves as `python -m app` does, after it has fetched the models that are named and missing, and copied those that
+    come with this project into a folder without checkpoints."""
     from app.settings import SettingsParser
 
     parser = SettingsParser("parlance serve", "%(prog)s [options] [MODEL ...]")
@@ -148,7 +146,7 @@ def serve(arguments: Sequence[str]) -> int:
         "--demo",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="train the demo models (a few minutes) if the folder has no checkpoint; default: yes",
+        help="copy the models that come with Parlance into a folder without checkpoints; default: yes",
     )
     settings, given = parser.settings(arguments)
     if given.model:
@@ -159,11 +157,11 @@ def serve(arguments: Sequence[str]) -> int:
     check_address(settings.host, settings.port)  # before minutes of downloads or training
     if status := fetch_models(settings.models, settings.checkpoints):
         return status
-    if given.demo and lacks_models(settings.checkpoints, settings.models):
-        print("Training the demo models (once, a few minutes) ...", flush=True)
-        # in a process of its own: the server would keep PyTorch's memory
-        command = [sys.executable, "-m", "training", "demo", "--out", str(settings.checkpoints)]
-        if status := run_to_end(command):
+    if given.demo and lacks_models(settings.checkpoints):
+        from models.model_names import shipped_names
+
+        command = [*shipped_names(), "--into", str(settings.checkpoints)]
+        if status := watched_import(command, stdout=subprocess.DEVNULL):
             return status
     print("\n".join(address_lines(settings.host, settings.port)))
     print("".join(f"\n{line}" for line in demo_lines(settings.checkpoints, settings.models)), flush=True)
@@ -185,7 +183,7 @@ def address_lines(host: str, port: int) -> list[str]:
 
 
 def demo_lines(checkpoints: Path, models: str = "") -> list[str]:
-    """For each demo model that will be served: what it knows, and how to serve one for real use."""
+    """For each model that comes with this project and will be served: what it knows, and how to serve others."""
     from models.checkpoint import CheckpointError, read_demo_card
     from models.model_names import checkpoint_folder, split_names
 
@@ -195,14 +193,14 @@ def demo_lines(checkpoints: Path, models: str = "") -> list[str]:
     for folder in folders:
         with contextlib.suppress(CheckpointError):
             if demo := read_demo_card(folder):
-                lines += [f"{folder.name} is a demo. {demo.summary}", f"  {demo.way_out}"]
+                lines += [f"{folder.name} comes with Parlance. {demo.summary}", f"  {demo.way_out}"]
     return [*lines, ""] if lines else []
 
 
 def fetch_models(models: str, checkpoints: Path) -> int:
     """Imports the models that are not among the checkpoints, and says which are others than their name on the hub.
-    Without one that cannot be had, whose error has been printed, the others or the demo are served, and the server is
-    not ready; returns the exit status of an interrupt, or else 0."""
+    Without one that cannot be had, whose error has been printed, the others are served, and the server is not ready;
+    returns the exit status of an interrupt, or else 0."""
     from models.checkpoint import CheckpointError, read_config
     from models.imported_folder import stands_in
     from models.model_names import checkpoint_folder, split_names
@@ -260,15 +258,8 @@ def run_to_end(command: Sequence[str], stdout: int | None = None) -> int:
     return 128 - status if status < 0 else status
 
 
-def lacks_models(checkpoints: Path, models: str = "") -> bool:
-    """Whether there is no checkpoint in the folder, or a demo model that is not finished; False if one of `models` is
-    there."""
-    from models.model_names import checkpoint_folder, split_names
-
-    if any(checkpoint_folder(name, checkpoints) for name in split_names(models)):
-        return False
-    if any((checkpoints / name).is_dir() and not (checkpoints / name / "config.json").exists() for name in DEMO_MODELS):
-        return True
+def lacks_models(checkpoints: Path) -> bool:
+    """Whether there is no checkpoint in the folder."""
     return not any(checkpoints.glob("*/config.json"))
 
 

@@ -1,6 +1,6 @@
 """Every command of docs/tutorials, run from the first to the last: a railway translator is trained as own-model.md has
-it, and stands in for OPUS-MT's on a stand-in hub for the pages that serve one. teach-attention.md is about the demo
-models: tests/test_readme.py runs it.
+it, and stands in for OPUS-MT's on a stand-in hub for the pages that serve one. teach-attention.md is about the
+model that comes with Parlance: tests/test_readme.py runs it.
 
 It trains for minutes (make test-slow)."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving import serving
 from training.__main__ import main
-from training.demo.demo_models import lyrics
+from training.data.corpus_loading import read_text
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_transformer_from_scratch_is_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize("recipe", ["d2l-random", "d2l-consecutive", "d2l-adam"])
 def test_tutorial_lyricist_is_trained_and_generates(tmp_path: Path, recipe: str) -> None:
     """Few epochs of our own lyrics: that the whole way works. How well is for the benchmark."""
-    (tmp_path / "songs.txt").write_text(lyrics())
+    (tmp_path / "songs.txt").write_text(read_text("songs-zh"))
     out = tmp_path / "checkpoints" / recipe
     corpus = ["--corpus", str(tmp_path / "songs.txt"), "--cell", "rnn", "--recipe", recipe]
     assert main(["lyrics", *corpus, "--max-epochs", "3", "--threads", "1", "--out", str(out)]) == 0

@@ -152,14 +152,14 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     except Stopped as stopped:
         code = 128 + stopped.number
         done = f"{pluralize(stopped.update, 'update')} ({pluralize(stopped.epoch, 'finished epoch')}) are saved"
-        report_stop(arguments, f"Stopped: {done} in {arguments.out}. {way_on(given)}")
+        arguments.workers.print_error(f"Stopped: {done} in {arguments.out}. {way_on(given)}")
         return code
     except KeyboardInterrupt:
-        report_stop(arguments, stopped_sentence(arguments, given))
+        arguments.workers.print_error(stopped_sentence(arguments, given))
         return 130
     except (Terminated, RuntimeError) as error:
         if isinstance(error, Terminated) and workers.watchdog is None:
-            report_stop(arguments, stopped_sentence(arguments, given))
+            arguments.workers.print_error(stopped_sentence(arguments, given))
             return 128 + signal.SIGTERM
         if any(sign in str(error) for sign in ALLOCATOR):
             workers.print_error(NO_MEMORY)
@@ -174,16 +174,8 @@ def run_in_group(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     return 0
 
 
-def report_stop(arguments: argparse.Namespace, sentence: str) -> None:
-    """Prints the sentence, unless this process is one of several of a command that itself says what to do."""
-    if not getattr(arguments, "child", False):
-        arguments.workers.print_error(sentence)
-
-
 def stopped_sentence(arguments: argparse.Namespace, given: Sequence[str]) -> str:
     """For a command that has been ended without a last snapshot."""
-    if arguments.command == "demo":
-        return f"Stopped. {way_on(given)}"
     if arguments.command not in SHARED:
         return "Stopped."
     if arguments.out is None or not snapshot.exists(arguments.out):
@@ -192,9 +184,7 @@ def stopped_sentence(arguments: argparse.Namespace, given: Sequence[str]) -> str
 
 
 def way_on(given: Sequence[str]) -> str:
-    """How to go on with the stopped run. `demo` goes on by itself, and its user may have started a server."""
-    if given[0] == "demo":
-        return "Run the same command again to go on."
+    """How to go on with the stopped run."""
     return f"Go on with: {command_line(*given, *([] if '--resume' in given else ['--resume']))}"
 
 

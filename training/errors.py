@@ -100,7 +100,6 @@ CONSOLE = "parlance"
 CONSOLE_WORDS = {
     "translator": ["train", "translator"],
     "lyrics": ["train", "lyrics"],
-    "demo": ["train", "demo"],
     "import-marian": ["import"],
 }
 """A command of `python -m training` -> the words of `parlance`, where they differ."""

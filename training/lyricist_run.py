@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import torch
 from torch import Tensor, nn
 
-from models.checkpoint import Checkpoint, CheckpointConfig, DemoCard
+from models.checkpoint import Checkpoint, CheckpointConfig
 from models.networks import loading
 from models.networks.recurrent import RecurrentConfig, RecurrentLanguageModel
 from models.tokenizer import Tokenizer
@@ -39,12 +39,10 @@ def train_lyricist(
     *,
     origin: str,
     start: StartingPoint | None = None,
-    demo: DemoCard | None = None,
 ) -> Scores:
     """Trains and publishes a lyricist; returns its scores. All processes of `run` call this; ranks other than 0 return
     {}. origin: of the text, for the model card. start: the model to train further; its network and characters must be
-    those of `config` (`starting_point.adapted`). demo: of a demo model. TrainingError for problems that the user can
-    fix."""
+    those of `config` (`starting_point.adapted`). TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         train, valid = split_text(config, text)
@@ -102,8 +100,8 @@ def train_lyricist(
         for sentence in tuning_verdict(metadata):
             run.workers.note(sentence)
         made = (outcome, run.machine, run.licence)
-        card = lyricist_card(config, metadata, data, *made, memorised, samples() if valid else (), demo)
-        publish(run.out, metadata, {"target": tokenizer}, network, card, demo)
+        card = lyricist_card(config, metadata, data, *made, memorised, samples() if valid else ())
+        publish(run.out, metadata, {"target": tokenizer}, network, card)
         run.report_end(outcome, scores)
         return scores
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig, DemoCard, NoticeRecord, StandInKinds
+from models.checkpoint import CheckpointConfig, NoticeRecord, StandInKinds
 from models.networks import loading
 from models.tokenizer import Tokenizer
 from training import snapshot
@@ -129,7 +129,6 @@ def publish(
     tokenizers: Mapping[str, Tokenizer],
     network: nn.Module,
     card: str,
-    demo: DemoCard | None = None,
     notices: NoticeRecord | None = None,
     stand_ins: StandInKinds | None = None,
 ) -> None:
@@ -139,4 +138,4 @@ def publish(
         draw_curves(read_rows(out / METRICS_FILE), folder / "curves.png")
         (folder / "README.md").write_text(card, encoding="utf-8")
         config = replace(config, edited_code=loading.edited_code(network))
-        checkpoints.write(folder, out, config, tokenizers, demo, notices or NoticeRecord(), stand_ins)
+        checkpoints.write(folder, out, config, tokenizers, notices or NoticeRecord(), stand_ins)

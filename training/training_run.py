@@ -39,8 +39,7 @@ def loss_name(config: TranslatorConfig | LyricsConfig) -> str:
 class TrainingRun:
     """Settings of a run. quiet: no progress bar. data: role (train, valid, test, corpus) -> corpus argument, for
     run.toml. licence: of the model, for its card. started: when the command began, in
-    seconds of `time.monotonic`; a time limit counts from then on. announces_stop: whether a signal is answered with a
-    sentence on standard error; False for one of several runs that one process waits for, which says it once."""
+    seconds of `time.monotonic`; a time limit counts from then on."""
 
     out: Path
     device: torch.device
@@ -50,7 +49,6 @@ class TrainingRun:
     data: Mapping[str, str | list[str]] = field(default_factory=dict)
     licence: str | None = None
     started: float | None = None
-    announces_stop: bool = True
 
     @property
     def machine(self) -> str:
@@ -105,7 +103,6 @@ class TrainingRun:
                 elapsed_s=0.0 if self.started is None else time.monotonic() - self.started,
                 closing=closing,
                 validates_start=validates_start,
-                announces_stop=self.announces_stop,
             )
             outcome = trainer.run(resume=self.resume)
             report.finished()

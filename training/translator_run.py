@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import Checkpoint, CheckpointConfig, DemoCard, LanguagePair
+from models.checkpoint import Checkpoint, CheckpointConfig, LanguagePair
 from models.networks import loading
 from models.networks.transformer import Transformer, TransformerConfig
 from models.tokenizer import Tokenizer
@@ -55,17 +55,13 @@ def train_translator(
     mix: tuple[Pairs, Pairs | None] | None = None,
     earlier: Pairs | None = None,
     test: Pairs | None = None,
-    test_beam: int = TEST_BEAM,
     aligned: Sequence[AlignedSentence] = (),
-    demo: DemoCard | None = None,
-    least_occurrences: int = 1,
 ) -> Scores:
-    """Trains and publishes a translator; returns its scores, on test pairs both greedy and with `test_beam`. All
+    """Trains and publishes a translator; returns its scores, on test pairs both greedy and with a beam. All
     processes of `run` call this; ranks other than 0 return {}. start: the model to train further; its network and
     tokenizers must be those of `config` (`starting_point.adapted`). tokenizers: of a new network; None: fitted.
     mix: general pairs to mix in, and held-out ones. earlier: pairs of the domain of `start`, to measure what is
-    forgotten. aligned: held-out sentences for choosing alignment heads. demo: of a demo model. least_occurrences: of a
-    word that the model is said to know. TrainingError for problems that the user can fix."""
+    forgotten. aligned: sentences for choosing alignment heads. TrainingError for problems that the user can fix."""
     with run.claimed():
         torch.manual_seed(config.loop.seed)
         network, checkpoint = translator_to_train(config, train, run, start, tokenizers)
@@ -87,7 +83,7 @@ def train_translator(
             validator = BleuValidator(checkpoint, network, held_out, config.loop, lambda: task.part_losses)
             compared, tested = 1 if start is None else 2, len(test or ())  # a tuned network with its start
             greedy = sum(map(len, held_out_sets.values())) * compared + tested
-            beamed = sentences_of_records(config.pairs, held_out) + (tested if test_beam > 1 else 0)
+            beamed = sentences_of_records(config.pairs, held_out) + tested
             closing = translator_closing(checkpoint, network, held_out.sources, greedy=greedy, beam=beamed)
         outcome = run.train(
             task,
@@ -106,7 +102,7 @@ def train_translator(
         metadata = checkpoint.config
         if start is not None:
             metadata = compared_with_start(start, config, checkpoint, held_out_sets, scores, run)
-        on_test = scores_on_test(checkpoint, network, test, test_beam)
+        on_test = scores_on_test(checkpoint, network, test)
         scores = with_earlier_scores(scores | on_test, network, run)
         samples = validator.examples() if validator else ()
         alignment = choose_alignment_heads(checkpoint, network, aligned) if aligned else metadata.alignment
@@ -114,11 +110,11 @@ def train_translator(
         for sentence in tuning_verdict(metadata):
             run.workers.note(sentence)
         made = (outcome, run.machine, run.licence)
-        card = translator_card(config, metadata, train, valid, segmentation.report, *made, samples, mixed, demo)
+        card = translator_card(config, metadata, train, valid, segmentation.report, *made, samples, mixed)
         seen = train if start is None else None  # of another model's words nothing is known
-        notices = notice_record(checkpoint, network, valid or test, seen, least_occurrences, config.most_known_words)
+        notices = notice_record(checkpoint, network, valid or test, seen, config.most_known_words)
         stand_ins = copied_stand_ins(checkpoint, network)
-        publish(run.out, metadata, checkpoint.tokenizers, network, card, demo, notices, stand_ins)
+        publish(run.out, metadata, checkpoint.tokenizers, network, card, notices, stand_ins)
         run.report_end(outcome, scores)
         return scores
 
@@ -177,11 +173,11 @@ def compared_with_start(
     return start.with_scores_before(checkpoint.config, before)
 
 
-def scores_on_test(checkpoint: Checkpoint, network: Transformer, test: Pairs | None, beam: int) -> Scores:
-    """Greedy and with `beam`."""
+def scores_on_test(checkpoint: Checkpoint, network: Transformer, test: Pairs | None) -> Scores:
+    """Greedy and with `TEST_BEAM`."""
     scores: Scores = {}
     for pair, part in test.by_part() if test else ():
-        for width in dict.fromkeys((1, beam)):
+        for width in (1, TEST_BEAM):
             name = named(part.origin, pair, width)
             scores[name] = score_translator(checkpoint, network, part, beam=width)
     return scores

@@ -125,10 +125,8 @@ _EXAMPLES: Mapping[int, ErrorExample] = {  # of most routes
         "Invalid API key: this server does not know it, or not any more; send a valid one as the header Authorization:"
         " Bearer KEY.",
     ),
-    404: ErrorExample(
-        "unknown_model", "There is no translator called 'demo' here. Loaded: demo-de-en, demo-en-es.", "model"
-    ),
-    409: ErrorExample("model_conflict", "demo-de-en is loaded already; reload it to read its folder again.", "name"),
+    404: ErrorExample("unknown_model", "There is no translator called 'opus' here. Loaded: everyday.", "model"),
+    409: ErrorExample("model_conflict", "everyday is loaded already; reload it to read its folder again.", "name"),
     413: ErrorExample(
         "body_too_large",
         "This request's body is larger than the 2,000,000 bytes that this server takes; send it in parts.",

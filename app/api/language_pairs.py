@@ -121,20 +121,21 @@ def _named_pair(loaded: LoadedPairs, source: str, target: str) -> AssignedPair:
 
 
 async def find_translator(
-    source: str | None, target: str | None, target_language: str | None, services: Services
+    source: str | None, target: str | None, target_language: str | None, model: str | None, services: Services
 ) -> tuple[str | None, str | None]:
-    """The translator for an inspection of `source`, and of its translation `target`, that names no model: the name of
-    the first model for the detected languages, as POST /translate would choose it, and the target language. (None,
-    `target_language`) without a source, or with fewer than two translators. Raises UnknownPair."""
-    translators = [model for model in services.engine.models() if model.language_pairs]
-    if source is None or len(translators) < 2:
-        return None, target_language
-    loaded = LoadedPairs(services.engine)
-    try:
-        pairs = loaded.pairs if target_language is None else loaded.into(target_language)
-    except UnknownPair as error:
-        error.field = "target_language"
-        raise
+    """The translator for an inspection of `source`, and of its translation `target`: `model` or, where that is None,
+    the first model for the detected languages, as POST /translate would choose it; and the target language. Both as
+    given without a source, and where there is no choice. Raises UnknownPair."""
+    translators = [each for each in services.engine.models() if model in (None, each.name)]
+    pairs = [pair for each in translators for pair in each.language_pairs]
+    if source is None or len(pairs) < 2 or (model is not None and target_language is not None):
+        return model, target_language
+    if target_language is not None:
+        try:
+            pairs = LoadedPairs(services.engine).into(target_language)
+        except UnknownPair as error:
+            error.field = "target_language"
+            raise
     likeliest = await run_in_threadpool(
         services.detector.detect, source, list(dict.fromkeys(pair[0] for pair in pairs))
     )
@@ -143,7 +144,7 @@ async def find_translator(
     if target is not None and len(targets) > 1:
         into = (await run_in_threadpool(services.detector.detect, target, targets)).language
     pair = likeliest.language, into
-    return next(model.name for model in translators if pair in model.language_pairs), into
+    return next(each.name for each in translators if pair in each.language_pairs), into
 
 
 def models_needed(pair: Pair | AssignedPair, services: Services) -> int:

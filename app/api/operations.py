@@ -39,7 +39,7 @@ class Readiness(Answer):
     models: int = doc("Number of loaded models.", 2)
     problems: list[str] = doc(
         "One sentence for each checkpoint that was not loaded and each device that is down.",
-        ["checkpoints/demo-de-en/model.safetensors does not match its checksum; the model was not loaded."],
+        ["checkpoints/everyday/model.safetensors does not match its checksum; the model was not loaded."],
     )
 
 
@@ -51,13 +51,11 @@ class LanguagePairAnswer(Answer):
 
 
 class DemoAnswer(Answer):
-    """What a demo model knows, and how to get a model for real use."""
+    """What a model that comes with Parlance knows, and how to get others."""
 
-    summary: str = doc(
-        "One sentence for people.", "It knows 412 German words in 60 sentence patterns, and copies other words."
-    )
-    words: int = doc("How many source words it was trained on; of a lyricist, characters.", 412)
-    patterns: int = doc("How many sentence patterns it was trained on; of a lyricist, songs.", 60)
+    summary: str = doc("One sentence for people.", "It has read 43,395 everyday sentences in four languages.")
+    words: int = doc("How many different words it was trained on; of a lyricist, characters.", 50_000)
+    patterns: int = doc("How many sentences it was trained on; of a lyricist, songs.", 43_395)
     examples: list[str] = doc("Texts to try.", ["Guten Morgen, ich wohne in Berlin."])
     way_out: str = doc("How to get a model for real use, with the command.", "make serve MODEL=de-en")
 
@@ -65,7 +63,7 @@ class DemoAnswer(Answer):
 class ModelAnswer(Answer):
     """One loaded checkpoint."""
 
-    name: str = doc("Name to use in requests.", "demo-de-en")
+    name: str = doc("Name to use in requests.", "everyday")
     version: int = doc("Counts how often this name was loaded since the server's start; a reload makes it grow.", 1)
     kind: Literal["translator", "lyrics"] = doc("What it does.", "translator")
     architecture: str = doc("What network it is.", "transformer")
@@ -95,10 +93,10 @@ class ModelAnswer(Answer):
     licence: str | None = doc("As the model card in its folder (`README.md`) says; null where none does.", "cc-by-4.0")
     loaded_at: datetime = doc("When this version was read from its folder, in UTC.", "2026-11-22T05:12:09Z")
     scores: dict[str, Any] = doc("What it scored when it was trained, as its model card says.", {"BLEU": 39.1})
-    demo: DemoAnswer | None = doc("Of a demo model, what it knows; null for others.", None)
+    demo: DemoAnswer | None = doc("Of a model that comes with Parlance, what it knows; null for others.", None)
     order: Literal["named", "name", "demo"] = doc(
         "Why it has this place in the list, whose first model of a pair answers requests that name none: those that"
-        ' PARLANCE_MODELS names, in its order; then others by "name"; demo models last.',
+        ' PARLANCE_MODELS names, in its order; then others by "name"; those that come with Parlance, "demo", last.',
         "name",
     )
 
@@ -165,7 +163,7 @@ class CurveAnswer(Answer):
 class CurvesAnswer(Answer):
     """How a model was trained."""
 
-    model: str = doc("Which model.", "demo-de-en")
+    model: str = doc("Which model.", "everyday")
     curves: list[CurveAnswer] = doc(
         "Those that the run measured, in the order loss, valid_loss, valid_bleu, rate; may be empty.",
         [example_of(CurveAnswer)],
@@ -173,7 +171,7 @@ class CurvesAnswer(Answer):
     left_out: int = doc("Lines of the file that are neither a measurement nor an event, such as a torn one.", 0)
     reason: str | None = doc(
         "Why there is no curve, and what to do; null where there is one.",
-        "demo-de-en has no metrics.jsonl, which a training run leaves in its folder; put it there.",
+        "everyday has no metrics.jsonl, which a training run leaves in its folder; put it there.",
     )
 
 
@@ -221,16 +219,14 @@ _GUARDED: dict[str, Meaning] = {
         ErrorExample("scope_missing", _USE),
     ),
 }
-_NOT_LOADED = ErrorExample(
-    "unknown_model", "No model demo is loaded. Loaded: demo-de-en, demo-en-es, lyrics-zh.", "name"
-)
+_NOT_LOADED = ErrorExample("unknown_model", "No model demo is loaded. Loaded: everyday, lyrics-zh.", "name")
 _LOADING: dict[str, Meaning] = {
     "s409": "It is loaded already.",
     "s422": (
         "The folder cannot be served: `error` says which file is wrong; what was served before goes on.",
         ErrorExample(
             "checkpoint_refused",
-            "checkpoints/demo-de-en/model.safetensors does not match its checksum; the model was not loaded.",
+            "checkpoints/everyday/model.safetensors does not match its checksum; the model was not loaded.",
         ),
     ),
     "s503": "No device can load a model right now; Retry-After says when to try again.",

@@ -211,7 +211,7 @@ KeyField = Annotated[
     object,  # of any type: `app.api.access_control` checks it
     doc("Your key, where this server asks for one; it may come as a header as well.", "plk_9hK2mQ7xTzE4bWc1"),
 ]
-PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["demo-de-en"])]
+PathName = Annotated[ModelName, Path(description="Name of a folder among the checkpoints.", examples=["everyday"])]
 
 
 def check_texts(value: object, takes: str = "a text or a list of texts") -> str | list[str]:

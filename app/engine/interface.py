@@ -365,7 +365,7 @@ ModelOrder = Literal["named", "name", "demo"]
 class ModelInfo:
     """A loaded checkpoint, as in `GET /models`. source_language, target_language: None for lyrics models and
     multilingual translators. language_pairs: (source, target) of a translator. precision, precision_reason: None if not
-    on a device. demo: of a demo model, what it knows. source_words: as in `NoticeRecord`. order: as in
+    on a device. demo: what a model that comes with Parlance knows. source_words: as in `NoticeRecord`. order: as in
     `ModelRegistry.order_of`. stand_ins: the kinds that it copies (`models.stand_ins`), of the language pairs of which
     they were tried."""
 

@@ -10,7 +10,7 @@ from app.engine.output.output_processor import total_usage
 from app.engine.output.text_stream import WrittenToken
 from app.translation.segments import SegmentedText
 
-MAX_NOTICES = 1000  # of one text: a long text in a language that a demo model does not know has one for each word
+MAX_NOTICES = 1000  # of one text: a long text in a language that a model does not know has one for each word
 _FROM_BEST_TO_WORST: tuple[FinishReason, ...] = ("stop", "length", "repetition")
 
 

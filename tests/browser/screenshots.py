@@ -1,6 +1,7 @@
 """The pictures of docs/, taken from a real server:  python -m tests.browser.screenshots [--checkpoints FOLDER]
 
-The demo models are what they show, so `make demo` comes first; and a font with Chinese has to be there.
+The models that come with Parlance are what they show (`parlance import everyday lyrics-zh lyrics-en`). A font with
+Chinese has to be there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SENTENCE = "der hund sieht die roten äpfel"
 TRANSLATION = "#translate?view=inside&pair=de.en&text=der+hund+sieht+die+roten+%C3%A4pfel&layer=1&head=1"
 TOUR = "#translate?view=inside&pair=de.en&text=der+hund+sieht+die+roten+%C3%A4pfel"
 ALONE = "#translate?view=translate&pair=de.en"
-STRANGE = "Der Quantencomputer überlegt, ob er morgen regnet."  # words that no demo was trained on
+STRANGE = "Der Quantencomputer überlegt, ob er morgen regnet."  # words that everyday was not trained on
 LYRICS = "#lyrics?prompt=%E5%88%86%E5%BC%80&seed=7&length=60"
 WALK = "#walkthrough?pair=de.en&text=der+hund+sieht+die+roten+%C3%A4pfel&wLayer=1&wHead=1&wPosition=4&card=10"
 WIDE: dict[str, Any] = {"viewport": {"width": 1120, "height": 900}}

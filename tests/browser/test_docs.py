@@ -1,6 +1,6 @@
 """/docs in Chromium: every operation answers its example as it stands, and the key is asked for where one is needed.
 
-DEMO_CHECKPOINTS=FOLDER takes the demo models themselves in the place of tiny models of their names."""
+DEMO_CHECKPOINTS=FOLDER takes the models that come with Parlance in the place of tiny models of their names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.api.families import FAMILIES
 from tests.app.api.keyed_client import USE, keys_file
 from tests.browser.chromium import Watched
 from tests.serving import Server, serving
-from tests.tiny import write_lyricist, write_translator
+from tests.tiny import write_lyricist, write_multilingual
 
 pytestmark = pytest.mark.browser
 ADMIN_KEY = "correct-horse-battery"
@@ -29,8 +29,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("DEMO_CHECKPOINTS"):
         return Path(given)
     folder = tmp_path_factory.mktemp("demo")
-    write_translator(folder / "demo-de-en", "de", "en")
-    write_translator(folder / "demo-en-es", "en", "es", seed=1)
+    write_multilingual(folder / "everyday", [("de", "en"), ("en", "es")])
     write_lyricist(folder / "lyrics-zh")
     return folder
 

@@ -56,7 +56,7 @@ def test_link_to_a_selection_shows_the_inside(visitor: Watched) -> None:
 def test_empty_page_leads_into_every_room(visitor: Watched) -> None:
     def with_examples(route: Any) -> None:
         models = route.fetch().json()
-        demo = {"summary": "A demo.", "words": 3, "patterns": 1, "examples": ["分开", "不分"], "way_out": ""}
+        demo = {"summary": "It has read songs.", "words": 3, "patterns": 1, "examples": ["分开", "不分"], "way_out": ""}
         route.fulfill(json=[{**model, "demo": demo if model["kind"] == "lyrics" else None} for model in models])
 
     visitor.page.route("**/models", with_examples)

@@ -225,7 +225,7 @@ def test_changes_are_offered_once_the_key_is_an_admin_key(
     [
         (("named", "named"), "the first that the server was started with"),
         (("name", "name"), "the first by name"),
-        (("name", "demo"), "the others are demo models"),
+        (("name", "demo"), "the others come with Parlance"),
     ],
 )
 def test_page_says_which_of_two_models_answers_and_why(watched: Watched, orders: tuple[str, str], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What the API says about a translation and about a demo model, in words and marks."""
+"""What the API says about a translation and about a model that comes with Parlance, in words and marks."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_demo_says_what_it_knows_and_is_hidden_for_good(watched: Watched) -> Non
     page = watched.goto("#translate?view=translate&pair=de.en")
     page.wait_for_selector(".demo")
     banner = page.inner_text(".demo")
-    for part in ("This is a demo. It knows 12 German words.", "make serve MODEL=de-en"):
+    for part in ("This model comes with Parlance. It knows 12 German words.", "make serve MODEL=de-en"):
         assert str(part) in banner
     assert page.inner_text(".demo code") == "make serve MODEL=de-en"
     assert page.locator(".example").all_inner_texts()[:2] == DEMO["examples"]

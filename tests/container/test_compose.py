@@ -1,10 +1,9 @@
-"""docker-compose.yml: hardened services, and a train service that never overwrites existing models."""
+"""docker-compose.yml: hardened services, and one that fetches models and never overwrites existing ones."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ def seconds(duration: str) -> int:
     return int(number) * {"s": 1, "m": 60}[unit]
 
 
-def test_there_are_four_services_and_two_volumes():
-    assert sorted(SERVICES) == ["api", "api-gpu", "models", "train"]
+def test_there_are_three_services_and_two_volumes():
+    assert sorted(SERVICES) == ["api", "api-gpu", "models"]
     assert COMPOSE["volumes"] == {"checkpoints": None, "data": None}
     assert "version" not in COMPOSE  # with one, docker-compose 1.29 refuses the conditions below
 
@@ -48,7 +47,7 @@ def test_every_service_is_locked_down(name):
 @pytest.mark.parametrize("name", SERVERS)
 def test_servers_wait_for_the_models_and_only_read_them(name):
     service = SERVICES[name]
-    assert service["depends_on"] == {"train": {"condition": "service_completed_successfully"}}
+    assert service["depends_on"] == {"models": {"condition": "service_completed_successfully"}}
     assert service["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints:ro", "${DATA:-data}:/data"]
     assert service["restart"] == "unless-stopped"
     assert "command" not in service  # the image's own
@@ -85,13 +84,12 @@ def test_compose_passes_every_setting_on(name):
 def test_server_listens_on_localhost_by_default():
     assert SERVICES["api"]["ports"] == ["${PARLANCE_HOST:-127.0.0.1}:${PORT:-8000}:8000"]
     assert SERVICES["api-gpu"]["ports"] == ["${PARLANCE_HOST:-127.0.0.1}:${GPU_PORT:-8001}:8000"]
-    assert "ports" not in SERVICES["train"]
+    assert "ports" not in SERVICES["models"]
 
 
 def test_only_the_gpu_server_is_in_the_gpu_profile_and_reserves_devices():
     assert {name: service.get("profiles") for name, service in SERVICES.items()} == {
         "models": None,
-        "train": None,
         "api": None,
         "api-gpu": ["gpu"],
     }
@@ -100,88 +98,68 @@ def test_only_the_gpu_server_is_in_the_gpu_profile_and_reserves_devices():
     builds = {name: (service["image"], service["build"]["args"]["TORCH"]) for name, service in SERVICES.items()}
     assert builds == {
         "models": ("parlance:cpu", "cpu"),
-        "train": ("parlance:cpu", "cpu"),
         "api": ("parlance:cpu", "cpu"),
         "api-gpu": ("parlance:cuda", "cuda"),
     }
 
 
-def test_train_runs_once_with_a_writable_volume_and_no_network():
-    train = SERVICES["train"]
-    assert train["restart"] == "no"
-    assert train["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints"]
-    assert train["network_mode"] == "none"
-    assert train["healthcheck"] == {"disable": True}
-    assert train["depends_on"] == {"models": {"condition": "service_completed_successfully"}}
-
-
-@pytest.mark.parametrize(("status", "expected"), [(0, 0), (75, 0), (2, 0), (143, 1)])
-def test_models_are_fetched_before_the_demo_is_trained(tmp_path, status, expected):
-    """A model that cannot be had (75: now, 2: at all) is told by the server, which is not ready."""
-    parlance = tmp_path / "parlance"
-    parlance.write_text(f'#!/bin/sh\necho "$@" >> "$CALLS"\nexit {status}\n')
-    parlance.chmod(0o755)
-    models, calls = SERVICES["models"], tmp_path / "calls"
-    assert "network_mode" not in models and models["restart"] == "no"
-    assert models["volumes"] == SERVICES["train"]["volumes"]
-    assert models["environment"]["HF_HOME"].startswith("/checkpoints/")  # /tmp is memory
-    shell, flags, script = models["command"]
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
-    for name, code in (("", 0), ("de-en,en-fr", expected)):
-        command = [shell, flags, script.replace("$$", "$")]
-        done = subprocess.run(command, env={**environment, "MODEL": name}, capture_output=True, timeout=20)
-        assert done.returncode == code
-    assert calls.read_text() == "import de-en,en-fr --into /checkpoints\n"
+IMPORTED = "import everyday lyrics-zh lyrics-en --into /checkpoints"
 
 
 @pytest.fixture
-def run_train(tmp_path):
-    """Runs the train service's command with a folder in place of /checkpoints and a recorder in place of Python."""
-    volume = tmp_path / "volume"
+def run_models(tmp_path):
+    """Runs the command of the service `models` with a folder in place of /checkpoints and a recorder in place of
+    parlance, which makes a checkpoint of the name `everyday`."""
+    models, volume, calls = SERVICES["models"], tmp_path / "volume", tmp_path / "calls"
     volume.mkdir()
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\n[ -z "$FAIL" ] || exit 1\nmkdir -p "$5/demo-de-en"\n')
-    python.chmod(0o755)
-    calls = tmp_path / "calls"
-    shell, flags, script = SERVICES["train"]["command"]
+    recorder = tmp_path / "bin" / "parlance"
+    recorder.parent.mkdir()
+    recorder.write_text(
+        '#!/bin/sh\necho "$@" >> "$CALLS"\n[ "$2" = everyday ] || exit "$STATUS"\n'
+        'mkdir "$6/everyday" && touch "$6/everyday/config.json"\n'
+    )
+    recorder.chmod(0o755)
+    shell, flags, script = models["command"]
     script = script.replace("$$", "$").replace("/checkpoints", str(volume))
 
-    def run(fail: str = "") -> tuple[int, list[str], list[str]]:
+    def run(model: str = "", status: int = 0) -> tuple[int, list[str]]:
         calls.write_text("")
-        environment = {"PATH": f"{python.parent}:{os.environ['PATH']}", "CALLS": str(calls), "FAIL": fail}
+        path = f"{recorder.parent}:{os.environ['PATH']}"
+        environment = {"PATH": path, "CALLS": str(calls), "MODEL": model, "STATUS": str(status)}
         done = subprocess.run([shell, flags, script], env=environment, capture_output=True, timeout=20)
-        commands = calls.read_text().replace(str(volume), "/checkpoints").splitlines()
-        return done.returncode, commands, sorted(path.name for path in volume.iterdir())
+        return done.returncode, calls.read_text().replace(str(volume), "/checkpoints").splitlines()
 
     return volume, run
 
 
-DEMO = ["-m training demo --out /checkpoints/.demo"]
+def test_models_are_fetched_with_the_hub_s_cache_on_the_volume():
+    models = SERVICES["models"]
+    assert "network_mode" not in models and models["restart"] == "no"
+    assert models["volumes"] == ["${CHECKPOINTS:-checkpoints}:/checkpoints"]
+    assert models["environment"]["HF_HOME"].startswith("/checkpoints/")  # /tmp is memory
+    assert models["healthcheck"] == {"disable": True}
 
 
-def test_empty_volume_is_filled_once(run_train):
-    _, run = run_train
-    assert run() == (0, DEMO, ["demo-de-en"])
-    assert run() == (0, [], ["demo-de-en"])
+def test_empty_volume_is_filled_once(run_models):
+    volume, run = run_models
+    (volume / "lost+found").mkdir()  # what a fresh ext4 volume holds
+    (volume / ".huggingface").mkdir()  # what a download that broke off has left
+    assert run() == (0, [IMPORTED])
+    assert run() == (0, [])
 
 
-def test_existing_volume_is_left_unchanged(run_train):
-    volume, run = run_train
+def test_volume_with_a_model_is_left_unchanged(run_models):
+    volume, run = run_models
     (volume / "mine").mkdir()
     (volume / "mine" / "config.json").write_text("{}")
-    assert run() == (0, [], ["mine"])
-    assert (volume / "mine" / "config.json").read_text() == "{}"
+    assert run() == (0, [])
+    assert [path.name for path in volume.iterdir()] == ["mine"]
 
 
-def test_interrupted_training_restarts_and_is_never_served(run_train):
-    volume, run = run_train
-    (volume / "lost+found").mkdir()  # what a fresh ext4 volume holds counts as empty
-    (volume / ".demo" / "half").mkdir(parents=True)
-    for name in (".huggingface", ".opus-mt-de-en.new"):  # what a download that broke off has left
-        (volume / name).mkdir()
-    assert run(fail="yes") == (1, DEMO, [".huggingface", ".opus-mt-de-en.new", "lost+found"])
-    shutil.rmtree(volume / ".huggingface")
-    (volume / ".opus-mt-de-en.new").rmdir()
-    (volume / ".demo" / "half").mkdir(parents=True)
-    assert run() == (0, DEMO, ["demo-de-en", "lost+found"])
+@pytest.mark.parametrize(("status", "expected"), [(0, 0), (75, 0), (2, 0), (143, 143)])
+def test_a_model_that_cannot_be_had_is_told_by_the_server(run_models, status, expected):
+    """75: not now; 2: never; 143: ended by a signal, after which nothing follows."""
+    _, run = run_models
+    calls = ["import de-en,en-fr --into /checkpoints", *([IMPORTED] if expected == 0 else [])]
+    ended, made = run("de-en,en-fr", status)
+    assert (ended != 0, made) == (expected != 0, calls)

@@ -16,15 +16,14 @@ import pytest
 
 from app.__main__ import main as serve_app
 from parlance import __version__
-from parlance.__main__ import DEMO_MODELS, TRAINING_COMMANDS, address_lines, fetch_models, lacks_models, main
+from parlance.__main__ import TRAINING_COMMANDS, address_lines, fetch_models, lacks_models, main
 from tests.readme import ROOT
 from training.cli.commands import COMMANDS
-from training.demo import demo_models
 from training.errors import CONSOLE_WORDS
 from training.progress import Outcome, Progress
 from training.training_run import closing_lines
 
-TRAINED = ("translator", "lyrics", "demo")
+TRAINED = ("translator", "lyrics")
 
 
 def test_help_lists_every_command_of_training(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,12 +79,12 @@ def test_image_label_has_the_version() -> None:
         (["xyzzy"], "error: xyzzy is no command; parlance --help lists them.\n"),
         (
             ["train", "--source", "de"],
-            "error: Say what to train: parlance train translator, parlance train lyrics, parlance train demo.\n",
+            "error: Say what to train: parlance train translator, parlance train lyrics.\n",
         ),
         (
             ["train", "translater", "--source", "de"],
             "error: translater is no model to train; did you mean translator? Say what to train: parlance train"
-            " translator, parlance train lyrics, parlance train demo.\n",
+            " translator, parlance train lyrics.\n",
         ),
         (
             ["translator"],
@@ -116,17 +115,12 @@ def test_mistake_in_the_command_is_one_sentence(
     assert capsys.readouterr().err == sentence
 
 
-def test_demo_is_trained_for_a_folder_without_finished_models(tmp_path: Path) -> None:
-    assert set(DEMO_MODELS) == set(demo_models.MODELS)
+def test_folder_without_checkpoints_lacks_models(tmp_path: Path) -> None:
     assert lacks_models(tmp_path / "missing")
     (tmp_path / "mine").mkdir()
     assert lacks_models(tmp_path)
     (tmp_path / "mine" / "config.json").touch()
     assert not lacks_models(tmp_path)
-    (tmp_path / DEMO_MODELS[0]).mkdir()
-    assert lacks_models(tmp_path)  # an interrupted run left it
-    assert lacks_models(tmp_path, "other")
-    assert not lacks_models(tmp_path, "other, mine")  # which is served alone
 
 
 def test_addresses_are_ones_that_a_browser_opens() -> None:
@@ -253,7 +247,7 @@ def test_server_that_cannot_start_ends_with_status_2(
             command()
         assert end.value.code == 2
         out, error = capsys.readouterr()
-        assert out == ""  # no demo model is trained first
+        assert out == ""  # no model is copied first
         return error
 
     assert refused("-p", "x") == 'Parlance cannot start: --port is "x": it should be a valid integer.\n'
@@ -270,7 +264,7 @@ def test_server_that_cannot_start_ends_with_status_2(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_the_process_that_is_waited_for(number: signal.Signals, tmp_path: Path) -> None:
-    """As of the demo models' training, which has children of its own."""
+    """As of an import, which may have children of its own."""
     child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     script = (
         f"import sys; from parlance.__main__ import run_to_end; sys.exit(run_to_end([sys.executable, '-c', {child!r}]))"

@@ -15,7 +15,6 @@ Run = Callable[[argparse.Namespace], Mapping[str, object] | None]
 COMMANDS = {
     "translator": ("train a translator from pairs of sentences", "train_commands"),
     "lyrics": ("train a lyricist from a text", "train_commands"),
-    "demo": ("train the demo models on the corpora that come with this project", "train_commands"),
     "evaluate": ("score a model, or compare several; the last line is JSON", "evaluate_command"),
     "translate": ("translate files, or standard input, line by line", "translate_command"),
     "distil": ("have a translator translate pairs or text for another one to learn from", "distil_command"),

@@ -1,9 +1,9 @@
-"""The commands that train, `translator` of one or several language pairs, `lyrics` and `demo`, and `recipes`."""
+"""The commands that train, `translator` of one or several language pairs and `lyrics`, and `recipes`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,9 @@ from training.cli.command_options import (
     add_cleaning,
     add_columns,
     add_configuration,
-    add_device,
     add_run,
     add_start,
     build_request,
-    device_of,
     read_start,
     start_run,
 )
@@ -35,6 +33,7 @@ from training.data.corpus_loading import HUGGINGFACE_PREFIX, parse_columns, read
 from training.data.run_corpora import read_mix, read_multilingual_corpora, read_run_corpora, require_corpora
 from training.data.sentence_pairs import Pairs
 from training.errors import TrainingError, pluralize, program, raise_all
+from training.evaluation.alignment_heads import aligned_phrases
 from training.evaluation.bleu_validator import subsample
 from training.evaluation.model_outputs import translate
 from training.evaluation.scores import Scores
@@ -107,8 +106,16 @@ def run_translator(arguments: argparse.Namespace) -> Scores:
             workers.note("What it forgets of its old domain is not measured: no pairs of it are recorded; give --mix.")
     tokenizers = request.tokenizers
     return train_translator(
-        config, train, valid, run, start=start, tokenizers=tokenizers, mix=mix, earlier=earlier, test=test
-    )
+        config, train, valid, run, start=start, tokenizers=tokenizers, mix=mix, earlier=earlier, test=test,
+        aligned=aligned_phrases(config.pairs) if start is None and reads_everyday(request) else (),
+    )  # fmt: skip
+
+
+def reads_everyday(request: RunRequest[TranslatorConfig]) -> bool:
+    """Whether the corpus that comes with this project is among the training data."""
+    named = request.data.get("train", ())
+    corpora = [named] if isinstance(named, str) else named
+    return any(shipped_corpus(found.corpus if (found := split_languages(each)) else each) for each in corpora)
 
 
 def _take_languages_of_shipped_corpus(arguments: argparse.Namespace) -> None:
@@ -267,20 +274,6 @@ def run_lyrics(arguments: argparse.Namespace) -> Scores:
     config = build_request(arguments, LYRICISTS, recipe, data, required, start).config
     arguments.workers.note(f"Recipe {config.recipe}, a text of {pluralize(len(text), 'character')}.")
     return train_lyricist(config, text, run, origin=corpus, start=start)
-
-
-def add_demo(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--out", type=Path, default=Path("checkpoints"))
-    command.add_argument("--only", choices=["demo-de-en", "demo-en-es", "lyrics-zh"], help="just this one")
-    # of the processes that `train_demo` starts: it says what an interrupt means, once for all of them
-    command.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    add_device(command)
-
-
-def run_demo(arguments: argparse.Namespace) -> Mapping[str, Scores]:
-    from training.demo.demo_models import train_demo  # importing it builds the phrasebook, which takes a moment
-
-    return train_demo(arguments.out, device_of(arguments), arguments.only, is_child=arguments.child)
 
 
 def add_recipes(command: argparse.ArgumentParser) -> None:

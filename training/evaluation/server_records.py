@@ -34,17 +34,16 @@ def notice_record(
     network: Network,
     held_out: Pairs | None,
     train: Pairs | None,
-    least_occurrences: int = 1,
     most_words: int = 5000,
 ) -> NoticeRecord:
-    """train: the texts of a model that has seen no others, else None. least_occurrences: of a word to be recorded.
-    most_words: of either side (`TranslatorConfig.most_known_words`)."""
+    """train: the texts of a model that has seen no others, else None. most_words: of either side
+    (`TranslatorConfig.most_known_words`)."""
     sample = subsample(held_out, CALIBRATION_SENTENCES) if held_out else None
     sources, targets = (train.sources, train.targets) if train else ((), ())
     return NoticeRecord(
         unsure_below(checkpoint, network, sample) if sample and len(sample) >= LEAST_SENTENCES else None,
-        known_words(sources, least_occurrences, most_words),
-        known_words(targets, least_occurrences, most_words),
+        known_words(sources, most_words),
+        known_words(targets, most_words),
     )
 
 
@@ -69,17 +68,16 @@ def threshold(good: Sequence[float], bad: Sequence[float]) -> float:
     return math.floor(min(max(lowest, LOWEST), HIGHEST) * 1e4) / 1e4
 
 
-def known_words(texts: Sequence[str], least_occurrences: int, most_words: int) -> frozenset[str] | None:
+def known_words(texts: Sequence[str], most_words: int) -> frozenset[str] | None:
     """The casefolded words of the texts, without the language tokens before sources; None without texts, or where they
     have more than `most_words`."""
     counts = Counter[str]()
     for text in texts:
         token = LANGUAGE.match(text)
         counts.update(WORD.findall(text[token.end() if token else 0 :].casefold()))
-        if least_occurrences == 1 and len(counts) > most_words:
+        if len(counts) > most_words:
             return None
-    known = frozenset(word for word, count in counts.items() if count >= least_occurrences)
-    return known if 0 < len(known) <= most_words else None
+    return frozenset(counts) or None
 
 
 def copied_stand_ins(checkpoint: Checkpoint, network: Network) -> StandInKinds:

@@ -21,7 +21,7 @@ from models.imported_folder import (
     reason_to_keep,
     replace_folder,
 )
-from models.model_names import ModelName, checkpoint_folder, parse_model_name
+from models.model_names import ModelName, checkpoint_folder, parse_model_name, shipped_folder
 from models.networks import loading
 from training.errors import TrainingError, unwritable_reason
 from training.importers.hub_download import HubUnreachable
@@ -85,6 +85,8 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
             _require_origin(there, name, update=update)
         if not (update and name.repositories):
             return _there_already(given, there, progress)
+    if not local and (shipped := shipped_folder(given)):
+        return _copied(shipped, into, progress)
     if not name.repositories and not local:
         if "://" in given:
             raise TrainingError(f"{given} is no address of a model's page on the hub, such as {EXAMPLE_PAGE}.")
@@ -108,16 +110,41 @@ def import_model(given: str, into: Path, progress: ImportProgress, *, update: bo
                     return _there_already(given, place, progress)
             progress.stage("convert", folder.name)
             _replace(place, _convert(folder))
-    except BlockingIOError:
-        raise TrainingError(f"Another process is importing {place.name} into {into}; wait for it.") from None
     except OSError as error:
-        if (reason := unwritable_reason(error)) is None:
-            raise
-        raise TrainingError(
-            f"{into} cannot be written ({reason}): make room for {place.name}, or give another folder."
-        ) from error
+        raise _unwritable(place, error) from error
     progress.stage("done", place.name)
     return ImportedModel(given, place, imported=True)
+
+
+def _copied(shipped: Path, into: Path, progress: ImportProgress) -> ImportedModel:
+    """A copy of a model that comes with this project, which can be tuned or removed like any other."""
+    place = into / shipped.name
+    new, _ = beside(place)
+    try:
+        with alone(place):
+            if place.exists() or place.is_symlink():
+                raise TrainingError(f"{place} is in the way: move it, or give another folder.")
+            try:
+                shutil.copytree(shipped, new)
+                replace_folder(place, new)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+    except OSError as error:
+        raise _unwritable(place, error) from error
+    progress.note(f"{place.name} comes with Parlance; {place} is a copy of it.")
+    progress.stage("done", place.name)
+    return ImportedModel(place.name, place, imported=True)
+
+
+def _unwritable(place: Path, error: OSError) -> Exception:
+    """The error of an import into a folder that cannot be written; `error` itself where it is another one."""
+    if isinstance(error, BlockingIOError):
+        return TrainingError(f"Another process is importing {place.name} into {place.parent}; wait for it.")
+    if (reason := unwritable_reason(error)) is None:
+        return error
+    return TrainingError(
+        f"{place.parent} cannot be written ({reason}): make room for {place.name}, or give another folder."
+    )
 
 
 def _there_already(given: str, folder: Path, progress: ImportProgress) -> ImportedModel:

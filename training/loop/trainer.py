@@ -93,15 +93,13 @@ class Trainer:
         validates_start: bool = False,
         elapsed_s: float = 0.0,
         closing: Closing | None = None,
-        announces_stop: bool = True,
     ) -> None:
         """fingerprint: of config and corpus, vocabulary: of the tokenizers; both must match the snapshot at a resume.
         changed: options of this session that the run began with otherwise, for the message if they do not match.
         validator: writes sample texts, and translates held-out sentences if weights are chosen by BLEU. workers: the
         processes that share `task`; None: a single process. elapsed_s: of the command before this moment, which
         count in the time limit, as does what follows the last update: closing estimates its seconds.
-        validates_start: whether the initial weights are validated too, and kept if no others are better.
-        announces_stop: as in `TrainingRun`."""
+        validates_start: whether the initial weights are validated too, and kept if no others are better."""
         self.task, self.network, self.config, self.report = task, task.network, config, report
         self.optimizer_config, self.folder, self.device = optimizer, folder, device
         self.fingerprint, self.vocabulary, self.changed = fingerprint, vocabulary, changed
@@ -122,7 +120,7 @@ class Trainer:
         self.epoch_losses: list[float] = []
         self.limits_changed = False
         self.elapsed_s, self.closing = elapsed_s, closing
-        self.signals = StopSignals(announces=self.workers.writes and announces_stop)
+        self.signals = StopSignals(announces=self.workers.writes)
         self._stop_signal = 0  # of any process
 
     def run(self, *, resume: bool = False) -> Outcome:

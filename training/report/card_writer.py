@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import yaml
 
-from models.checkpoint import CheckpointConfig, DemoCard
+from models.checkpoint import CheckpointConfig
 from training.config.run_config import LyricsConfig, TranslatorConfig
 from training.config.run_file import RUN_FILE
 from training.data.sentence_pairs import CorpusReport, Pairs
@@ -50,7 +50,6 @@ def translator_card(
     licence: str | None,
     samples: Sequence[Sample],
     mixed: str = "",
-    demo: DemoCard | None = None,
 ) -> str:
     """machine: its `hardware_summary`. licence: of what this run added. mixed: the general pairs that were mixed in
     (`training.data.run_corpora.mix_summary`)."""
@@ -74,7 +73,6 @@ def translator_card(
         data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}{rest}",
         left_out=report.table(),
         samples=samples,
-        demo=demo,
     )
 
 
@@ -87,7 +85,6 @@ def lyricist_card(
     licence: str | None,
     memorised: tuple[Overlap, Overlap | None],
     samples: Sequence[Sample],
-    demo: DemoCard | None = None,
 ) -> str:
     origin = metadata.training.get("from")
     known = f"the text that {origin['model']} was trained on" if origin else "its text"
@@ -100,7 +97,6 @@ def lyricist_card(
         data=data,
         memorised=memorised,
         samples=samples,
-        demo=demo,
     )
 
 
@@ -128,7 +124,6 @@ def model_card(
     left_out: str = "",
     memorised: tuple[Overlap, Overlap | None] | None = None,
     samples: Sequence[Sample] = (),
-    demo: DemoCard | None = None,
 ) -> str:
     """Markdown. machine, licence: as in `translator_card`. left_out: table of dropped pairs. memorised: overlap of
     generated and held-out text with training's."""
@@ -147,7 +142,7 @@ def model_card(
 # {title}
 
 {summary}
-{_demo_section(demo)}
+
 ## Use and limits
 
 {limits}
@@ -172,15 +167,6 @@ def model_card(
 {json.dumps(asdict(config), ensure_ascii=False, indent=1)}
 ```
 """
-
-
-def _demo_section(demo: DemoCard | None) -> str:
-    """What a demo model knows, and how to get a model for real use."""
-    if demo is None:
-        return ""
-    way, _, command = demo.way_out.partition(": ")
-    examples = "".join(f"- {example}\n" for example in demo.examples)
-    return f"\n**This is a demo.** {demo.summary} {way}: `{command}`\n\nTexts to try:\n\n{examples}"
 
 
 def licences_of(licence: str | None, origin: Mapping[str, Any] | None) -> list[str]:

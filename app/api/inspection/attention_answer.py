@@ -209,7 +209,7 @@ class UntimedAttention(Answer):
     """All of `AttentionAnswer` but its times, which are known once the rest is written."""
 
     schema_: Literal["attention/1"] = doc("Of this answer.", SCHEMA, alias="schema")
-    model: str = doc("Name of the translator.", "demo-de-en")
+    model: str = doc("Name of the translator.", "everyday")
     network: Network = doc("Its measures.", {"sha256": "9f86d0…", "encoder_layers": 6, "decoder_layers": 6, "heads": 8})
     source: Source = doc("The encoder's side.", {"text": "ich möchte ein bier", "tokens": []})
     target: Target = doc(

@@ -185,7 +185,7 @@ class AttentionRequest(InspectionFields):
         default="json",
     )
     decimals: int = doc("Of weights in JSON, and of a rollout.", 4, default=8, ge=3, le=8)
-    model: ModelName | None = optional(CHOSEN_MODEL, "demo-de-en")
+    model: ModelName | None = optional(CHOSEN_MODEL, "everyday")
     target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
     def query(self, limit: int, *, as_text: bool) -> AttentionQuery:

@@ -51,9 +51,8 @@ async def _translator(
     body: AttentionRequest | schemas.WalkthroughRequest | schemas.ScoreRequest, services: Services
 ) -> _Chosen:
     """As the request names it, or by the languages of its texts."""
-    if body.model is not None:
-        return {"model": body.model, "target_language": body.target_language}
-    model, target_language = await find_translator(body.source, body.target, body.target_language, services)
+    named = (body.target_language, body.model)
+    model, target_language = await find_translator(body.source, body.target, *named, services)
     return {"model": model, "target_language": target_language}
 
 

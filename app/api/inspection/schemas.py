@@ -242,7 +242,7 @@ class ScoreRequest(InspectionFields):
         default="decoding",
     )
     top_k: int = doc("Likeliest tokens of each place.", 3, default=0, ge=0, le=10)
-    model: ModelName | None = optional(f"{CHOSEN_MODEL} For a `text` the only lyricist.", "demo-de-en")
+    model: ModelName | None = optional(f"{CHOSEN_MODEL} For a `text` the only lyricist.", "everyday")
     target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
     def query(self) -> ScoreQuery:
@@ -291,7 +291,7 @@ class Counted(Answer):
 class ScoreAnswer(Answer):
     """How probable the text is, token by token and as a whole. Computed in fp32."""
 
-    model: str = doc("Name of the model.", "demo-de-en")
+    model: str = doc("Name of the model.", "everyday")
     text: str = doc("The text that was scored, in which offsets count.", "i want a beer")
     distribution: Distribution = doc("As it was asked for.", "decoding")
     tokens: list[ScoredToken] = doc("Its tokens, with the end token of a translation.", [_SCORED])
@@ -349,7 +349,7 @@ class WalkthroughRequest(InspectionFields):
     position: Index = doc("Which token of the side's input, from 0; -1 is the last.", 1, default=-1)
     values: int = doc("So many values of each vector; `shape` says how many there are.", 8, default=8, ge=1, le=64)
     places: int = doc("So many keys and values, at most.", 64, default=64, ge=1, le=256)
-    model: ModelName | None = optional(CHOSEN_MODEL, "demo-de-en")
+    model: ModelName | None = optional(CHOSEN_MODEL, "everyday")
     target_language: TargetLanguage | None = optional(TARGET_LANGUAGE, "en")
 
 
@@ -405,7 +405,7 @@ class WalkthroughAnswer(Answer):
     """A forward pass as a story, step by step."""
 
     schema_: Literal["walkthrough/1"] = doc("Of this answer.", "walkthrough/1", alias="schema")
-    model: str = doc("Name of the translator.", "demo-de-en")
+    model: str = doc("Name of the translator.", "everyday")
     side: Literal["encoder", "decoder"] = doc("Whose layers.", "decoder")
     layer: int = doc("From 0.", 1)
     head: int = doc("From 0.", 0)

@@ -98,7 +98,7 @@ class TranslationFields(RequestFields):
     model: EncodableText | None = optional(
         "Name of the translator, where several have this pair; by default the first by name. Not for pairs that need"
         " two models.",
-        "demo-de-en",
+        "everyday",
         min_length=1,
         max_length=200,
     )
@@ -305,7 +305,7 @@ class NoticeAnswer(Answer):
         ' "translated_in_parts": the model loses a part of the sentence, around which its text was translated.',
         "unknown_words",
     )
-    message: str = doc("One sentence for people.", "“Quokka” is no word that demo-de-en was trained on.")
+    message: str = doc("One sentence for people.", "“Quokka” is no word that everyday was trained on.")
     start: int | None = optional("Where the place begins; left out where the notice has none.", 8)
     end: int | None = optional("Where it ends.", 14)
     models: list[str] | None = optional('Only of "pivot": the models used, in order.', None)

@@ -229,7 +229,7 @@ class Configure(Message, frozen=True, tag=True, array_like=True):
 
 
 class Load(Message, frozen=True, tag=True, array_like=True):
-    """name: a version such as demo-de-en@2; requests name it, so that old and new weights never mix. files: SHA-256 of
+    """name: a version such as everyday@2; requests name it, so that old and new weights never mix. files: SHA-256 of
     the files that the front end read; a folder changed since is refused, or read from `pinned` (name -> path)."""
 
     name: str
@@ -339,5 +339,5 @@ from_device = msgspec.msgpack.Decoder(list[FromDevice]).decode
 
 @lru_cache(maxsize=1024)
 def plain_name(key: str) -> str:
-    """A model's name without its version: demo-de-en for demo-de-en@2."""
+    """A model's name without its version: everyday for everyday@2."""
     return re.sub(r"@\d+$", "", key)

@@ -64,14 +64,14 @@ class ModelVersion(Checkpoint):
 
     @property
     def key(self) -> str:
-        """The version's name on the devices, such as demo-de-en@2."""
+        """The version's name on the devices, such as everyday@2."""
         return f"{self.name}@{self.version}"
 
 
 class ModelRegistry:
     """The models on offer. folder: its sub-folders are the checkpoints, by their names. models: the ones to read, named
     as in `models.model_names`; (), or if none of them is there: all. versions: the current version by name; the first
-    match answers: first `models`, then others, then demo models, each sorted by name. problems: one sentence per
+    match answers: first `models`, then others, then those of Parlance, each sorted by name. problems: one sentence per
     unusable folder or missing model. stand_ins: one per folder that answers for a name on the hub and is not from
     there, by the folder's name."""
 
@@ -120,7 +120,7 @@ class ModelRegistry:
                 refuse(path, error)
         if not versions and not problems:
             problems[str(folder)] = (
-                f"{folder} holds no checkpoint: make some with `parlance train demo --out {folder}`."
+                f"{folder} holds no checkpoint: `parlance import everyday --into {folder}` copies one into it."
             )
         self.stand_ins = self._stand_ins(versions.values())
         self.versions, self.problems, self.was_read = self._in_order(versions), problems, True
@@ -156,7 +156,7 @@ class ModelRegistry:
         return {name: versions[name] for name in sorted(versions, key=places.__getitem__)}
 
     def order_of(self, version: ModelVersion) -> ModelOrder:
-        """Why a model stands where it stands: it was named at the start, it is a demo model, or else by its name."""
+        """Why a model has its place: it was named at the start, it comes with Parlance, or else by its name."""
         if version.name in self._ranks:
             return "named"
         return "demo" if version.demo else "name"
@@ -173,7 +173,7 @@ class ModelRegistry:
             config = checkpoints.read_verified_config(path)
             TRIALS.require(path)
             demo = checkpoints.read_demo_card(path)
-            notices = checkpoints.read_notice_record(path, demo)
+            notices = checkpoints.read_notice_record(path)
             tokenizers, stand_ins = checkpoints.read_tokenizers(path, config), checkpoints.read_stand_ins(path, config)
             read = Checkpoint(path, config, tokenizers, demo, notices, stand_ins)
             pinned = PinnedFiles(path, [checkpoints.CONFIG, *read.config.files])

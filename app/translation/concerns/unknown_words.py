@@ -1,5 +1,5 @@
-"""Words that a model cannot translate. A demo model is made to copy those that it was not trained on, since what it
-would invent for them is noise; words in the letters of another script are islands. Notices mark both."""
+"""Words that a model cannot translate. A model that records the words of its corpus is made to copy the others, since
+what it would invent for them is noise; words in the letters of another script are islands. Notices mark both."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-// A demo says that it is one: what it knows, examples of it, and the way to a real model; by its `demo` of GET /models.
+// A model that comes with Parlance says what it knows, examples of it, and the way to others; by its `demo` of GET /models.
 
 import { el, fill } from "../shell/dom.js";
-import { grouped, languageName, t } from "../shell/language.js";
+import { grouped, t } from "../shell/language.js";
 import { keep, kept } from "../shell/kept.js";
 
 // modelOf(state) -> the name of the model in use; use(example): what a click on an example does; offered(state) -> whether
@@ -41,11 +41,10 @@ export function about(model, use, bare = false) {
   ];
 }
 
-// The API's sentence is English, and its numbers are in fields of their own. Elsewhere it is "A demo: it has …".
+// The API's sentence is English, and its numbers are in fields of their own.
 function summaryOf({ demo, language_pairs: [pair] }) {
-  const values = { words: grouped(demo.words), patterns: grouped(demo.patterns), language: pair && languageName(pair.source) };
-  if (document.documentElement.lang !== "en") return t(pair ? "demo.words" : "demo.songs", values);
-  return demo.summary.replace(/^A demo: (.)/u, (_, first) => first.toUpperCase());
+  if (document.documentElement.lang === "en") return demo.summary;
+  return t(pair ? "demo.words" : "demo.songs", { words: grouped(demo.words), patterns: grouped(demo.patterns) });
 }
 
 // A command stands between backticks, or at the end of the sentence.

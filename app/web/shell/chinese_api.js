@@ -116,7 +116,6 @@ export const CHINESE_PHRASES = [
   [/\bbounds of the logits would take (\d+%) of the work of all/, "界限本身要花全部计算的 $1"],
   [/^training text, last epoch$/, "训练文本，最后一轮"],
   [/^held-out end of the text$/, "留作检验的文本结尾"],
-  [/^the held-out tenth of the phrasebook/, "短语集中留作检验的十分之一"],
   [/^held out of the general pairs/, "通用句对中留作检验的部分"],
   [/^validation\b/, "验证"],
   [/ \(greedy\)$/, "（贪心）"],

@@ -1,4 +1,4 @@
-// Three sentences to begin with, for each language that the demo models read; written for this project.
+// Three sentences to begin with, for each language of the models that come with Parlance; written for this project.
 
 import { AUTO } from "./decoding.js";
 
@@ -19,7 +19,7 @@ export function examplesOf(examples, pair) {
   return examples[pair] ?? [...new Set(found)].slice(0, 3);
 }
 
-// A demo's own examples go first: it knows those for certain.
+// The examples that a model's card names go first.
 export function examplesFor(models) {
   const found = {};
   for (const { demo, language_pairs: pairs } of models) {

@@ -10,7 +10,7 @@ import pytest
 
 from tests.app.api.client import CHECKED, Client, check_documented, described
 from tests.app.api.operations.test_models import KEY, RIGHT, ImporterWithoutProcesses
-from tests.app.api.test_openapi import demo_client, operations
+from tests.app.api.test_openapi import operations, shipped_client
 
 LETTER = {"file": ("brief.txt", b"Hallo Welt.", "text/plain")}
 TERMS = {"source_lang": "de", "target_lang": "en", "entries": "Bier\tale"}
@@ -31,13 +31,13 @@ def json_answers() -> set[str]:
 
 
 def test_every_route_sends_what_its_document_says(tmp_path: Path) -> None:
-    client = demo_client(data=tmp_path, admin_key=KEY)
+    client = shipped_client(data=tmp_path, admin_key=KEY)
     object.__setattr__(client.app.state.services, "importer", ImporterWithoutProcesses(tmp_path))
     CHECKED.clear()
     made = make_stored_things(client)
     for name, operation in operations(described()):
         method, path = name.split()
-        path = path.format_map({"name": "demo-de-en", "model": "lyrics-zh", "number": 1} | made)
+        path = path.format_map({"name": "everyday", "model": "lyrics-zh", "number": 1} | made)
         headers = RIGHT if path.startswith("/models/") else {}
         query = {
             each["name"]: each["example"]

@@ -17,7 +17,7 @@ import jsonschema_rs
 from app.api.access_control import OPEN_PATHS
 from app.api.families import FAMILIES
 from tests.app.api.client import GOLDEN, Client, described
-from tests.app.api.fake_engine import FakeEngine
+from tests.app.api.fake_engine import LYRICIST, FakeEngine, translator
 from tests.app.api.keyed_client import keys_file
 
 
@@ -74,14 +74,16 @@ def test_libretranslates_routes_also_take_forms() -> None:
     assert set(paths["/translate_file"]["post"]["requestBody"]["content"]) == {"multipart/form-data"}
 
 
-def demo_client(**settings: Any) -> Client:
-    """With models of the demo's names."""
-    loaded = [replace(info, name=info.name.replace("tiny", "demo")) for info in FakeEngine().loaded]
+def shipped_client(**settings: Any) -> Client:
+    """With models of the names and languages of those that come with the project."""
+    pairs = (("de", "en"), ("en", "de"), ("en", "es"), ("es", "en"))
+    everyday = replace(translator("de", "en"), name="everyday", source_language=None, target_language=None)
+    loaded = [replace(everyday, language_pairs=pairs, stand_ins=dict.fromkeys(pairs, ("numbers", "names"))), LYRICIST]
     return Client(FakeEngine(loaded=loaded), **settings)
 
 
 def test_every_example_of_a_request_works(tmp_path: Path) -> None:
-    client, sent = demo_client(data=tmp_path), 0
+    client, sent = shipped_client(data=tmp_path), 0
     for name, operation in operations(described()):
         method, path = name.split()
         if "{" in path or "application/json" not in operation.get("requestBody", {}).get("content", {}):
@@ -97,7 +99,7 @@ def test_every_example_of_a_request_works(tmp_path: Path) -> None:
 
 def test_fields_of_requests_have_examples_that_work(tmp_path: Path) -> None:
     """Each alone: many tools send the example of a field in the place of the whole body's."""
-    document, client = described(), demo_client(data=tmp_path)
+    document, client = described(), shipped_client(data=tmp_path)
     for path in ("/translate", "/generate", "/walkthrough", "/gates", "/v1/completions", "/v2/translate", "/imme"):
         body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         fields = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[1]]["properties"]

@@ -2,7 +2,7 @@
 
     python -m tests.app.translation.kinds http://127.0.0.1:8000
 
-prints the members that a running server with the demo models damages.
+prints the members that a running server damages.
 
 A member is a template. What stands between « and » is a text to translate, and everything else comes back to the
 character and in order. In a sentence without them the `keeps` come back as often as the source has them, anywhere."""

@@ -206,12 +206,12 @@ def test_numbers_come_back_where_the_model_runs_into_other_numbers() -> None:
     assert engine.source_texts[1:] == ["wir sind am 17, 42 mal, hier", "wir sind am Anna, Peter mal, hier"]
 
 
-def test_words_that_a_demo_model_does_not_know_are_copied() -> None:
+def test_words_that_a_model_does_not_know_are_copied() -> None:
     known = frozenset({"ich", "heisse", "und", "wohne", "in"})
     words = {"ich": "i", "heiße": "am", "und": "and", "wohne": "live", "in": "in"}
     engine = WordEngine(loaded=[replace(translator("de", "en"), source_words=known)], words=words)
     assert translate(engine, "Ich heiße Bo Ek und wohne in Ulm.").text == "i am Bo Ek and live in Ulm."
-    assert translate(WordEngine(words=words), "Ich wohne in Ulm.").text == "i live in ULM.", "no demo model"
+    assert translate(WordEngine(words=words), "Ich wohne in Ulm.").text == "i live in ULM.", "no words are recorded"
     others = " ".join(f"und Wort{'abcdefghijklmnop'[n]}" for n in range(14))
     assert translate(engine, others).text.startswith("and WORTA"), "a text of unknown words is left to the model"
 
@@ -220,7 +220,7 @@ def test_words_that_a_demo_model_does_not_know_are_copied() -> None:
     "before", ["", "Ich wohne in Kiel.", "Bo Ek, Ulm, Köln und Trier heisse ich. In Wien wohne ich."]
 )
 def test_sentence_is_translated_alike_whatever_stands_before_it(before: str) -> None:
-    """Whose unknown words a demo model copies: also the fortieth repetition, and behind other unknown words."""
+    """Whose unknown words the model copies: also the fortieth repetition, and behind other unknown words."""
     known = frozenset({"ich", "heisse", "und", "wohne", "in"})
     engine = WordEngine(loaded=[replace(translator("de", "en"), source_words=known)])
     sentence = "Ich heisse Quax und wohne in Ulm."

@@ -67,8 +67,8 @@ def test_the_threshold_has_bounds(mean: float, expected: float) -> None:
 
 
 def test_words_are_recorded_of_small_corpora_alone() -> None:
-    assert known_words([], 1, MOST_WORDS) is None
-    assert known_words(["Hello, hello WORLD!", "It's 12 o'clock."], 1, MOST_WORDS) == {
+    assert known_words([], MOST_WORDS) is None
+    assert known_words(["Hello, hello WORLD!", "It's 12 o'clock."], MOST_WORDS) == {
         "hello",
         "world",
         "it",
@@ -76,12 +76,11 @@ def test_words_are_recorded_of_small_corpora_alone() -> None:
         "o",
         "clock",
     }
-    assert known_words(["one two two", "two three"], 2, MOST_WORDS) == {"two"}
-    assert known_words([">>zh<< Hello, X7!", ">>en<< 你好，X7！"], 1, MOST_WORDS) == {"hello", "x", "你", "好"}
+    assert known_words([">>zh<< Hello, X7!", ">>en<< 你好，X7！"], MOST_WORDS) == {"hello", "x", "你", "好"}
     letters = [chr(ord("a") + number % 26) + chr(ord("a") + number // 26 % 26) for number in range(676)]
     many = [first + second for first in letters for second in letters[:8]]
-    assert len(known_words(many[:MOST_WORDS], 1, MOST_WORDS) or ()) == MOST_WORDS
-    assert known_words(many[: MOST_WORDS + 1], 1, MOST_WORDS) is None
+    assert len(known_words(many[:MOST_WORDS], MOST_WORDS) or ()) == MOST_WORDS
+    assert known_words(many[: MOST_WORDS + 1], MOST_WORDS) is None
 
 
 def test_a_run_records_its_words_and_its_threshold(small: Path) -> None:

@@ -44,8 +44,8 @@ def test_each_model_with_all_its_fields() -> None:
     assert (last["precision"], last["licence"]) == (None, None)
 
 
-def test_a_demo_model_says_what_it_knows() -> None:
-    card = DemoCard("It knows three words.", 2, ("ein Bier",), "make serve MODEL=de-en", frozenset({"a", "b", "c"}))
+def test_a_model_that_comes_with_parlance_says_what_it_knows() -> None:
+    card = DemoCard("It knows three words.", 2, ("ein Bier",), "make serve MODEL=de-en", 3)
     (model,) = Client(FakeEngine(loaded=[replace(translator("de", "en"), demo=card)])).get("/models").json()
     assert model["demo"] == {
         "summary": "It knows three words.",

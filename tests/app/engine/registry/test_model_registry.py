@@ -35,7 +35,7 @@ def test_broken_checkpoints_are_skipped(tiny_checkpoints: Path, tmp_path: Path) 
 
 
 def test_an_empty_or_missing_folder_says_how_to_fill_it(tmp_path: Path) -> None:
-    assert "parlance train demo" in read_registry(tmp_path).problems[str(tmp_path)]
+    assert "parlance import everyday" in read_registry(tmp_path).problems[str(tmp_path)]
     missing = tmp_path / "none"
     assert "cannot be read" in read_registry(missing).problems[str(missing)]
 
@@ -107,10 +107,10 @@ def test_folder_that_answers_for_a_name_on_the_hub_says_what_it_is(tiny_checkpoi
     assert not registry.lacks_named and registry.problems == {}
 
 
-def test_models_of_ones_own_answer_before_demo_models(tiny_checkpoints: Path, tmp_path: Path) -> None:
+def test_models_of_ones_own_answer_before_those_that_come_with_parlance(tiny_checkpoints: Path, tmp_path: Path) -> None:
     root = shutil.copytree(tiny_checkpoints, tmp_path / "c")
     shutil.copytree(root / "tiny-de-en", root / "a-demo")
-    card = {"summary": "A demo.", "patterns": 1, "examples": ["hallo"], "way_out": "", "known_words": ["hallo"]}
+    card = {"summary": "It has read a word.", "patterns": 1, "examples": ["hallo"], "way_out": "", "words": 1}
     (root / "a-demo" / checkpoints.DEMO).write_text(json.dumps(card), encoding="utf-8")
     registry = read_registry(root)
     assert list(registry.versions) == ["tiny-de-en", "tiny-en-es", "tiny-lyrics", "a-demo"]

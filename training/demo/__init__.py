@@ -1,1 +1,0 @@
-"""Corpora written for this project, so that a fresh clone can train a model without downloads."""
