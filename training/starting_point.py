@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models import checkpoint as checkpoints
-from models.checkpoint import CheckpointConfig
+from models.checkpoint import CheckpointConfig, LanguagePair
 from models.exactness import Undrawn
 from models.model_card import licence as card_licence
 from models.model_names import HUB_NAME
@@ -81,15 +81,19 @@ class StartingPoint:
         recorded = self.config.training.get("tokenizer")
         return tokenizer_config(self.tokenizers, source_end, recorded if isinstance(recorded, Mapping) else {})
 
-    def tuned_metadata(self, training: Mapping[str, Any], network: nn.Module) -> CheckpointConfig:
+    def tuned_metadata(
+        self, training: Mapping[str, Any], network: nn.Module, pairs: tuple[LanguagePair, ...] = ()
+    ) -> CheckpointConfig:
         """Metadata of the tuned model, with the decoding rules and limits of this one and without scores. training: the
-        run's configuration."""
+        run's configuration. pairs: of a multilingual run."""
         architecture = {"name": self.config.architecture["name"], **asdict(network.config)}  # type: ignore[call-overload]
         return replace(
             self.config,
             architecture=architecture,
-            source_language=training.get("source_language"),
-            target_language=training.get("target_language"),
+            source_language=None if pairs else training.get("source_language"),
+            target_language=None if pairs else training.get("target_language"),
+            source_prefix=() if pairs else self.config.source_prefix,
+            language_pairs=pairs,
             parameters=sum(parameter.numel() for parameter in network.parameters()),
             # the heads probably align best still; how well is not known of other weights
             alignment=self.config.alignment and {**self.config.alignment, "error": None, "sentences": 0},
@@ -145,13 +149,16 @@ def read_kept(out: Path, given: str | None) -> StartingPoint:
     return StartingPoint(config=checkpoint.config, tokenizers=checkpoint.tokenizers, weights=weights, **origin)
 
 
-def read_starting_point(given: str, kind: Kind, source: str | None = None, target: str | None = None) -> StartingPoint:
-    """given: a folder or a name on the Hub. source, target: languages, for a Marian folder that does not name its own.
-    TrainingError if it is no model of this kind."""
+def read_starting_point(
+    given: str, kind: Kind, source: str | None = None, target: str | None = None, *, several: bool = False
+) -> StartingPoint:
+    """given: a folder or a name on the Hub. source, target: languages, for a Marian folder that does not name its own,
+    and for a multilingual model of which one pair is tuned. several: whether all of its pairs are. TrainingError if it
+    is no model of this kind."""
     folder = _folder(given)
     described = MarianFolder(folder, folder.resolve().name).object(checkpoints.CONFIG)
     if "format_version" in described:
-        start = _own(given, folder, source, target)
+        start = _own(given, folder, None if several else (source, target))
     elif described.get("model_type") in NORM_OF_TYPE:
         start = _marian(given, folder, source, target)
     else:
@@ -193,11 +200,12 @@ def _folder(given: str) -> Path:
     raise TrainingError(f"There is no folder {given}: {hint}")
 
 
-def _own(given: str, folder: Path, source: str | None, target: str | None) -> StartingPoint:
+def _own(given: str, folder: Path, pair: tuple[str | None, str | None] | None) -> StartingPoint:
+    """pair: of a multilingual model; None: all of them."""
     try:
         checkpoint = checkpoints.read(folder)
-        if checkpoint.config.language_pairs:
-            checkpoint = checkpoint.for_pair(source, target)
+        if checkpoint.config.language_pairs and pair is not None:
+            checkpoint = checkpoint.for_pair(*pair)
         network = loading.load_network(checkpoint)
     except checkpoints.CheckpointError as error:
         raise TrainingError(str(error)) from error

@@ -228,7 +228,8 @@ def translator_to_train(
         metadata = translator_metadata(config, network, tokenizers)
     else:
         network, tokenizers = start.network(config.network).to(run.device), start.tokenizers
-        metadata = start.tuned_metadata(asdict(config), network)
+        pairs = language_pairs(config, tokenizers, f"--from {start.given}")
+        metadata = start.tuned_metadata(asdict(config), network, pairs)
     freeze(network, config.tuning.frozen)
     return network, Checkpoint(run.out, metadata, tokenizers)
 
@@ -251,16 +252,8 @@ def translator_metadata(
 ) -> CheckpointConfig:
     """Metadata of a new translator without scores, which follow at the end of a run."""
     ids = sequence_ids(tokenizers, config.tokenizer.source_end)
-    languages, never = language_ids(tokenizers["source"]), language_ids(tokenizers["target"])
-    if missing := [code for code in config.multilingual.targets if language_token(code) not in languages]:
-        token = language_token(missing[0])
-        raise TrainingError(
-            f"The tokenizer has no token {token}, which --multilingual puts before sources: leave --tokenizer out."
-        )
-    pairs = tuple(
-        LanguagePair(source=source, target=target, source_prefix=(languages[language_token(target)],))
-        for source, target in config.multilingual.pairs
-    )
+    never = language_ids(tokenizers["target"])
+    pairs = language_pairs(config, tokenizers, "--tokenizer")
     return CheckpointConfig(
         kind="translator",
         architecture=loading.architecture("transformer", network.config),
@@ -275,6 +268,23 @@ def translator_metadata(
         max_new_tokens=config.max_tokens,
         parameters=sum(p.numel() for p in network.parameters()),
         training=asdict(config),
+    )
+
+
+def language_pairs(
+    config: TranslatorConfig, tokenizers: Mapping[str, Tokenizer], option: str
+) -> tuple[LanguagePair, ...]:
+    """Of a multilingual translator, else (). option: that brought the tokenizers. TrainingError if they lack the token
+    of a language."""
+    languages = language_ids(tokenizers["source"])
+    if missing := [code for code in config.multilingual.targets if language_token(code) not in languages]:
+        token = language_token(missing[0])
+        raise TrainingError(
+            f"The tokenizer has no token {token}, which --multilingual puts before sources: leave {option} out."
+        )
+    return tuple(
+        LanguagePair(source=source, target=target, source_prefix=(languages[language_token(target)],))
+        for source, target in config.multilingual.pairs
     )
 
 

@@ -333,8 +333,8 @@ def test_time_limit_leaves_time_for_scores_of_both_models(
     start, run = read_starting_point(str(origin), "translator"), TrainingRun(out=tmp_path / "m", device=CPU, quiet=True)
     mix = pairs(40), pairs(12, seed=4)
     config = config_of(start, loop=ONE_EPOCH)
-    train_translator(config, pairs(50), pairs(5), run, start=start, mix=mix, test=pairs(7), test_beam=1)
-    assert sentences == [2 * (5 + 12) + 7 + 16], "16 sentences try which stand-ins the model copies"
+    train_translator(config, pairs(50), pairs(5), run, start=start, mix=mix, test=pairs(7))
+    assert sentences == [2 * (5 + 12) + 7 + 7 + 16], "16 sentences try which stand-ins the model copies"
 
 
 def test_card_says_what_a_tuned_model_has_seen(origin: Path, tmp_path: Path) -> None:

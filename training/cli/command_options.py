@@ -164,8 +164,10 @@ def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | Non
     """The model of --from, or of the run file, or the copy that an unfinished run keeps. TrainingError if it cannot be
     read, or if it is of another kind, and before anything is read or fetched if an option is unknown."""
     given, out, workers = arguments.start_from, arguments.out, arguments.workers
-    if given is None and arguments.config:
-        given = read_run_file(arguments.config, arguments.command).located("from")
+    several = getattr(arguments, "multilingual", False)
+    if arguments.config:
+        file = read_run_file(arguments.config, arguments.command)
+        given, several = given or file.located("from"), several or "multilingual" in file.options
     if given is not None and not isinstance(given, str):
         raise TrainingError(f"data.from must be a text, not {given!r} ({arguments.config}).")
     if given is not None:  # reading it takes seconds, and fetching it minutes
@@ -180,7 +182,7 @@ def read_start(arguments: argparse.Namespace, kind: Kind) -> StartingPoint | Non
     def read() -> StartingPoint | None:
         if arguments.resume and out is not None and has_kept(out):
             return read_kept(out, given)
-        return read_starting_point(given, kind, *pair) if given else None
+        return read_starting_point(given, kind, *pair, several=several) if given else None
 
     start: StartingPoint | None = workers.on_rank_0(read)
     return start

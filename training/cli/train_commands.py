@@ -142,8 +142,6 @@ def add_multilingual(command: argparse.ArgumentParser) -> None:
 
 def problems_beside_multilingual(arguments: argparse.Namespace) -> Iterator[str]:
     """Options that a multilingual run does not take."""
-    if arguments.multilingual and arguments.start_from:
-        yield "--from tunes one language pair: leave --multilingual out, and name the pair with --source and --target"
     if arguments.multilingual and arguments.mix:
         yield "--mix is for one language pair: add its corpora to --train, with their languages"
 

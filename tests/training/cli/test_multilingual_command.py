@@ -195,6 +195,26 @@ def test_a_model_of_several_pairs_is_used_for_one(corpora: list[str]) -> None:
         chosen("aa", "cc")
 
 
+def test_a_model_of_several_pairs_is_tuned_for_all_and_for_one(corpora: list[str], capsys: Any) -> None:
+    train("--train", corpora[0], "--both-directions", "--max-epochs", "1", "--out", "m")
+    short = ["--device", "cpu", "--clean", "off", "--max-epochs", "1", "--from", "m"]
+    both = ["translator", "--multilingual", *short, "--train", "aa<>bw:backwards.tsv"]
+    assert main([*both, "--out", "tuned"]) == 0
+    before, tuned = (checkpoints.read_config(Path(name)) for name in ("m", "tuned"))
+    assert tuned.language_pairs == before.language_pairs
+    assert tuned.training["from"]["model"] == "m"
+    assert main(["translator", "--config", "tuned/run.toml", "--out", "again"]) == 0
+    assert weights("again") == weights("tuned") != weights("m")
+    one = ["translator", *short, "--source", "aa", "--target", "bw", "--train", "backwards.tsv", "--out", "one"]
+    assert main(one) == 0
+    config = checkpoints.read_config(Path("one"))
+    assert (config.language_pairs, config.source_prefix) == ((), before.language_pairs[0].source_prefix)
+    other = [*both[:-1], "aa-cap:capitals.tsv", "--out", "other"]
+    told = "The tokenizer has no token >>cap<<, which --multilingual puts before sources: leave --from m out."
+    capsys.readouterr()
+    assert told in refused(capsys, *other)
+
+
 def test_a_tokenizer_without_the_language_tokens_is_refused() -> None:
     tokenizer = fit_tokenizer(TokenizerConfig(vocab_size=30), ["a b c d e f g h"] * 9, languages=["bw"])
     config = small.translator(
