@@ -21,7 +21,7 @@ from models import checkpoint as checkpoints
 from models.checkpoint import CheckpointConfig, LanguagePair
 from models.exactness import Undrawn
 from models.model_card import licence as card_licence
-from models.model_names import HUB_NAME
+from models.model_names import HUB_NAME, shipped_folder
 from models.networks import loading
 from models.tokenizer import Tokenizer
 from training import snapshot
@@ -185,6 +185,8 @@ def _folder(given: str) -> Path:
         if snapshot.exists(path):
             raise TrainingError(f"{given} holds an unfinished run: finish it first, with --resume --out {given}.")
         raise TrainingError(f"{given} holds no {checkpoints.CONFIG}: --from takes the folder of a finished model.")
+    if shipped := shipped_folder(given):
+        return shipped
     if path.exists():
         raise TrainingError(f"{given} is a file: --from takes the folder of a model, or a name on the hub.")
     if HUB_NAME.fullmatch(given) and not path.parent.is_dir():
@@ -213,7 +215,8 @@ def _own(given: str, folder: Path, pair: tuple[str | None, str | None] | None) -
     earlier = training.get("from")
     before = earlier if isinstance(earlier, Mapping) else {}
     imported = str(training.get("imported_from", ""))
-    hub = given if not Path(given).exists() else imported if HUB_NAME.fullmatch(imported) else before.get("base_model")
+    fetched = given if HUB_NAME.fullmatch(given) and not Path(given).exists() else imported
+    hub = fetched if HUB_NAME.fullmatch(fetched) else before.get("base_model")
     return StartingPoint(
         given,
         checkpoint.config,

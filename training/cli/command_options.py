@@ -14,6 +14,7 @@ from typing import Any, Generic
 import torch
 
 from models.backends.torch.cuda_report import cuda_report
+from models.model_names import shipped_folder
 from models.tokenizer import Tokenizer
 from training import output_folder
 from training.cli.commands import unknown_options
@@ -48,6 +49,11 @@ RULES = ", ".join(rule.name.replace("_", "-") for rule in fields(CleaningConfig)
 """Options of other trainers -> ours."""
 MOST_THREADS = 1024
 NO_END = 10_000  # epochs: from nothing, a time limit without a number of epochs replaces the recipe's number
+
+
+def model_folder(given: str) -> Path:
+    """The checkpoint folder that an argument names; of a model that comes with this project, its name is enough."""
+    return Path(given) if Path(given).exists() else shipped_folder(given) or Path(given)
 
 
 def add_configuration(

@@ -12,6 +12,7 @@ from typing import get_args
 
 from models.child_process import ParentChannel
 from models.model_names import split_names
+from training.cli.command_options import model_folder
 from training.cli.commands import FOREIGN_FORMS
 from training.errors import TrainingError, raise_all
 from training.exporters.ctranslate2_folder import QUANTIZATIONS
@@ -22,7 +23,7 @@ FORMS = get_args(Form)
 
 
 def add_import_marian(command: argparse.ArgumentParser) -> None:
-    text = "a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en, de-en, or the address of its page"
+    text = "a folder, or a name on the hub: Helsinki-NLP/opus-mt-de-en, de-en, or the address of its page; or everyday"
     command.add_argument("names", nargs="+", metavar="MODEL", help=text)
     place = command.add_mutually_exclusive_group()
     place.add_argument("--out", type=Path, metavar="FOLDER", help="the checkpoint folder to write, for one model")
@@ -94,7 +95,7 @@ def _contradictions(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def add_export(command: argparse.ArgumentParser) -> None:
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder")
+    command.add_argument("folder", type=model_folder, metavar="FOLDER", help="the checkpoint folder, or everyday")
     text = "transformers chooses marian or pegasus by the network's layer norms; lyricists go to onnx"
     command.add_argument("--to", metavar="FORM", help=f"one of {', '.join(FORMS)}; {text}")
     command.add_argument("--out", type=Path, metavar="DIR", help="the folder to write")

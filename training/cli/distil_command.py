@@ -11,7 +11,7 @@ from typing import cast
 import torch
 
 from models.decoding.options import DecodingOptions
-from training.cli.command_options import PAIRS, add_columns, add_device, device_of
+from training.cli.command_options import PAIRS, add_columns, add_device, device_of, model_folder
 from training.cli.translate_command import add_pair, add_precision
 from training.data.corpus_files import stem_suffix
 from training.data.corpus_loading import PAIR_FORMATS, is_monolingual, parse_columns, read_corpora
@@ -37,8 +37,8 @@ def add_distil(command: argparse.ArgumentParser) -> None:
         "Have a teacher translate pairs or a text, for a student to learn from. The pairs serve students of both"
         " directions: for back-translation give a teacher en→de and English text, and train de→en on the result."
     )
-    command.add_argument("folder", type=Path, help="the checkpoint folder of the teacher")
-    command.add_argument("folders", type=Path, nargs="*", default=[], help="with --ensemble: more of them")
+    command.add_argument("folder", type=model_folder, help="the checkpoint folder of the teacher")
+    command.add_argument("folders", type=model_folder, nargs="*", default=[], help="with --ensemble: more of them")
     text = f"{PAIRS}; a file of one column is a text"
     command.add_argument("--train", metavar="PAIRS", nargs="+", action="extend", help=text)
     text = "monolingual text, one sentence a line, each file also .gz"

@@ -16,7 +16,7 @@ from models import checkpoint as checkpoints
 from models.checkpoint import Checkpoint, CheckpointConfig
 from models.interface import Precision
 from models.networks.transformer import Transformer
-from training.cli.command_options import PAIRS, add_columns, add_device, device_of
+from training.cli.command_options import PAIRS, add_columns, add_device, device_of, model_folder
 from training.cli.translate_command import (
     add_reranking,
     add_search,
@@ -55,8 +55,8 @@ OF_BOTH_KINDS = ("help", "folders", "corpus", "device", "threads")  # arguments;
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
-    text = "checkpoint folders of one kind, which are compared"
-    command.add_argument("folders", type=Path, nargs="*", default=[], metavar="FOLDER", help=text)
+    text = "checkpoint folders of one kind, or everyday; several are compared"
+    command.add_argument("folders", type=model_folder, nargs="*", default=[], metavar="FOLDER", help=text)
     command.add_argument("--test", metavar="PAIRS", help=f"for translators: {PAIRS}")
     command.add_argument("--source", metavar="CODE", help="of translators with several language pairs: the source")
     command.add_argument("--target", metavar="CODE", help="of translators with several language pairs: the target")

@@ -12,7 +12,7 @@ import torch
 
 from models.decoding.options import DecodingOptions, OptionError
 from models.interface import Precision
-from training.cli.command_options import add_device, device_of
+from training.cli.command_options import add_device, device_of, model_folder
 from training.errors import CannotStart, TrainingError, os_error_reason, program, raise_all
 from training.evaluation.model_outputs import MAX_BEAM_SIZE
 from training.evaluation.reranking import DEFAULT_WEIGHT
@@ -72,7 +72,7 @@ def add_reranking(command: argparse._ActionsContainer) -> None:
         "a translator of the other direction, which chooses among the hypotheses of the beam by how likely they make"
         " the source; may be repeated, for an ensemble"
     )
-    command.add_argument("--rerank", type=Path, metavar="FOLDER", action="append", help=text)
+    command.add_argument("--rerank", type=model_folder, metavar="FOLDER", action="append", help=text)
     text = f"of its log-probability per token beside the score of the search (default: {DEFAULT_WEIGHT})"
     command.add_argument("--rerank-weight", type=float, metavar="W", help=text)
 
@@ -97,7 +97,7 @@ def reranking_of(arguments: argparse.Namespace) -> tuple[list[Path], float] | No
 def add_translate(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = "Translate lines of text.", EXAMPLES.format(program=program())
     command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="the checkpoint folder")
+    command.add_argument("folder", type=model_folder, metavar="FOLDER", help="the checkpoint folder, or everyday")
     text = "texts to translate, one sentence a line (default, and -: standard input); with --ensemble: further folders"
     command.add_argument("files", type=Path, nargs="*", default=[], metavar="FILE", help=text)
     command.add_argument("--input", "-i", type=Path, nargs="+", action="extend", metavar="FILE", help="the same files")
