@@ -10,11 +10,11 @@ import pytest
 
 from models import checkpoint as checkpoints
 from models.checkpoint_trial import problem_of
-from models.model_names import SHIPPED, shipped_folder
+from models.model_names import SHIPPED, shipped_folder, shipped_names
 from training.__main__ import main
 from training.importers import model_import
 
-NAMES = sorted(path.name for path in SHIPPED.iterdir())
+NAMES = shipped_names()
 MOST_BYTES = {"everyday": 16_000_000}  # of a translator
 MOST_BYTES_OF_LYRICISTS = 4_000_000  # of all together
 
