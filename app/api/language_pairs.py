@@ -124,9 +124,10 @@ async def find_translator(
     source: str | None, target: str | None, target_language: str | None, model: str | None, services: Services
 ) -> tuple[str | None, str | None]:
     """The translator for an inspection of `source`, and of its translation `target`: `model` or, where that is None,
-    the first model for the detected languages, as POST /translate would choose it; and the target language. Both as
-    given without a source, and where there is no choice. Raises UnknownPair."""
-    translators = [each for each in services.engine.models() if model in (None, each.name)]
+    the first model for the detected languages, as POST /translate would choose it; and the target language, None where
+    one model has several. Both as given without a source, and where there is no choice. Raises UnknownPair."""
+    models = services.engine.models()
+    translators = [each for each in models if each.language_pairs and model in (None, each.name)]
     pairs = [pair for each in translators for pair in each.language_pairs]
     if source is None or len(pairs) < 2 or (model is not None and target_language is not None):
         return model, target_language
@@ -141,6 +142,8 @@ async def find_translator(
     )
     targets = list(dict.fromkeys(pair[1] for pair in pairs if pair[0] == likeliest.language))
     into = targets[0]
+    if target is None and len(targets) > 1 and len(translators) == 1:
+        return model, None  # the engine says among which to choose
     if target is not None and len(targets) > 1:
         into = (await run_in_threadpool(services.detector.detect, target, targets)).language
     pair = likeliest.language, into

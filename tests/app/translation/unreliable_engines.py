@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from app.engine.interface import AlignedWord, TranslationRequest
+from models import checkpoint as checkpoints
 from tests.app.api.fake_engine import translator
 from tests.app.translation.word_engine import WORD, WordEngine
 
@@ -66,7 +67,7 @@ def made_engine(name: str, pair: tuple[str, str], words: Mapping[str, str]) -> W
     """exact: word by word, unknown words in capitals. dropping, garbling: of unknown words. knowing: garbling, by a
     model that says which words it knows. babbling: without alignment."""
     spoils = {"dropping": dropped, "garbling": garbled, "knowing": garbled}
-    known = frozenset(map(str.casefold, words)) if name == "knowing" else None
+    known = frozenset(checkpoints.WORD.findall(" ".join(words).casefold())) if name == "knowing" else None
     loaded = [replace(translator(*pair), max_source_tokens=10_000, source_words=known)]
     make = {"exact": WordEngine, "babbling": BabblingEngine}.get(name, SpoilingEngine)
     engine = make(loaded=loaded, words=dict(words), aligns=name != "babbling")

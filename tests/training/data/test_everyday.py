@@ -62,7 +62,7 @@ def test_no_text_of_a_held_out_line_is_one_of_training(part: str, place: int) ->
     assert [at for at, cells in lines(part) if cells[1 + place] in trained] == []
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 60])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 400])
 def test_held_out_lines_are_unlike_all_lines_of_training(step: int) -> None:
     """step: looks at each line, or at every so many."""
     holders: dict[str, list[int]] = {}

@@ -77,6 +77,7 @@ def test_adjectives_are_exchanged_in_predicates_alone() -> None:
     assert exchanged(attribute, *adjectives) == set()
 
 
+@pytest.mark.slow
 def test_new_lines_of_the_corpus_are_the_same_every_time_and_in_all_languages() -> None:
     sides = [read_pairs("everyday-substituted", (code, "en" if code != "en" else "de")).sources for code in LANGUAGES]
     assert len({len(side) for side in sides}) == 1 and len(sides[0]) > 5000

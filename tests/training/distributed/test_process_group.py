@@ -114,6 +114,7 @@ def test_gradients_of_unequal_shards_weigh_by_their_tokens() -> None:
                     torch.testing.assert_close(result * 2, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_time_limit_follows_the_clock_of_rank_0() -> None:
     """Rank 1's is far ahead, and faster."""
     result = together(2, group_runs.count_up, 50, 500.0, 0.2, -1)
