@@ -1,6 +1,6 @@
 """The pictures of docs/, taken from a real server:  python -m tests.browser.screenshots [--checkpoints FOLDER]
 
-The models that come with Parlance are what they show (`parlance import everyday lyrics-zh lyrics-en`). A font with
+The models that come with Parlance are what they show (`parlance import everyday lyrics-zh`). A font with
 Chinese has to be there.
 """
 

@@ -103,7 +103,7 @@ def test_only_the_gpu_server_is_in_the_gpu_profile_and_reserves_devices():
     }
 
 
-IMPORTED = "import everyday lyrics-zh lyrics-en --into /checkpoints"
+IMPORTED = "import everyday lyrics-zh --into /checkpoints"
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def run_models(tmp_path):
     recorder.parent.mkdir()
     recorder.write_text(
         '#!/bin/sh\necho "$@" >> "$CALLS"\n[ "$2" = everyday ] || exit "$STATUS"\n'
-        'mkdir "$6/everyday" && touch "$6/everyday/config.json"\n'
+        'mkdir "$5/everyday" && touch "$5/everyday/config.json"\n'
     )
     recorder.chmod(0o755)
     shell, flags, script = models["command"]
