@@ -209,7 +209,7 @@ def test_shipped_models_say_what_they_are(served: Served) -> None:
     models = {model["name"]: model["demo"] for model in json.load(urllib.request.urlopen(served.base + "/models"))}
     assert set(models) == set(shipped_names())
     assert models["everyday"]["way_out"] == "For real use: make serve MODEL=de-en"
-    assert models["everyday"]["patterns"] == len(read_pairs("everyday:de-en"))
+    assert 40_000 < models["everyday"]["patterns"] <= len(read_pairs("everyday:de-en"))
     assert models["lyrics-zh"]["patterns"] == read_text("songs-zh").count("\n\n") + 1
     printed = served.output.read_text()
     for text in (models["everyday"]["summary"], "make serve MODEL=de-en"):
