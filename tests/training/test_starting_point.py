@@ -340,9 +340,11 @@ def test_time_limit_leaves_time_for_scores_of_both_models(
 def test_card_says_what_a_tuned_model_has_seen(origin: Path, tmp_path: Path) -> None:
     tune(origin, tmp_path / "m", mix=pairs(40), tuning=TranslatorTuningConfig(mix_share=0.2), loop=ONE_EPOCH)
     card = (tmp_path / "m" / "README.md").read_text()
-    assert f"It has seen nothing but that data and what {origin} was trained on, of which it may have forg" in card
+    assert (
+        f"The model has seen nothing but that data and what {origin} was trained on, of which it may have forg" in card
+    )
     assert "mixed in: 12 general pairs in each epoch, 0.2 of its pairs, drawn from the 40 of " in card
-    assert "seen nothing but that data: names" in (origin / "README.md").read_text()
+    assert "seen nothing but that data: it may" in (origin / "README.md").read_text()
 
 
 def test_error_of_alignment_heads_is_not_carried_over(origin: Path, tmp_path: Path) -> None:

@@ -69,8 +69,9 @@ def translator_card(
         *(config, metadata, outcome, machine, licence),
         title=", ".join(pairs),
         summary=f"Translates {', '.join(pair.replace('→', 'to') for pair in pairs)}, sentence by sentence.",
-        limits=f"For sentences like those of its data. Up to {metadata.max_source_tokens} source tokens. It has seen"
-        f" nothing but {seen}: names, numbers and topics from elsewhere may come out wrong, and nothing marks where.",
+        limits="The model is for sentences like those of its data, of up to"
+        f" {metadata.max_source_tokens} source tokens. The model has seen nothing but {seen}: it may get names, numbers"
+        " and topics from elsewhere wrong. A server marks some of these places, and not all.",
         data=f"{train.origin}: {pluralize(report.read, 'pair')}, of which {left_out}{mixing}{validation}{rest}",
         left_out=report.table(),
         samples=samples,

@@ -29,11 +29,20 @@ def failures(members: list[Member], engine: str) -> list[str]:
 
 
 @pytest.mark.every_value
-@pytest.mark.parametrize("engine", ["exact", "dropping", "garbling", "knowing"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [
+        (kind, engine)
+        for kind in KINDS
+        # of numbers, which the model reads, a garbled one (+1 999) may still be the same number
+        for engine in (
+            "exact",
+            "dropping",
+            *(() if kind in ("small_numbers", "doubled_signs") else ("garbling", "knowing")),
+        )
+    ],
+)
 def test_every_member_of_a_kind_comes_back_whole(kind: str, engine: str) -> None:
-    if kind in ("small_numbers", "doubled_signs") and engine in ("garbling", "knowing"):
-        pytest.skip("numbers are read by the model: a garbled one (+1 999) may still be the same number")
     members = KINDS[kind]
     assert len(members) >= 20
     lost = failures(members, engine)
